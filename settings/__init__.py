@@ -1,0 +1,5 @@
+"""Environment files: parsed once into a frozen, typed model that is passed down."""
+
+from settings.model import Environment
+
+__all__ = ["Environment"]

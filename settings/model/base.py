@@ -1,0 +1,33 @@
+"""What every part of an environment file shares: frozen, no unknown keys, and the small value types."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+
+class Part(BaseModel):
+    """A part of an environment file. Immutable once parsed; a key that it does not know is a fault."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*[a-z0-9]$", max_length=40)]
+"""A name: lower-case letters, digits and hyphens, starting with a letter."""
+
+MountPath = Annotated[
+    str, StringConstraints(pattern=r"^/[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$", max_length=200)
+]
+"""An absolute path without a slash at the end."""
+
+FileSystemPath = Annotated[
+    str, StringConstraints(pattern=r"^/([A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*)?$", max_length=200)
+]
+"""A path inside a file system: `/` or an absolute path without a slash at the end."""
+
+WeeklyTime = Annotated[str, StringConstraints(pattern=r"^[1-7]:([01]\d|2[0-3]):?([0-5]\d)$")]
+"""A weekly start time in UTC as FSx writes it: day:HH:MM, Monday is 1."""
+
+DailyTime = Annotated[str, StringConstraints(pattern=r"^([01]\d|2[0-3]):([0-5]\d)$")]
+"""A daily start time in UTC: HH:MM."""
