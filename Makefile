@@ -1,0 +1,93 @@
+# Trainyard. `make help` lists what there is to do.
+ENV ?= local
+UV_VERSION := 0.13.8
+PYTHON ?= python3
+
+UV := .tools/uv/bin/uv
+PY := .venv/bin/python
+CDK := node_modules/.bin/cdk
+export UV_PYTHON_DOWNLOADS := never
+export PYTHONDONTWRITEBYTECODE :=
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
+
+SHELL_SCRIPTS = $(shell git ls-files '*.sh' .ci/run)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup up down diff status synth schema golden check lint format test test-fast e2e clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "  ENV=<name> picks environments/<name>.yaml (now: $(ENV)). PORT=<number> moves the local world's ports."
+
+setup: .venv/.ready parallelcluster/.venv/.ready local/.venv/.ready node_modules/.ready local/node_modules/.ready ## Install everything, pinned, inside this folder
+
+up: setup ## Deploy ENV to an emulated AWS on loopback and create its cluster with the genuine ParallelCluster API
+	@$(PY) -m local up $(ENV) $(if $(PORT),--port $(PORT))
+
+down: setup ## Destroy ENV in the emulated AWS and stop it (DELETE_DATA=yes: also where buckets hold data)
+	@$(PY) -m local down $(ENV) $(if $(filter yes,$(DELETE_DATA)),--delete-data)
+
+diff: setup ## Show what `make up` would change
+	@$(PY) -m local diff $(ENV)
+
+status: setup ## Show what is deployed in the emulated AWS
+	@$(PY) -m local status $(ENV)
+
+check: .venv/.ready ## Check the environment file ENV without synthesizing it
+	@$(PY) -m settings check environments/$(ENV).yaml
+
+synth: .venv/.ready node_modules/.ready ## Synthesize the CloudFormation templates of ENV into cdk.out/
+	@$(CDK) synth --quiet -c env=$(ENV)
+
+schema: .venv/.ready ## Write the JSON Schema of environment files, and their reference page
+	@$(PY) -m settings schema
+	@$(PY) -m settings reference
+
+lint: setup ## ruff, mypy --strict, shellcheck, shfmt
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/shellcheck -x $(SHELL_SCRIPTS)
+	.venv/bin/shfmt -d -i 2 -ci $(SHELL_SCRIPTS)
+
+format: setup ## Format Python and shell
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+	.venv/bin/shfmt -w -i 2 -ci $(SHELL_SCRIPTS)
+
+test: setup lint ## Everything that CI runs: lint, tests, one end-to-end life on the local default
+	.venv/bin/pytest
+
+test-fast: setup ## The tests without the end-to-end ones
+	.venv/bin/pytest -m 'not e2e'
+
+clean: ## Remove what setup and synth made (not a running local world: `make down` does that)
+	rm -rf .venv .tools node_modules cdk.out parallelcluster/.venv local/.venv local/node_modules
+
+# --- setup ---------------------------------------------------------------------------------------------------------
+$(UV):
+	@scripts/require-tools.sh $(PYTHON)
+	@echo "setup: uv $(UV_VERSION)"
+	@$(PYTHON) -m venv .tools/uv
+	@.tools/uv/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+# One recipe for the three Python environments: each has its own pyproject.toml and uv.lock.
+%.venv/.ready: %pyproject.toml %uv.lock $(UV)
+	@echo "setup: $@"
+	@$(CURDIR)/$(UV) sync --quiet --frozen --compile-bytecode --project $(or $*,.) --python "$$(command -v $(PYTHON))"
+	@touch $@
+
+.venv/.ready: pyproject.toml uv.lock $(UV)
+	@echo "setup: $@"
+	@$(UV) sync --quiet --frozen --compile-bytecode --python "$$(command -v $(PYTHON))"
+	@touch $@
+
+%node_modules/.ready: %package.json %package-lock.json
+	@echo "setup: $@"
+	@npm ci --silent --prefix $(or $*,.)
+	@touch $@
+
+node_modules/.ready: package.json package-lock.json
+	@echo "setup: $@"
+	@npm ci --silent
+	@touch $@
