@@ -1,0 +1,69 @@
+"""`python -m local up|down|diff|status ENV`: what `make up` and its sisters run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from local.cli.problem import Problem
+from local.world.launch import WorldError
+from settings import Faults
+
+INTERRUPTED = 130
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line. ENV is a name under environments/ or a path to a file."""
+    top = argparse.ArgumentParser(prog="python -m local", description=__doc__)
+    commands = top.add_subparsers(dest="command", required=True)
+    for name, text in (
+        ("up", "start the emulated AWS and deploy ENV to it"),
+        ("down", "destroy ENV in the emulated AWS and stop it"),
+        ("diff", "show what `up` would change"),
+        ("status", "show what is deployed"),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("environment", metavar="ENV", help="a name under environments/, or a file's path")
+        command.add_argument(
+            "--state",
+            type=Path,
+            default=None,
+            help="folder of the world's state and logs (default .trainyard/<name>)",
+        )
+        if name == "up":
+            command.add_argument("--port", type=int, default=None, help="first of the two ports that the world takes")
+        if name == "down":
+            command.add_argument("--delete-data", action="store_true", help="also where buckets hold data")
+    return top
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command; faults of the user's and of the world's come out as text, not as tracebacks."""
+    from local.cli import commands  # boto3 is imported only once the arguments are right
+
+    options = parser().parse_args(arguments)
+    try:
+        session = commands.open_session(options.environment, options.state)
+        if options.command == "up":
+            commands.up(session, options.port)
+        elif options.command == "down":
+            commands.down(session, delete_data=options.delete_data)
+        elif options.command == "diff":
+            commands.diff(session)
+        else:
+            commands.status(session)
+    except (Problem, WorldError, Faults) as problem:
+        print(f"\n{problem}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(
+            "\nInterrupted. What stands is kept: `make up` goes on from there, `make down` removes it.",
+            file=sys.stderr,
+        )
+        return INTERRUPTED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

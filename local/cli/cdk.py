@@ -1,0 +1,99 @@
+"""Runs the real CDK CLI against the world, with the user's AWS settings kept out of its environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from local.cli.problem import Problem
+from local.cli.session import ROOT
+
+KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TMPDIR", "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION")
+"""Variables of the user's that reach the CDK CLI. No AWS_* is among them."""
+
+TIME_LIMIT_S = 45 * 60
+"""A custom resource that never answers would otherwise hold the CLI for an hour."""
+
+_EVENT = re.compile(
+    r"^(?P<stack>[\w-]+)\s*\|\s*(?P<done>\d+)?(?:/(?P<total>\d+))?\s*\|\s*[^|]+\|\s*"
+    r"(?P<status>[A-Z_]+)\s*\|\s*(?P<type>[\w:]+)\s*\|\s*(?P<name>.*)$"
+)
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of `--progress events`."""
+
+    stack: str
+    status: str
+    type: str
+    name: str
+
+
+def parse_event(line: str) -> Event | None:
+    """The stack event that a line of the CLI tells of, if it tells of one."""
+    found = _EVENT.match(line)
+    if not found:
+        return None
+    return Event(found["stack"], found["status"], found["type"], found["name"].strip())
+
+
+def environment_for(world_env: Mapping[str, str]) -> dict[str, str]:
+    """The CLI's whole environment: the world's variables and a few of the user's that have nothing to do with AWS."""
+    kept = {key: os.environ[key] for key in KEPT if key in os.environ}
+    return {**kept, **world_env}
+
+
+def run(world_env: Mapping[str, str], *arguments: str, log: Path, on_line: Callable[[str], None] | None = None) -> int:
+    """Run the CLI to its end and hand each line of its output to `on_line`. The whole output is appended to `log`."""
+    command = [str(ROOT / "node_modules" / ".bin" / "cdk"), *arguments]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment_for(world_env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        bufsize=1,
+        start_new_session=True,
+    )
+    timer = threading.Timer(TIME_LIMIT_S, _end, (process,))
+    timer.start()
+    try:
+        with log.open("a") as kept:
+            kept.write(f"\n$ cdk {' '.join(arguments)}\n")
+            for line in _lines(process):
+                kept.write(line + "\n")
+                if on_line:
+                    on_line(line)
+        return process.wait()
+    except BaseException:
+        _end(process)
+        process.wait()
+        raise
+    finally:
+        expired = not timer.is_alive()
+        timer.cancel()
+        if expired and process.returncode not in (0, None):
+            raise Problem(
+                f"cdk {arguments[0]} took more than {TIME_LIMIT_S // 60} minutes and was stopped. Its output: {log}"
+            )
+
+
+def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
+    assert process.stdout is not None  # noqa: S101 - stdout=PIPE above
+    for line in process.stdout:
+        yield line.rstrip("\n")
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)

@@ -1,0 +1,193 @@
+"""What `make up`, `make down`, `make diff` and `make status` do."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from local.cli import cdk, leftovers, summary
+from local.cli.problem import Problem
+from local.cli.progress import Progress
+from local.cli.session import DEFAULT_PORT, ROOT, Session, aws, forget_users_aws
+from local.world import launch
+
+console = Console(highlight=False)
+
+BOOTSTRAP_STACK = "CDKToolkit"
+
+
+def open_session(name: str, state: Path | None) -> Session:
+    """Read the environment; from here on nothing of the user's AWS settings is seen by this process."""
+    forget_users_aws()
+    return Session.open(name, state)
+
+
+def up(session: Session, port: int | None) -> None:
+    """Start the world if it is not there, bootstrap it, deploy every stack, and show what stands."""
+    begun = time.monotonic()
+    environment = session.environment
+    world = session.world()
+    if world is None:
+        first = port or DEFAULT_PORT
+        console.print(
+            f"Starting the emulated AWS for [bold]{environment.name}[/bold] on 127.0.0.1, ports {first} and {first + 1}"
+        )
+        world = launch.start(
+            session.state,
+            account=environment.account,
+            region=environment.region,
+            port=first,
+            api_port=first + 1,
+            seeds=session.seeds(),
+        )
+    else:
+        console.print(f"The emulated AWS for [bold]{environment.name}[/bold] is running already")
+    leftovers.mend(aws(world), environment, console)
+    log = session.state / "cdk.log"
+    _bootstrap(session, world, log)
+    console.print("Deploying with the CDK CLI: cdk deploy --all")
+    progress = Progress(console)
+    code = cdk.run(
+        world.env(),
+        "deploy",
+        "--all",
+        "--context",
+        f"env={session.context}",
+        "--output",
+        str(session.state / "cdk.out"),
+        "--require-approval",
+        "never",
+        "--concurrency",
+        "4",
+        "--progress",
+        "events",
+        "--outputs-file",
+        str(session.outputs_file),
+        log=log,
+        on_line=progress.line,
+    )
+    if code:
+        raise Problem(_failure("The deployment failed", progress, log, aws_world=world, session=session))
+    console.print("Nothing to change: what stands is what the file says" if not progress.changed else "Deployed")
+    summary.show(session, world, console)
+    console.print(f"[dim]{time.monotonic() - begun:.0f} s in all. Everything the CDK CLI said: {_shown(log)}[/dim]")
+
+
+def _bootstrap(session: Session, world: launch.World, log: Path) -> None:
+    environment = session.environment
+    stacks = aws(world).client("cloudformation")
+    status: str
+    try:
+        status = stacks.describe_stacks(StackName=BOOTSTRAP_STACK)["Stacks"][0]["StackStatus"]
+    except stacks.exceptions.ClientError:
+        status = "absent"
+    if status in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
+        return
+    console.print("Bootstrapping: cdk bootstrap")
+    code = cdk.run(
+        world.env(),
+        "bootstrap",
+        f"aws://{environment.account}/{environment.region}",
+        "--app",
+        "",
+        "--progress",
+        "events",
+        log=log,
+    )
+    if code:
+        raise Problem(f"cdk bootstrap failed. Its output: {_shown(log)}\n{_tail(log)}")
+
+
+def down(session: Session, *, delete_data: bool) -> None:
+    """Destroy the stacks and stop the world; refuse where a bucket holds data that nobody asked to delete."""
+    world = session.world()
+    if world is None:
+        launch.stop(session.state)
+        console.print(f"Nothing is up for {session.environment.name!r}.")
+        return
+    account = aws(world)
+    leftovers.mend(account, session.environment, console)
+    held = leftovers.user_data(account, session)
+    if held and not delete_data:
+        listed = "\n".join(
+            f"  s3://{bucket}: {count} objects, for example {example}" for bucket, count, example in held
+        )
+        raise Problem(
+            f"These buckets hold data, and the emulated AWS forgets everything when it stops:\n{listed}\n"
+            f"Copy what you need, then: make down ENV={session.file.stem} DELETE_DATA=yes"
+        )
+    for bucket, _, _ in held:
+        leftovers.empty_bucket(account, bucket)
+        console.print(f"Emptied s3://{bucket}")
+    leftovers.unprotect(account, session.environment)
+    log = session.state / "cdk.log"
+    console.print("Destroying with the CDK CLI: cdk destroy --all")
+    progress = Progress(console)
+    code = cdk.run(
+        world.env(),
+        "destroy",
+        "--all",
+        "--force",
+        "--context",
+        f"env={session.context}",
+        "--output",
+        str(session.state / "cdk.out"),
+        "--progress",
+        "events",
+        log=log,
+        on_line=progress.line,
+    )
+    if code:
+        raise Problem(_failure("The destruction failed", progress, log, aws_world=world, session=session))
+    kept = leftovers.kept(account, session.environment)
+    if kept:
+        console.print("Kept by the environment's retention, as in AWS; gone with the emulated AWS now:")
+        for line in kept:
+            console.print(f"  {line}")
+    launch.stop(session.state)
+    session.outputs_file.unlink(missing_ok=True)
+    console.print("[green]Down.[/green] Nothing runs any more.")
+
+
+def diff(session: Session) -> None:
+    """`cdk diff` against what stands in the world."""
+    world = session.require_world()
+    code = cdk.run(
+        world.env(),
+        "diff",
+        "--context",
+        f"env={session.context}",
+        "--output",
+        str(session.state / "cdk.out"),
+        log=session.state / "cdk.log",
+        on_line=lambda line: console.print(line, markup=False),
+    )
+    if code:
+        raise Problem("cdk diff failed; its last lines stand above.")
+
+
+def status(session: Session) -> None:
+    """The table that `up` ends with, for what stands now."""
+    summary.show(session, session.require_world(), console)
+
+
+def _failure(what: str, progress: Progress, log: Path, *, aws_world: launch.World, session: Session) -> str:
+    reasons = leftovers.failure_reasons(aws(aws_world), session.environment)
+    lines = reasons or progress.errors or progress.failures or [_tail(log)]
+    body = "\n".join(f"  {line}" for line in lines)
+    name = session.file.stem
+    return (
+        f"{what}:\n{body}\n"
+        f"Everything the CDK CLI said: {_shown(log)}; the world's own logs: {_shown(session.state)}/\n"
+        f"Mend the cause and run `make up ENV={name}` again; `make down ENV={name}` removes what stands."
+    )
+
+
+def _tail(log: Path, lines: int = 15) -> str:
+    return "\n".join(log.read_text().splitlines()[-lines:])
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)

@@ -1,0 +1,127 @@
+"""What an earlier run left in the world: stacks in the middle, data in buckets, resources that a destroy kept."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from local.cli.problem import Problem
+
+if TYPE_CHECKING:
+    import boto3
+    from rich.console import Console
+
+    from local.cli.session import Session
+    from settings import Environment
+
+SETTLE_S = 300
+POLL_S = 2.0
+OWN_BUCKETS = ("cdk-", "parallelcluster-")
+"""Buckets of the CDK and of ParallelCluster: what they hold is made anew by a deployment."""
+
+OWN_PREFIXES = ("cluster/",)
+"""What Trainyard itself publishes to the assets bucket."""
+
+
+def stacks_of(account: boto3.Session, environment: Environment) -> list[dict[str, Any]]:
+    """The environment's stacks that stand, newest first."""
+    client = account.client("cloudformation")
+    pages = client.get_paginator("describe_stacks").paginate()
+    prefix = f"{environment.name}-"
+    found = [dict(stack) for page in pages for stack in page["Stacks"] if stack["StackName"].startswith(prefix)]
+    return [stack for stack in found if stack["StackStatus"] != "DELETE_COMPLETE"]
+
+
+def mend(account: boto3.Session, environment: Environment, console: Console) -> None:
+    """Wait for stacks that an interrupted run left at work, and finish a rollback that failed: the next run can go on."""
+    client = account.client("cloudformation")
+    end = time.monotonic() + SETTLE_S
+    told: set[str] = set()
+    while busy := [s for s in stacks_of(account, environment) if s["StackStatus"].endswith("_IN_PROGRESS")]:
+        waiting = [s for s in busy if s["StackStatus"] != "REVIEW_IN_PROGRESS"]
+        if not waiting:
+            return
+        for stack in waiting:
+            if stack["StackName"] not in told:
+                told.add(stack["StackName"])
+                console.print(
+                    f"{stack['StackName']} is still {stack['StackStatus']} from an earlier run: waiting for it"
+                )
+        if time.monotonic() > end:
+            names = ", ".join(f"{s['StackName']} ({s['StackStatus']})" for s in waiting)
+            raise Problem(
+                f"These stacks are still at work after {SETTLE_S} s: {names}.\nWait and run the command again."
+            )
+        time.sleep(POLL_S)
+    for stack in stacks_of(account, environment):
+        if stack["StackStatus"] == "UPDATE_ROLLBACK_FAILED":
+            console.print(
+                f"{stack['StackName']} is in UPDATE_ROLLBACK_FAILED from an earlier run: continuing its rollback"
+            )
+            client.continue_update_rollback(StackName=stack["StackName"])
+            client.get_waiter("stack_rollback_complete").wait(
+                StackName=stack["StackName"], WaiterConfig={"Delay": 2, "MaxAttempts": SETTLE_S // 2}
+            )
+
+
+def failure_reasons(account: boto3.Session, environment: Environment) -> list[str]:
+    """The first failure of each failed stack, in CloudFormation's words; a cancelled resource is no cause."""
+    client = account.client("cloudformation")
+    reasons = []
+    for stack in stacks_of(account, environment):
+        events = client.describe_stack_events(StackName=stack["StackName"])["StackEvents"]
+        for event in reversed(events):
+            reason = event.get("ResourceStatusReason", "")
+            if event["ResourceStatus"].endswith("_FAILED") and "cancelled" not in reason.lower():
+                reasons.append(
+                    f"{stack['StackName']}: {event['LogicalResourceId']} ({event['ResourceType']}): {reason}"
+                )
+                break
+    return reasons
+
+
+def user_data(account: boto3.Session, session: Session) -> list[tuple[str, int, str]]:
+    """Buckets with objects that are neither the CDK's, nor ParallelCluster's, nor what Trainyard publishes itself."""
+    client = account.client("s3")
+    found = []
+    for bucket in client.list_buckets()["Buckets"]:
+        name = bucket["Name"]
+        if name.startswith(OWN_BUCKETS) or name.endswith(f"{session.environment.region}-aws-parallelcluster"):
+            continue
+        keys = [
+            item["Key"]
+            for page in client.get_paginator("list_objects_v2").paginate(Bucket=name)
+            for item in page.get("Contents", [])
+            if not item["Key"].startswith(OWN_PREFIXES)
+        ]
+        if keys:
+            found.append((name, len(keys), keys[0]))
+    return found
+
+
+def empty_bucket(account: boto3.Session, name: str) -> None:
+    """Delete every version of every object."""
+    account.resource("s3").Bucket(name).object_versions.delete()
+
+
+def unprotect(account: boto3.Session, environment: Environment) -> None:
+    """Take off the termination protection that guards kept data in AWS: here `make down` is the user's word for it."""
+    client = account.client("cloudformation")
+    for stack in stacks_of(account, environment):
+        if stack.get("EnableTerminationProtection"):
+            client.update_termination_protection(StackName=stack["StackName"], EnableTerminationProtection=False)
+
+
+def kept(account: boto3.Session, environment: Environment) -> list[str]:
+    """File systems and buckets of the environment that outlived its stacks."""
+    prefix = f"{environment.name}-"
+    systems = account.client("fsx").describe_file_systems()["FileSystems"]
+    lines = [f"FSx {system['FileSystemType']} {system['FileSystemId']}" for system in systems]
+    buckets = account.client("s3").list_buckets()["Buckets"]
+    lines += [f"s3://{bucket['Name']}" for bucket in buckets if bucket["Name"].startswith(prefix)]
+    repositories = account.client("ecr").describe_repositories()["repositories"]
+    return lines + [
+        f"ECR {repository['repositoryName']}"
+        for repository in repositories
+        if "cdk-" not in repository["repositoryName"]
+    ]

@@ -1,0 +1,70 @@
+"""Turns the events of the CDK CLI into a few lines that a person can follow."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+
+from rich.console import Console
+
+from local.cli.cdk import parse_event
+
+STACK = "AWS::CloudFormation::Stack"
+CLUSTER = "Custom::ParallelCluster"
+HEARTBEAT_S = 10.0
+FINAL = ("_COMPLETE", "_FAILED")
+
+
+class Progress:
+    """Follows a deployment: a line where a stack starts or ends or a resource fails, and a sign of life between."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._started = time.monotonic()
+        self._last = self._started
+        self._done: Counter[str] = Counter()
+        self._running: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self.failures: list[str] = []
+        self.errors: list[str] = []
+        self.changed = False
+
+    def line(self, text: str) -> None:
+        """Take one line of the CLI's output."""
+        event = parse_event(text)
+        with self._lock:
+            if event is None:
+                stripped = text.strip()
+                if stripped.startswith(("❌", "Error:", "[ERROR]", "ERROR")) or "failed:" in stripped:
+                    self.errors.append(stripped)
+                return
+            self.changed = True
+            if event.type == STACK:
+                self._stack(event.stack, event.status)
+            elif event.status.endswith("_FAILED"):
+                self._say(f"[red]{event.stack}: {event.status} {event.type} {event.name}[/red]")
+                self.failures.append(f"{event.stack}: {event.type} {event.name}")
+            elif event.status.endswith("_COMPLETE"):
+                self._done[event.stack] += 1
+            if event.type == CLUSTER:
+                self._say(f"{event.stack}: the cluster's resource is {event.status}")
+            self._sign_of_life()
+
+    def _stack(self, stack: str, status: str) -> None:
+        if status.endswith(FINAL) and "CLEANUP" not in status:
+            self._running.pop(stack, None)
+            colour = "green" if status in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "DELETE_COMPLETE") else "red"
+            self._say(f"[{colour}]{stack}: {status}[/{colour}] ({self._done[stack]} resources)")
+        elif self._running.get(stack) != status:
+            self._running[stack] = status
+            self._say(f"{stack}: {status}")
+
+    def _sign_of_life(self) -> None:
+        if time.monotonic() - self._last > HEARTBEAT_S and self._running:
+            counts = ", ".join(f"{stack} {self._done[stack]}" for stack in sorted(self._running))
+            self._say(f"[dim]still at work; resources done: {counts}[/dim]")
+
+    def _say(self, text: str) -> None:
+        self._last = time.monotonic()
+        self._console.print(f"[dim]{self._last - self._started:5.0f} s[/dim]  {text}", highlight=False)

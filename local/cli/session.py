@@ -1,0 +1,119 @@
+"""One environment and the world that it is deployed to."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import boto3
+
+from local.cli.problem import Problem
+from local.world import launch
+from settings import Environment, load
+
+if TYPE_CHECKING:
+    from local.world.launch import World
+
+ROOT = Path(__file__).resolve().parents[2]
+DEFAULT_PORT = 4600
+"""First of the two loopback ports of the local world: AWS, and the one after it for the ParallelCluster API."""
+
+
+def environment_file(name: str) -> Path:
+    """The file that a user means by a name or a path."""
+    path = Path(name)
+    if path.suffix in {".yaml", ".yml"}:
+        return path.resolve()
+    found = ROOT / "environments" / f"{name}.yaml"
+    if not found.is_file():
+        known = ", ".join(sorted(file.stem for file in (ROOT / "environments").glob("*.yaml")))
+        raise Problem(f"No environment named {name!r}: there is no file environments/{name}.yaml. There are: {known}.")
+    return found
+
+
+@dataclass(frozen=True)
+class Session:
+    """An environment, its file and the folder where the state of its world is kept."""
+
+    file: Path
+    environment: Environment
+    state: Path
+
+    @classmethod
+    def open(cls, name: str, state: Path | None) -> Session:
+        """Read the environment file; wrong input raises settings.Faults."""
+        file = environment_file(name)
+        environment = load(file)
+        if environment.network.existing:
+            raise Problem(
+                f"{file.name} names an existing VPC ({environment.network.existing.vpc_id}), "
+                "which the emulated AWS does not have.\n"
+                "Leave network.existing out to try the environment here, or deploy it to AWS with `cdk deploy`."
+            )
+        return cls(file, environment, (state or ROOT / ".trainyard" / environment.name).resolve())
+
+    @property
+    def context(self) -> str:
+        """The value of the CDK context key `env` for this file."""
+        return str(self.file)
+
+    def world(self) -> World | None:
+        """The running world, or none."""
+        return launch.find(self.state)
+
+    def require_world(self) -> World:
+        """The running world, or a message that says how to start it."""
+        world = self.world()
+        if world is None:
+            raise Problem(f"Nothing is up for {self.environment.name!r}. Start it with: make up ENV={self.file.stem}")
+        return world
+
+    def seeds(self) -> Mapping[str, object]:
+        """What an AWS account holds before Trainyard comes: the reservations that the environment names."""
+        return {
+            "capacity_reservations": [
+                {
+                    "id": queue.capacity.reservation,
+                    "instance_type": compute.instance_types[0],
+                    "zone_id": self.environment.network.zone,
+                    "count": compute.max,
+                    "type": "capacity-block" if queue.capacity.type == "capacity-block" else "on-demand",
+                }
+                for queue in self.environment.cluster.queues
+                if queue.capacity.reservation
+                for compute in queue.compute[:1]
+            ]
+        }
+
+    @cached_property
+    def outputs_file(self) -> Path:
+        """Where the CDK CLI writes the outputs of the stacks."""
+        return self.state / "outputs.json"
+
+    def outputs(self) -> dict[str, dict[str, str]]:
+        """Outputs by stack name, as the last deployment wrote them."""
+        if not self.outputs_file.is_file():
+            return {}
+        found: dict[str, dict[str, str]] = json.loads(self.outputs_file.read_text())
+        return found
+
+
+def forget_users_aws() -> None:
+    """Take the user's AWS settings out of this process: no profile, no key and no endpoint of theirs is ever read."""
+    for key in [key for key in os.environ if key.startswith("AWS_")]:
+        del os.environ[key]
+    os.environ.update(
+        AWS_CONFIG_FILE=os.devnull, AWS_SHARED_CREDENTIALS_FILE=os.devnull, AWS_EC2_METADATA_DISABLED="true"
+    )
+
+
+def aws(world: World) -> boto3.Session:
+    """A boto3 session that reaches the world and nothing else."""
+    environment = world.env()
+    os.environ.update({key: value for key, value in environment.items() if key.startswith("AWS_")})
+    return boto3.Session(region_name=environment["AWS_REGION"])
