@@ -33,7 +33,7 @@ def stacks_of(account: boto3.Session, environment: Environment) -> list[dict[str
 
 
 def mend(account: boto3.Session, environment: Environment, console: Console) -> None:
-    """Wait for stacks that an interrupted run left at work, and finish a rollback that failed: the next run can go on."""
+    """Wait for stacks that an interrupted run left at work; finish a rollback that failed, so that a run can go on."""
     client = account.client("cloudformation")
     end = time.monotonic() + SETTLE_S
     told: set[str] = set()
