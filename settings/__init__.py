@@ -1,5 +1,7 @@
 """Environment files: parsed once into a frozen, typed model that is passed down."""
 
+from settings.faults import Fault, Faults
+from settings.loader import load
 from settings.model import Environment
 
-__all__ = ["Environment"]
+__all__ = ["Environment", "Fault", "Faults", "load"]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
+
+
+class NotSoundError(AttributeError):
+    """A field was asked for that did not validate. Only the faults of a file are worked out on such a model."""
 
 
 class Part(BaseModel):
@@ -12,18 +16,21 @@ class Part(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in type(self).model_fields:
+                raise NotSoundError(name)
+            return super().__getattr__(name)
+
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*[a-z0-9]$", max_length=40)]
 """A name: lower-case letters, digits and hyphens, starting with a letter."""
 
-MountPath = Annotated[
-    str, StringConstraints(pattern=r"^/[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$", max_length=200)
-]
+MountPath = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$", max_length=200)]
 """An absolute path without a slash at the end."""
 
-FileSystemPath = Annotated[
-    str, StringConstraints(pattern=r"^/([A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*)?$", max_length=200)
-]
+FileSystemPath = Annotated[str, StringConstraints(pattern=r"^/([A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*)?$", max_length=200)]
 """A path inside a file system: `/` or an absolute path without a slash at the end."""
 
 WeeklyTime = Annotated[str, StringConstraints(pattern=r"^[1-7]:([01]\d|2[0-3]):?([0-5]\d)$")]

@@ -39,9 +39,7 @@ class LoginNodes(Part):
     instance_type: InstanceType = "m7i.xlarge"
     count: int = Field(default=1, ge=0, le=10)
     subnet: Literal["private", "public"] = "private"
-    grace_minutes: int = Field(
-        default=10, ge=3, le=120, description="Minutes that users get before a node goes away."
-    )
+    grace_minutes: int = Field(default=10, ge=3, le=120, description="Minutes that users get before a node goes away.")
 
 
 class Capacity(Part):
@@ -53,9 +51,7 @@ class Capacity(Part):
     )
     reservation_group: (
         Annotated[str, StringConstraints(pattern=r"^arn:aws[a-z-]*:resource-groups:.+:group/.+$")] | None
-    ) = Field(
-        default=None, description="ARN of a resource group of reservations, instead of one reservation."
-    )
+    ) = Field(default=None, description="ARN of a resource group of reservations, instead of one reservation.")
 
 
 class Compute(Part):
@@ -99,9 +95,7 @@ class Accounting(Part):
 class Slurm(Part):
     """Settings of the scheduler."""
 
-    scaledown_minutes: int = Field(
-        default=10, ge=1, le=10080, description="Idle minutes until a node is given back."
-    )
+    scaledown_minutes: int = Field(default=10, ge=1, le=10080, description="Idle minutes until a node is given back.")
     memory_scheduling: bool = Field(
         default=False, description="Schedule by memory too, so that small jobs share a node."
     )
@@ -142,9 +136,5 @@ class Cluster(Part):
     slurm: Slurm = Slurm()
     monitoring: Monitoring = Monitoring()
     api: Api | None = None
-    timeout_minutes: int = Field(
-        default=55, ge=10, le=55, description="Most that a create, update or delete may take."
-    )
-    permissions_boundary: (
-        Annotated[str, StringConstraints(pattern=r"^arn:aws[a-z-]*:iam::.+:policy/.+$")] | None
-    ) = None
+    timeout_minutes: int = Field(default=55, ge=10, le=55, description="Most that a create, update or delete may take.")
+    permissions_boundary: Annotated[str, StringConstraints(pattern=r"^arn:aws[a-z-]*:iam::.+:policy/.+$")] | None = None

@@ -29,9 +29,7 @@ class Environment(Part):
     name: Annotated[Name, StringConstraints(max_length=25)] = Field(
         description="Prefix of the stacks, and the cluster's name unless it has its own."
     )
-    account: Annotated[str, StringConstraints(pattern=r"^\d{12}$")] = Field(
-        description="AWS account id, in quotes."
-    )
+    account: Annotated[str, StringConstraints(pattern=r"^\d{12}$")] = Field(description="AWS account id, in quotes.")
     region: Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")]
     tags: dict[str, str] = Field(default_factory=dict)
     retention: Retention = Retention()

@@ -12,17 +12,11 @@ from settings.model.base import Part
 class Repository(Part):
     """One ECR repository."""
 
-    name: Annotated[
-        str, StringConstraints(pattern=r"^[a-z0-9]+([._/-][a-z0-9]+)*$", min_length=2, max_length=256)
-    ]
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+([._/-][a-z0-9]+)*$", min_length=2, max_length=256)]
     scan_on_push: bool = True
     immutable: bool = Field(default=False, description="Refuse to overwrite a tag.")
-    keep_images: int = Field(
-        default=20, ge=1, le=1000, description="Tagged images that are kept; older ones expire."
-    )
-    untagged_days: int = Field(
-        default=7, ge=1, le=365, description="Days until an image without a tag expires."
-    )
+    keep_images: int = Field(default=20, ge=1, le=1000, description="Tagged images that are kept; older ones expire.")
+    untagged_days: int = Field(default=7, ge=1, le=365, description="Days until an image without a tag expires.")
 
 
 class Images(Part):

@@ -41,9 +41,7 @@ class Network(Part):
         default=(),
         description="CIDRs that may open SSH, and Grafana if asked. None by default: connect through SSM.",
     )
-    grafana: bool = Field(
-        default=False, description="Open port 443 of the head node to `clients` for Grafana."
-    )
+    grafana: bool = Field(default=False, description="Open port 443 of the head node to `clients` for Grafana.")
     flow_log_days: Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365] = Field(
         default=30, description="Days that VPC flow logs are kept in CloudWatch Logs."
     )

@@ -15,9 +15,7 @@ BucketPurpose = Literal["data", "checkpoints"]
 class Backups(Part):
     """Automatic backups of a file system."""
 
-    days: int = Field(
-        default=0, ge=0, le=90, description="Days that automatic backups are kept; 0 makes none."
-    )
+    days: int = Field(default=0, ge=0, le=90, description="Days that automatic backups are kept; 0 makes none.")
     window: DailyTime = Field(default="18:00", description="Daily start of the backup, UTC.")
 
 
@@ -74,9 +72,7 @@ class Lustre(Part):
             192000,
         ]
         | None
-    ) = Field(
-        default=None, description="Provisioned metadata IOPS; left out, FSx scales them with the capacity."
-    )
+    ) = Field(default=None, description="Provisioned metadata IOPS; left out, FSx scales them with the capacity.")
     maintenance_window: WeeklyTime = "7:18:00"
     backups: Backups = Backups()
     associations: tuple[Association, ...] = ()
@@ -95,9 +91,7 @@ class Volume(Part):
     name: Name
     mount: MountPath
     quota_gib: int | None = Field(default=None, gt=0, description="Most that the volume may hold, GiB.")
-    user_quota_gib: int | None = Field(
-        default=None, gt=0, description="Most that one user may hold by default, GiB."
-    )
+    user_quota_gib: int | None = Field(default=None, gt=0, description="Most that one user may hold by default, GiB.")
     compression: Literal["lz4", "zstd", "none"] = "lz4"
     snapshots: Snapshots | None = None
 
@@ -117,11 +111,9 @@ class OpenZfs(Part):
 class Buckets(Part):
     """Lifecycle of the data and checkpoint buckets."""
 
-    name_prefix: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{1,28}[a-z0-9]$")] | None = (
-        Field(
-            default=None,
-            description="Fixed names <prefix>-data, <prefix>-checkpoints and <prefix>-assets; left out, CloudFormation names them.",
-        )
+    name_prefix: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{1,28}[a-z0-9]$")] | None = Field(
+        default=None,
+        description="Fixed names <prefix>-data, <prefix>-checkpoints and <prefix>-assets; left out, CloudFormation names them.",
     )
     checkpoint_days: int = Field(
         default=90,

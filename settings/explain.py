@@ -1,0 +1,165 @@
+"""Faults of types, from pydantic's errors: in the words of the file, with what is allowed taken from the model."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from settings.faults import KeyPath
+from settings.model.base import Part
+from settings.salvage import nested_part
+from settings.source import Source
+
+
+def explain(error: ValidationError, source: Source, root: type[Part]) -> None:
+    """Add a fault to `source` for each of pydantic's errors."""
+    for detail in error.errors(include_url=False):
+        key = _in_file(detail["loc"], source)
+        kind = detail["type"]
+        if kind == "extra_forbidden":
+            _unknown_key(key, source, root)
+        elif kind == "missing":
+            source.add(key, "nothing", *_required(key, root), line=source.line(key[:-1]))
+        else:
+            given = _given(source, key, detail)
+            source.add(key, given, _allowed(detail, key, root), _advice(detail, given))
+
+
+def _in_file(location: Sequence[str | int], source: Source) -> KeyPath:
+    """Pydantic's location without what it adds for unions and for the keys of a mapping."""
+    key: list[str | int] = []
+    data: object = source.data
+    for part in location:
+        if isinstance(part, int) and isinstance(data, list) and part < len(data):
+            data = data[part]
+        elif isinstance(part, str) and isinstance(data, dict) and part in data:
+            data = data[part]
+        elif not (isinstance(part, str) and isinstance(data, dict) and part == location[-1]):
+            continue
+        elif part == "[key]":
+            continue
+        key.append(part)
+    return tuple(key)
+
+
+def _part_at(key: KeyPath, root: type[Part]) -> type[Part] | None:
+    part: type[Part] | None = root
+    for name in key:
+        if isinstance(name, int):
+            continue
+        info = part.model_fields.get(name) if part else None
+        part = nested_part(info.annotation)[0] if info else None
+    return part
+
+
+def _field_at(key: KeyPath, root: type[Part]) -> FieldInfo | None:
+    names = [name for name in key if isinstance(name, str)]
+    part = _part_at(tuple(names[:-1]), root)
+    return part.model_fields.get(names[-1]) if part and names else None
+
+
+def _unknown_key(key: KeyPath, source: Source, root: type[Part]) -> None:
+    part = _part_at(key[:-1], root)
+    known = list(part.model_fields) if part else []
+    name = str(key[-1])
+    if name == "<<":
+        advice = "merge keys are not taken: write the values out, or use an alias for a whole value"
+    else:
+        advice = suggestion(name, known) or "take the key out"
+    source.add(key, "a key that is not known here", ", ".join(known), advice)
+
+
+def suggestion(given: str, known: Sequence[str]) -> str:
+    """`did you mean x?`, or nothing where nothing is near."""
+    near = difflib.get_close_matches(given.lower(), [str(name) for name in known], n=1, cutoff=0.6)
+    return f"did you mean {near[0]}?" if near else ""
+
+
+def _required(key: KeyPath, root: type[Part]) -> tuple[str, str]:
+    info = _field_at(key, root)
+    allowed = (info.description or "").rstrip(".") if info else ""
+    return f"a value: {allowed}" if allowed else "a value", f"add the key {key[-1]}"
+
+
+def _given(source: Source, key: KeyPath, detail: ErrorDetails) -> str:
+    value = detail["input"]
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "an empty list" if not value else "a list"
+    if value is None:
+        return "nothing (null)"
+    text = source.texts.get(key, str(value))
+    shown = text if len(text) <= 80 else text[:77] + "..."
+    quoted = isinstance(value, str)
+    return repr(shown) if quoted else shown
+
+
+def _allowed(detail: ErrorDetails, key: KeyPath, root: type[Part]) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    info = _field_at(key, root)
+    words = _KINDS.get(kind)
+    if kind == "literal_error":
+        text = (
+            ", ".join(str(value) for value in _literals(info.annotation)) if info else str(context.get("expected", ""))
+        )
+        return f"one of {text}"
+    if kind == "string_pattern_mismatch":
+        meaning = _pattern_words(str(context.get("pattern", "")))
+        return meaning
+    if words is None:
+        return detail["msg"]
+    return words.format(**context) if context else words
+
+
+def _literals(annotation: Any) -> list[Any]:
+    if get_origin(annotation) is Literal:
+        return list(get_args(annotation))
+    return [value for argument in get_args(annotation) for value in _literals(argument)]
+
+
+def _pattern_words(pattern: str) -> str:
+    return f"a text of the form {pattern}"
+
+
+def _advice(detail: ErrorDetails, given: str) -> str:
+    kind = detail["type"]
+    if kind == "string_type" and isinstance(detail["input"], int | float) and not isinstance(detail["input"], bool):
+        return f'put it in quotes: "{given}"'
+    if kind in {"int_type", "int_parsing"} and isinstance(detail["input"], str) and given.strip("'").isdigit():
+        return "write the number without quotes"
+    if kind == "bool_type" and str(detail["input"]).lower() in {"yes", "no", "on", "off", "y", "n", "true", "false"}:
+        return "write true or false, without quotes"
+    if kind == "literal_error":
+        return suggestion(
+            str(detail["input"]),
+            str(detail.get("ctx", {}).get("expected", "")).replace("'", "").replace(" or ", ", ").split(", "),
+        )
+    return ""
+
+
+_KINDS = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "{ge} or more",
+    "less_than": "less than {lt}",
+    "less_than_equal": "{le} or less",
+    "string_too_short": "at least {min_length} characters",
+    "string_too_long": "at most {max_length} characters",
+    "too_short": "at least {min_length}",
+    "too_long": "at most {max_length}",
+}

@@ -1,0 +1,52 @@
+"""What is wrong with an environment file, in a form that a reader can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+KeyPath = tuple[str | int, ...]
+"""Where a value stands: keys and list indices from the top of the file."""
+
+
+def key_text(key: KeyPath) -> str:
+    """The path as it is written in messages, for example `storage.lustre[0].capacity_gib`."""
+    text = ""
+    for part in key:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text or "(file)"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault of one file.
+
+    `line` counts from 1, and is 0 where there is no line to name. `given` is what the file says, `allowed` what it may say,
+    `advice` what to do next (empty where `allowed` says it all).
+    """
+
+    file: Path
+    line: int
+    key: str
+    given: str
+    allowed: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else str(self.file)
+        text = f"{place}: {self.key}\n    given:   {self.given}\n    allowed: {self.allowed}"
+        return f"{text}\n    do:      {self.advice}" if self.advice else text
+
+
+class Faults(Exception):  # noqa: N818 - it is the collection that is raised
+    """All the faults of a file, by line."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(sorted(faults, key=lambda fault: (fault.line, fault.key, fault.given)))
+        if not self.faults:
+            raise ValueError("Faults are raised for at least one fault")
+        super().__init__(self.faults)
+
+    def __str__(self) -> str:
+        return "\n".join(str(fault) for fault in self.faults)

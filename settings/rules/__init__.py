@@ -1,0 +1,16 @@
+"""The rules across fields: what types alone cannot say. One subject a module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from settings.model import Environment
+from settings.rules.finding import Finding, Rule
+
+RULES: tuple[Rule, ...] = ()
+
+
+def findings(environment: Environment, *, partial: bool = False) -> Iterator[Finding]:
+    """What all rules find. With `partial`, a rule that needs an unsound field is passed over."""
+    for rule in RULES:
+        yield from rule(environment, partial)

@@ -1,0 +1,206 @@
+"""YAML text to plain data that remembers the line of each key.
+
+Scalars are read as YAML 1.2 reads them, because the older rules change what people write: `18:00` would be 1080, `no` would be
+false and `012` would be 10. Here these are the texts that they look like.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from settings.faults import Fault, Faults, KeyPath, key_text
+
+MAX_DEPTH = 20
+MAX_VALUES = 20_000
+MAX_BYTES = 1_000_000
+
+_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq")}
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_FLOAT = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]+([eE][-+]?[0-9]{1,3})?")
+_CONSTANTS: dict[str, bool | None] = {
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+    "null": None,
+    "Null": None,
+    "NULL": None,
+    "~": None,
+    "": None,
+}
+
+
+class _Loader(yaml.SafeLoader):
+    """Composes nodes only; implicit tags are left alone, `_plain` decides."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own attribute
+
+
+@dataclass
+class Source:
+    """A parsed file: its data, and where each part of them stands."""
+
+    file: Path
+    data: dict[str, object] = field(default_factory=dict)
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+    texts: dict[KeyPath, str] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+    def line(self, key: KeyPath) -> int:
+        """The line of a key, or of the nearest part around it that stands in the file."""
+        for length in range(len(key), 0, -1):
+            if key[:length] in self.lines:
+                return self.lines[key[:length]]
+        return 1
+
+    def add(self, key: KeyPath, given: str, allowed: str, advice: str = "", line: int | None = None) -> None:
+        """Note a fault at a key."""
+        at = self.line(key) if line is None else line
+        self.faults.append(Fault(self.file, at, key_text(key), given, allowed, advice))
+
+
+def read(file: Path) -> Source:
+    """Read a file. Raises `Faults` where it is no YAML mapping at all; lesser faults lie in the result's `faults`."""
+    source = Source(file)
+    root = _compose(file, _text(file))
+    if root is None:
+        raise _single(file, 1, "an empty file", "an environment", "start from environments/local.yaml")
+    if not isinstance(root, yaml.MappingNode):
+        what = "a list" if isinstance(root, yaml.SequenceNode) else f"the single value {root.value!r}"
+        raise _single(file, 1, what, "a mapping of keys to values", "start from environments/local.yaml")
+    data = _Reader(source).plain(root, ())
+    assert isinstance(data, dict)  # noqa: S101 - a mapping node gives a dict
+    source.data = data
+    return source
+
+
+def _single(file: Path, line: int, given: str, allowed: str, advice: str = "") -> Faults:
+    return Faults([Fault(file, line, key_text(()), given, allowed, advice)])
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise _single(file, 0, f"a file that cannot be read: {reason}", "a readable YAML file") from error
+    except ValueError as error:  # a null byte in the name
+        raise _single(file, 0, f"a file name that cannot be opened: {error}", "a readable YAML file") from error
+    if len(raw) > MAX_BYTES:
+        raise _single(file, 0, f"more than {MAX_BYTES} bytes", "an environment file of at most 1 MB")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise _single(file, line, f"byte 0x{raw[error.start]:02x}", "text in UTF-8") from error
+
+
+def _compose(file: Path, text: str) -> yaml.Node | None:
+    try:
+        loader = _Loader(text)
+        try:
+            return loader.get_single_node()
+        finally:
+            loader.dispose()  # type: ignore[no-untyped-call]
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        lines = text.splitlines()
+        shown = lines[line - 1].strip() if line <= len(lines) else ""
+        given = ", ".join(part for part in (error.context, error.problem) if part) or "broken YAML"
+        if line <= len(lines) and "\t" in lines[line - 1][: len(lines[line - 1]) - len(lines[line - 1].lstrip())]:
+            advice = "indent with spaces: YAML takes no tabs"
+        else:
+            advice = f"look at this line and the one before it: {shown[:80]}" if shown else "look at the line before it"
+        raise _single(file, line, given, "YAML", advice) from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise _single(file, line, f"character U+{ord(text[error.position]):04X}", "printable text") from error
+    except yaml.YAMLError as error:
+        raise _single(file, 1, str(error), "YAML") from error
+    except (RecursionError, ValueError) as error:
+        raise _single(
+            file, 1, "YAML that is nested too deeply or cannot be read", f"at most {MAX_DEPTH} levels"
+        ) from error
+
+
+class _Reader:
+    """Turns nodes into plain data and writes down lines, original texts and faults."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._values = 0
+
+    def plain(self, node: yaml.Node, key: KeyPath) -> object:
+        self._values += 1
+        line = node.start_mark.line + 1
+        if len(key) > MAX_DEPTH or self._values > MAX_VALUES:
+            limit = f"at most {MAX_DEPTH} levels and {MAX_VALUES} values, aliases counted each time"
+            raise Faults(
+                [Fault(self._source.file, line, key_text(key[:4]), "too much nesting or too many values", limit)]
+            )
+        if node.tag not in _TAGS:
+            self._source.add(key, f"the tag {node.tag}", "plain YAML without tags", line=line)
+            return None
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, key)
+        if isinstance(node, yaml.SequenceNode):
+            return self._sequence(node, key)
+        return self._scalar(node, key)
+
+    def _mapping(self, node: yaml.MappingNode, key: KeyPath) -> dict[str, object]:
+        data: dict[str, object] = {}
+        for name_node, value_node in node.value:
+            line = name_node.start_mark.line + 1
+            if not isinstance(name_node, yaml.ScalarNode):
+                self._source.add(key, "a list or mapping as a key", "a plain text as a key", line=line)
+                continue
+            name = str(name_node.value)
+            at = (*key, name)
+            if _unreadable(name):
+                self._source.add(key, f"the key {name!r}", "characters that UTF-8 can carry", line=line)
+                continue
+            if name in data:
+                first = self._source.lines[at]
+                self._source.add(at, f"the key twice, first in line {first}", "each key once", line=line)
+                continue
+            on_own_line = isinstance(value_node, yaml.ScalarNode) and value_node.value
+            self._source.lines[at] = value_node.start_mark.line + 1 if on_own_line else line
+            data[name] = self.plain(value_node, at)
+        return data
+
+    def _sequence(self, node: yaml.SequenceNode, key: KeyPath) -> list[object]:
+        data: list[object] = []
+        for index, item in enumerate(node.value):
+            self._source.lines[(*key, index)] = item.start_mark.line + 1
+            data.append(self.plain(item, (*key, index)))
+        return data
+
+    def _scalar(self, node: yaml.Node, key: KeyPath) -> object:
+        text = str(node.value)
+        if _unreadable(text):
+            self._source.add(key, repr(text), "characters that UTF-8 can carry")
+            return None
+        self._source.texts[key] = text
+        if node.style is not None:
+            return text
+        if text in _CONSTANTS:
+            return _CONSTANTS[text]
+        if _INTEGER.fullmatch(text):
+            return int(text)
+        if _FLOAT.fullmatch(text) and math.isfinite(float(text)):
+            return float(text)
+        return text
+
+
+def _unreadable(text: str) -> bool:
+    """A lone surrogate, which an escape in double quotes can make, is no text."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
