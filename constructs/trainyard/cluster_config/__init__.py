@@ -1,0 +1,11 @@
+"""The ParallelCluster configuration of an environment.
+
+`render` is pure: an environment and the references to its resources give the configuration, as plain values and strings
+(which may be CDK tokens). `types_of` tells the custom resource which of the values were no strings.
+"""
+
+from trainyard.cluster_config.references import EntryScript, References
+from trainyard.cluster_config.rendering import render
+from trainyard.cluster_config.types import types_of
+
+__all__ = ["EntryScript", "References", "render", "types_of"]
