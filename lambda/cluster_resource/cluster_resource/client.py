@@ -1,0 +1,184 @@
+"""The ParallelCluster API over HTTP.
+
+A read is repeated where that may help. A call that changes something is repeated only where it certainly was not
+carried out (throttled, or never connected); otherwise `ApiUnknownError` makes the caller look first. Bodies are never
+logged.
+"""
+
+import json
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import urllib3
+
+from cluster_resource.api import (
+    Accepted,
+    ApiAccessError,
+    ApiError,
+    ApiUnknownError,
+    ClusterView,
+    StackEvent,
+    error_of,
+    messages_of,
+    view_of,
+)
+from cluster_resource.signing import Signer
+
+_LOG = logging.getLogger(__name__)
+_ATTEMPTS = 4
+_EVENT_PAGES = 20
+# API Gateway gives up after 29 s, so a longer wait brings nothing.
+_TIMEOUT = urllib3.Timeout(connect=5.0, read=35.0)
+_VALIDATION_LEVEL = "ERROR"
+_STARTS = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
+_NEVER_SENT = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
+
+
+class HttpClusterApi:
+    """`ClusterApi` of one region behind one API Gateway stage."""
+
+    def __init__(
+        self,
+        url: str,
+        region: str,
+        signer: Signer,
+        *,
+        http: urllib3.PoolManager | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._url = url.rstrip("/")
+        self._region = region
+        self._signer = signer
+        self._http = http or urllib3.PoolManager()
+        self._sleep = sleep
+
+    def describe(self, name: str) -> ClusterView | None:
+        try:
+            body = self._call("GET", _path(name))
+        except ApiError as error:
+            if error.http_status == 404:
+                return None
+            raise
+        view = view_of(body)
+        return None if view.status == "DELETE_COMPLETE" else view
+
+    def create(self, name: str, configuration: str) -> Accepted:
+        options = {"validationFailureLevel": _VALIDATION_LEVEL, "rollbackOnFailure": "true"}
+        body = {"clusterName": name, "clusterConfiguration": configuration}
+        return _accepted(self._call("POST", "/v3/clusters", options, body))
+
+    def update(self, name: str, configuration: str, *, dry_run: bool = False) -> Accepted:
+        options = {"validationFailureLevel": _VALIDATION_LEVEL, **({"dryrun": "true"} if dry_run else {})}
+        return _accepted(self._call("PUT", _path(name), options, {"clusterConfiguration": configuration}))
+
+    def delete(self, name: str) -> None:
+        self._call("DELETE", _path(name))
+
+    def stack_events(self, name: str) -> tuple[StackEvent, ...]:
+        events: list[StackEvent] = []
+        token: str | None = None
+        for _ in range(_EVENT_PAGES):
+            page = self._call("GET", _path(name, "stackevents"), {"nextToken": token} if token else None)
+            for item in page.get("events") or []:
+                event = _event(item)
+                events.append(event)
+                if event.physical_id == event.stack_id and event.status in _STARTS:
+                    return tuple(events)
+            token = page.get("nextToken")
+            if not token:
+                break
+        return tuple(events)
+
+    def log_group(self, name: str) -> str | None:
+        streams = self._call("GET", _path(name, "logstreams")).get("logStreams") or []
+        for stream in streams:
+            _, found, rest = str(stream.get("logStreamArn", "")).partition(":log-group:")
+            if found:
+                return rest.partition(":")[0]
+        return None
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        options: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        query = urlencode(sorted({"region": self._region, **(options or {})}.items()), quote_via=quote)
+        url = f"{self._url}{path}?{query}"
+        data = json.dumps(body, ensure_ascii=False).encode() if body is not None else None
+        what = f"{method} {path}"
+        renewed = False
+        attempt = 1
+        while True:
+            try:
+                answer = self._http.request(
+                    method,
+                    url,
+                    body=data,
+                    headers=self._signer.headers(method, url, data),
+                    timeout=_TIMEOUT,
+                    retries=False,
+                    redirect=False,
+                )
+            except urllib3.exceptions.HTTPError as error:
+                trouble = f"{what}: {type(error).__name__}"
+                again = method == "GET" or isinstance(error, _NEVER_SENT)
+            else:
+                content = _json(answer.data)
+                _LOG.info("%s: HTTP %d", what, answer.status)
+                if answer.status < 300:
+                    return content
+                failure = error_of(answer.status, content)
+                if answer.status in (401, 403):
+                    if renewed or "expired" not in failure.message.lower():
+                        raise ApiAccessError(f"{what} was refused: {failure}")
+                    self._signer.renew()
+                    renewed = True
+                    continue
+                if answer.status < 500 and answer.status != 429:
+                    raise failure
+                trouble = f"{what}: {failure}"
+                again = method == "GET" or answer.status == 429
+                if attempt == _ATTEMPTS and answer.status == 429:
+                    raise failure
+            if not again or attempt == _ATTEMPTS:
+                raise ApiUnknownError(trouble)
+            _LOG.warning("%s; attempt %d of %d", trouble, attempt, _ATTEMPTS)
+            self._sleep(random.uniform(0.5, 1.0) * 2 ** (attempt - 1))  # noqa: S311 - jitter
+            attempt += 1
+
+
+def _path(name: str, part: str = "") -> str:
+    path = f"/v3/clusters/{quote(name, safe='')}"
+    return f"{path}/{part}" if part else path
+
+
+def _json(data: bytes) -> dict[str, Any]:
+    """The body; API Gateway's own errors (a 504, say) need not be JSON objects."""
+    try:
+        content = json.loads(data or b"{}")
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _accepted(body: Mapping[str, Any]) -> Accepted:
+    cluster = body.get("cluster") or {}
+    return Accepted(version=str(cluster.get("version") or ""), messages=messages_of(body.get("validationMessages")))
+
+
+def _event(item: Mapping[str, str]) -> StackEvent:
+    return StackEvent(
+        timestamp=item.get("timestamp", ""),
+        stack_id=item.get("stackId", ""),
+        logical_id=item.get("logicalResourceId", ""),
+        physical_id=item.get("physicalResourceId", ""),
+        type=item.get("resourceType", ""),
+        status=item.get("resourceStatus", ""),
+        reason=item.get("resourceStatusReason", ""),
+    )

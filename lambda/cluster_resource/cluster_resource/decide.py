@@ -1,0 +1,241 @@
+"""What to do next, from what the cluster looks like and what was asked so far. No calls, no clock.
+
+`begin` and `poll` decide alike, so that a step that is repeated after a crash finds its way.
+"""
+
+from dataclasses import dataclass
+
+from cluster_resource.api import ClusterView
+from cluster_resource.identity import OWNER_TAG
+from cluster_resource.work_item import Progress
+
+STEADY = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the cluster should be. `unchanged`: the event leaves its configuration as it was."""
+
+    name: str
+    owner: str
+    version: str
+    unchanged: bool = False
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Look again later; `why` is told if time runs out."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Create:
+    pass
+
+
+@dataclass(frozen=True)
+class Update:
+    pass
+
+
+@dataclass(frozen=True)
+class Delete:
+    """`clearing`: not the operation itself, but to make room for a creation."""
+
+    clearing: bool = False
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Ask, by an update's dry run, whether the cluster has the configuration that is wanted."""
+
+
+@dataclass(frozen=True)
+class Succeed:
+    why: str
+
+
+@dataclass(frozen=True)
+class Fail:
+    """`what` failed and `todo`, what the user can do; `events`: the stack's events belong to the report.
+
+    `touched` is false where nothing of this resource may be deleted afterwards.
+    """
+
+    what: str
+    todo: str
+    events: bool = False
+    touched: bool = True
+
+
+Decision = Wait | Create | Update | Delete | Verify | Succeed | Fail
+
+
+def is_ours(view: ClusterView, wanted: Wanted) -> bool:
+    return view.tags.get(OWNER_TAG) == wanted.owner
+
+
+def decide_create(  # noqa: PLR0911 - one return a case
+    view: ClusterView | None, progress: Progress, wanted: Wanted
+) -> Decision:
+    """A Create, or the new cluster of a rename."""
+    if view is None:
+        return _create_where_none_is(progress, wanted)
+    if not is_ours(view, wanted):
+        return Fail(
+            f"A cluster named {wanted.name} exists already ({view.stack_arn}, {view}), and it does not belong to this"
+            f" resource (its tag {OWNER_TAG} is {view.tags.get(OWNER_TAG, 'absent')}). It was not touched.",
+            "Choose another cluster name, or delete that cluster yourself if nobody needs it.",
+            touched=False,
+        )
+    if view.status in ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"):
+        return Wait(f"the cluster is {view}")
+    if view.status == "CREATE_FAILED":
+        return _create_has_failed(view, progress)
+    if view.status in ("DELETE_IN_PROGRESS", "DELETE_FAILED"):
+        return _create_over_a_deletion(view, progress)
+    if view.status in STEADY and progress.asked == "accepted":
+        return Succeed(f"The cluster is {view}.")
+    # It was there before this execution asked, or nobody answered: ours, but is it the one that is wanted?
+    return Verify()
+
+
+def _create_where_none_is(progress: Progress, wanted: Wanted) -> Decision:
+    if progress.asked == "accepted":
+        return Fail(
+            f"The cluster {wanted.name} disappeared while it was being created: something else deleted it.",
+            "Find out who deletes clusters in this account, then deploy again.",
+        )
+    return Create()
+
+
+def _create_has_failed(view: ClusterView, progress: Progress) -> Decision:
+    if view.stack_status == "ROLLBACK_IN_PROGRESS":
+        return Wait(f"the cluster is {view}: its creation failed and is being rolled back")
+    if progress.asked == "nothing" and not progress.clearing:
+        return Delete(clearing=True)
+    if progress.clearing:
+        return Wait("the remains of an earlier, failed creation are being deleted")
+    return Fail(
+        f"The creation of the cluster {view.name} failed; it is {view}.",
+        "Correct the cause below and deploy again.",
+        events=True,
+    )
+
+
+def _create_over_a_deletion(view: ClusterView, progress: Progress) -> Decision:
+    if progress.asked == "accepted":
+        return Fail(
+            f"The cluster {view.name} is {view}: something else deleted it while it was being created.",
+            "Find out who deletes clusters in this account, then deploy again.",
+            events=True,
+        )
+    if view.status == "DELETE_IN_PROGRESS":
+        return Wait(f"an earlier cluster of this resource is {view}")
+    if progress.clearing:
+        return Fail(
+            f"An earlier cluster of this resource, {view.name}, could not be deleted: it is {view}.",
+            f"Delete the CloudFormation stack {view.stack_arn} by hand, then deploy again.",
+            events=True,
+        )
+    return Delete(clearing=True)
+
+
+def decide_update(  # noqa: PLR0911 - one return a case
+    view: ClusterView | None, progress: Progress, wanted: Wanted
+) -> Decision:
+    if view is None:
+        return Fail(
+            f"The cluster {wanted.name} does not exist any more: it was deleted outside of CloudFormation.",
+            "Give the cluster another name in the environment file, which creates it anew, or remove and add it again.",
+        )
+    if not is_ours(view, wanted):
+        return Fail(
+            f"The cluster {wanted.name} ({view.stack_arn}) does not belong to this resource"
+            f" (its tag {OWNER_TAG} is {view.tags.get(OWNER_TAG, 'absent')}). It was not touched.",
+            "Give this resource's cluster another name.",
+            touched=False,
+        )
+    if view.status in ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"):
+        return Wait(f"the cluster is {view}")
+    if view.status not in (*STEADY, "UPDATE_FAILED"):
+        return Fail(
+            f"The cluster {view.name} cannot be updated: it is {view}.",
+            "Replace it: give the cluster another name in the environment file and deploy.",
+            events=True,
+        )
+    if progress.asked == "accepted":
+        return _updated(view)
+    if view.version != wanted.version:
+        return Fail(
+            f"The cluster {view.name} is of ParallelCluster {view.version}, the API of {wanted.version}; no version"
+            " updates another's clusters.",
+            f"Point the environment at an API of version {view.version}, or replace the cluster by giving it another"
+            " name.",
+        )
+    if view.stack_status == "UPDATE_ROLLBACK_FAILED":
+        return _rollback_failed(view)
+    if wanted.unchanged and view.status in STEADY:
+        return Succeed("The configuration did not change; the cluster was left as it is.")
+    return Update()
+
+
+def _updated(view: ClusterView) -> Decision:
+    if view.status == "UPDATE_COMPLETE":
+        return Succeed(f"The cluster is {view}.")
+    if view.status == "CREATE_COMPLETE":
+        return Wait("the update was accepted, but does not show yet")
+    if view.stack_status == "UPDATE_ROLLBACK_FAILED":
+        return _rollback_failed(view)
+    return Fail(
+        f"The update of the cluster {view.name} failed; it is {view}"
+        + (" and runs with its former configuration." if view.stack_status == "UPDATE_ROLLBACK_COMPLETE" else "."),
+        "Correct the cause below and deploy again.",
+        events=True,
+    )
+
+
+def _rollback_failed(view: ClusterView) -> Fail:
+    return Fail(
+        f"The cluster {view.name} is {view}: an update failed, and so did its rollback. It takes no update in this"
+        " state.",
+        f"Correct the cause below, run `aws cloudformation continue-update-rollback --stack-name {view.stack_arn}`,"
+        " wait for UPDATE_ROLLBACK_COMPLETE and deploy again.",
+        events=True,
+    )
+
+
+def decide_delete(view: ClusterView | None, progress: Progress, wanted: Wanted) -> Decision:
+    if view is None:
+        return Succeed(f"There is no cluster {wanted.name} (any more).")
+    if not is_ours(view, wanted):
+        return Succeed(
+            f"The cluster {wanted.name} that exists does not belong to this resource (its tag {OWNER_TAG} is"
+            f" {view.tags.get(OWNER_TAG, 'absent')}); it was not touched."
+        )
+    if view.status == "DELETE_IN_PROGRESS":
+        return Wait(f"the cluster is {view}")
+    if view.status == "DELETE_FAILED" and progress.asked == "accepted":
+        return Fail(
+            f"The cluster {view.name} could not be deleted: it is {view}.",
+            "Remove what holds it (see the events below), then delete the stack again.",
+            events=True,
+        )
+    if view.status == "UPDATE_IN_PROGRESS" or view.stack_status == "ROLLBACK_IN_PROGRESS":
+        # CloudFormation refuses to delete a stack then, and the API would terminate the nodes all the same.
+        return Wait(f"the cluster is {view}, and cannot be deleted before that ends")
+    return Delete()
+
+
+def decide_poll(decision: Decision, *, now: float, deadline: float, wanted: Wanted, seen: str) -> Decision:
+    """The same decision while there is time; past the deadline, a failure in place of all that does not end at once."""
+    if now < deadline or isinstance(decision, Succeed | Fail):
+        return decision
+    waited = f" because {decision.why}" if isinstance(decision, Wait) and decision.why else ""
+    return Fail(
+        f"The time limit (TimeoutMinutes) passed while the operation on the cluster {wanted.name} was still going on"
+        f"{waited}. Last seen: {seen}.",
+        "Look at the cluster's state and logs. If it only needs longer, raise the time limit; then deploy again.",
+        events=True,
+    )

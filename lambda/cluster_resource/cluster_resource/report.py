@@ -1,0 +1,139 @@
+"""The report of a failure: everything that helps its reader, in the order of use, cut to what CloudFormation takes."""
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cluster_resource.api import ApiError, ApiTrouble, Change, ClusterApi, ClusterView, Message, StackEvent
+from cluster_resource.response import Room
+
+_LOG = logging.getLogger(__name__)
+_FIRST_EVENTS = 5
+_VALUE_CHARACTERS = 160
+_FLEET_WORDS = ("queueupdatestrategy", "compute nodes must be stopped", "compute fleet", "stop the")
+
+
+@dataclass(frozen=True)
+class Report:
+    """`details` may be cut, the rest always reaches the reader."""
+
+    what: str
+    todo: str
+    details: tuple[str, ...] = ()
+    cluster_logs: str = ""
+
+    def text(self, room: Room) -> str:
+        """The report for CloudFormation; what has no room there is in the log that the report names."""
+        tail = "\n".join(part for part in (self.todo, self.cluster_logs, f"Full report: {own_log()}.") if part)
+        whole = "\n".join((self.what, *self.details, tail))
+        if room.fits(whole):
+            return whole
+        kept: list[str] = []
+        for line in self.details:
+            if not room.fits("\n".join((self.what, *kept, line, _more(len(self.details)), tail))):
+                break
+            kept.append(line)
+        left_out = len(self.details) - len(kept)
+        middle = (*kept, _more(left_out)) if left_out else tuple(kept)
+        # Cut from the end of what went wrong, never from what to do and where to look.
+        return room.cut("\n".join((self.what, *middle)), f"\n{tail}")
+
+    def log(self) -> None:
+        """Every line of the report; it names keys and messages, never the configuration."""
+        for line in (self.what, *self.details, self.todo, self.cluster_logs):
+            if line:
+                _LOG.error(line)
+
+
+def _more(lines: int) -> str:
+    return f"({lines} more in the log)"
+
+
+def own_log() -> str:
+    """Where this function logs, as CloudWatch names it."""
+    group = os.environ.get("AWS_LAMBDA_LOG_GROUP_NAME", "the function's log group")
+    stream = os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "its latest stream")
+    return f"log group {group}, stream {stream}"
+
+
+def refusal(error: ApiError) -> tuple[str, ...]:
+    """The lines of an answer that says no: validation errors first, then what an update may not change."""
+    errors = [message for message in error.messages if message.level == "ERROR"]
+    others = [message for message in error.messages if message.level != "ERROR"]
+    return (
+        error.message,
+        *(_message_line(message) for message in errors),
+        *(_change_line(change) for change in error.refused),
+        *(_message_line(message) for message in others),
+    )
+
+
+def refusal_todo(error: ApiError) -> str:
+    """What the reader of a refused update can do about it."""
+    text = " ".join((error.message, *(change.message for change in error.refused))).lower()
+    if any(words in text for words in _FLEET_WORDS):
+        return (
+            "To do: stop the compute fleet first (`pcluster update-compute-fleet --status STOP_REQUESTED`), or set"
+            " Scheduling.SlurmSettings.QueueUpdateStrategy to TERMINATE or DRAIN, then deploy again. If this was a"
+            " rollback, make the change possible in that way and run `aws cloudformation continue-update-rollback`."
+        )
+    if error.refused:
+        return "To do: take the change back, or replace the cluster by giving it another name in the environment file."
+    return "To do: correct the configuration and deploy again."
+
+
+def drift(changes: Sequence[Change]) -> tuple[str, ...]:
+    """The keys in which a cluster differs from what is wanted."""
+    return tuple(_change_line(change) for change in changes)
+
+
+def cluster_failures(view: ClusterView) -> tuple[str, ...]:
+    return tuple(f"{code}: {reason}" for code, reason in view.failures)
+
+
+def stack_failures(api: ClusterApi, name: str) -> tuple[str, ...]:
+    """The first failed events of the stack's latest operation, oldest first; why they are missing, if they are."""
+    try:
+        events = api.stack_events(name)
+    except ApiTrouble as error:
+        return (f"The stack's events could not be read: {error}",)
+    return tuple(_event_line(event) for event in first_failed(events))
+
+
+def first_failed(events: Sequence[StackEvent]) -> tuple[StackEvent, ...]:
+    """Failed events, oldest first, without those that were only cancelled because of another's failure."""
+    failed = [event for event in reversed(events) if event.status.endswith("_FAILED")]
+    causes = [event for event in failed if "cancelled" not in event.reason.lower()]
+    return tuple((causes or failed)[:_FIRST_EVENTS])
+
+
+def cluster_logs(api: ClusterApi, name: str) -> str:
+    try:
+        group = api.log_group(name)
+    except ApiTrouble:
+        group = None
+    return f"The cluster's own logs: log group {group or f'/aws/parallelcluster/{name}-<time of creation>'}."
+
+
+def warnings(messages: Sequence[Message]) -> None:
+    """Validation messages of an accepted request are no failure: they are logged."""
+    for message in messages:
+        _LOG.warning(_message_line(message))
+
+
+def _message_line(message: Message) -> str:
+    return f"{message.level} {message.type}: {message.text}"
+
+
+def _change_line(change: Change) -> str:
+    line = f"{change.parameter}: now {_short(change.current)}, asked for {_short(change.requested)}"
+    return f"{line}: {change.message}" if change.message else line
+
+
+def _event_line(event: StackEvent) -> str:
+    return f"{event.timestamp} {event.logical_id} ({event.type}) {event.status}: {event.reason or 'no reason given'}"
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= _VALUE_CHARACTERS else f"{value[:_VALUE_CHARACTERS]}..."
