@@ -1,0 +1,121 @@
+"""A local default of its own for each test: own ports, own state folder, own copy of the environment file."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_S = 600
+
+
+def free_ports() -> int:
+    """First of two neighbouring free ports on loopback."""
+    for _ in range(50):
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("no two neighbouring free ports on loopback")
+
+
+def users_environment(home: Path) -> dict[str, str]:
+    """An environment in which any look at the user's AWS settings ends in an error."""
+    aws = home / ".aws"
+    aws.mkdir(parents=True, exist_ok=True)
+    for name in ("config", "credentials"):
+        (aws / name).write_text("this is [no configuration: reading it is the fault that the test looks for\n")
+    return {
+        **{key: value for key, value in os.environ.items() if not key.startswith("AWS_")},
+        "HOME": str(home),
+        "AWS_PROFILE": "of-the-user",
+        "AWS_ACCESS_KEY_ID": "AKIAOFTHEUSER",
+        "AWS_SECRET_ACCESS_KEY": "of-the-user",
+        "AWS_ENDPOINT_URL": "http://198.51.100.1",
+        "COLUMNS": "200",
+    }
+
+
+@dataclass
+class Local:
+    """`make up` and its sisters, as a user runs them."""
+
+    file: Path
+    state: Path
+    home: Path
+    port: int
+
+    def run(self, command: str, *options: str, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+        """Run one command to its end; output and errors together in stdout."""
+        port = ("--port", str(self.port)) if command == "up" else ()
+        line = [*prefix, sys.executable, "-m", "local", command, str(self.file), "--state", str(self.state)]
+        return subprocess.run(
+            [*line, *port, *options],
+            cwd=ROOT,
+            env=users_environment(self.home),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+
+    def ok(self, command: str, *options: str) -> str:
+        """Run one command that must succeed; its output."""
+        result = self.run(command, *options)
+        assert result.returncode == 0, result.stdout + self.logs()
+        assert "Traceback" not in result.stdout
+        return result.stdout
+
+    def logs(self) -> str:
+        """The last lines of every log of the world, for a failure's message."""
+        tails = [
+            f"--- {log.name}\n" + "\n".join(log.read_text().splitlines()[-40:]) for log in self.state.glob("*.log")
+        ]
+        return "\n".join(tails)
+
+    def edit(self, pattern: str, replacement: str) -> None:
+        """Replace the one match of a regular expression in the environment file."""
+        text, count = re.subn(pattern, replacement, self.file.read_text())
+        assert count == 1, f"{pattern} matches {count} times"
+        self.file.write_text(text)
+
+    @property
+    def name(self) -> str:
+        """The environment's name."""
+        found: str = yaml.safe_load(self.file.read_text())["name"]
+        return found
+
+
+@pytest.fixture
+def local_of(tmp_path: Path) -> Iterator[object]:
+    """Makes a Local of a shipped environment; what it started is stopped afterwards."""
+    made: list[Local] = []
+
+    def make(name: str) -> Local:
+        file = tmp_path / f"{name}.yaml"
+        shutil.copy(ROOT / "environments" / f"{name}.yaml", file)
+        local = Local(file, tmp_path / "state", tmp_path / "home", free_ports())
+        made.append(local)
+        return local
+
+    yield make
+    from local.world import launch
+
+    for local in made:
+        launch.stop(local.state)

@@ -1,0 +1,156 @@
+"""The whole system on the local default, as a user runs it: deploy, again, diff, update, destroy."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+
+import boto3
+import pytest
+
+from local.world import launch
+
+from .conftest import ROOT, Local
+
+pytestmark = pytest.mark.e2e
+
+LocalOf = Callable[[str], Local]
+
+
+def processes_of(local: Local) -> list[str]:
+    """Command lines of processes that still know the state folder."""
+    listing = subprocess.run(["ps", "axeww", "-o", "pid,args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in listing.splitlines() if str(local.state) in line and "pytest" not in line]
+
+
+def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
+    local = local_of("local")
+
+    first = local.ok("up")
+    assert re.search(r"cluster\s+local\s+CREATE_COMPLETE", first), first
+    for what in ("network", "file system", "association", "bucket", "repository", "head node", "queue"):
+        assert what in first
+    assert "p5.48xlarge" in first
+
+    again = local.ok("up")
+    assert "Nothing to change" in again
+    assert "CREATE_COMPLETE" in again
+    assert "UPDATE" not in again
+
+    unchanged = local.ok("diff")
+    assert "Stacks with differences" not in unchanged or "Number of stacks with differences: 0" in unchanged
+
+    local.edit(r"max: 2\b", "max: 3")
+    changed = local.ok("diff")
+    assert re.search(r"MaxCount.*\n?.*3", changed), changed
+
+    updated = local.ok("up")
+    assert re.search(r"cluster\s+local\s+UPDATE_COMPLETE", updated), updated
+    assert "0 to 3" in updated
+
+    world = launch.find(local.state)
+    assert world is not None
+    s3 = boto3.client(
+        "s3",
+        endpoint_url=world.env()["AWS_ENDPOINT_URL"],
+        region_name=world.env()["AWS_REGION"],
+        aws_access_key_id=world.env()["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=world.env()["AWS_SECRET_ACCESS_KEY"],
+    )
+    bucket = next(b["Name"] for b in s3.list_buckets()["Buckets"] if "data" in b["Name"].lower())
+    s3.put_object(Bucket=bucket, Key="data/set.txt", Body=b"words")
+
+    refused = local.run("down")
+    assert refused.returncode == 1
+    assert f"s3://{bucket}: 1 objects" in refused.stdout
+    assert "DELETE_DATA=yes" in refused.stdout
+    assert "CREATE_COMPLETE" in local.ok("status") or "UPDATE_COMPLETE" in local.ok("status")
+
+    gone = local.ok("down", "--delete-data")
+    assert "Down." in gone
+    assert launch.find(local.state) is None
+    assert processes_of(local) == []
+    assert "Nothing is up" in local.ok("down")
+
+
+@pytest.mark.parametrize("name", ["guide-2xg5", "jakarta-80xp5e", "megatron-2xp5"])
+def test_every_shipped_environment_with_loopback_as_the_only_network(local_of: LocalOf, name: str) -> None:
+    """In a network namespace that holds nothing but loopback, whatever else is contacted fails."""
+    local = local_of(name)
+    script = ROOT / "tests" / "e2e" / "alone.sh"
+    result = local.run("up", prefix=("unshare", "--map-root-user", "--net", "bash", str(script), str(local.state)))
+    assert result.returncode == 0, result.stdout + local.logs()
+    assert "CREATE_COMPLETE" in result.stdout
+    assert "Down." in result.stdout
+    if name == "jakarta-80xp5e":
+        assert re.search(r"p5e\.48xlarge x 0 to 80.*EFA.*cr-[0-9a-f]+", result.stdout), result.stdout
+        assert result.stdout.count("Lustre PERSISTENT_2") == 3
+
+
+def test_a_killed_world_and_a_second_run(local_of: LocalOf) -> None:
+    """The world dies in the middle of a deployment; the next run says so in words and goes through."""
+    local = local_of("local")
+    command = ["python", "-m", "local", "up", str(local.file), "--state", str(local.state), "--port", str(local.port)]
+    env = {**os.environ, "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as run:
+        assert run.stdout is not None
+        for line in run.stdout:
+            if "network: CREATE_COMPLETE" in line:
+                break
+        world = launch.find(local.state)
+        assert world is not None
+        for pid in world.pids:
+            os.kill(pid, signal.SIGKILL)
+        rest = run.stdout.read()
+    assert run.returncode == 1, rest
+    assert "Traceback" not in rest
+    assert re.search(r"cluster\s+local\s+CREATE_COMPLETE", local.ok("up"))
+
+
+def test_an_interrupted_run_is_taken_up_by_the_next(local_of: LocalOf) -> None:
+    local = local_of("local")
+    command = ["python", "-m", "local", "up", str(local.file), "--state", str(local.state), "--port", str(local.port)]
+    env = {**os.environ, "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as run:
+        assert run.stdout is not None
+        for line in run.stdout:
+            if "cluster: CREATE_IN_PROGRESS" in line:
+                break
+        time.sleep(2)
+        run.send_signal(signal.SIGINT)
+        rest = run.stdout.read()
+    assert run.returncode == 130, rest
+    assert "Traceback" not in rest
+    assert re.search(r"cluster\s+local\s+CREATE_COMPLETE", local.ok("up"))
+
+
+def test_a_port_in_use_is_named(local_of: LocalOf) -> None:
+    local = local_of("local")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", local.port))
+        taken.listen()
+        result = local.run("up")
+    assert result.returncode == 1
+    assert str(local.port) in result.stdout
+    assert "PORT=" in result.stdout
+    assert "Traceback" not in result.stdout
+
+
+def test_wrong_input_starts_nothing(local_of: LocalOf) -> None:
+    local = local_of("local")
+    local.edit(r"throughput: 125\b", "throughput: 300")
+    result = local.run("up")
+    assert result.returncode == 1
+    assert f"{local.file.name}:" in result.stdout
+    assert "300" in result.stdout
+    assert "Traceback" not in result.stdout
+    assert launch.find(local.state) is None
