@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Enroot on this node: its cache, data and temporary files on the local NVMe where the node has some, on the root volume otherwise.
+# Each folder is sticky and open to all, as /tmp is; Enroot keeps each user's things in a folder of that user's own.
+# shellcheck source=cluster_assets/lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+# shellcheck source=cluster_assets/lib/pyxis.sh
+. "${TRAINYARD_LIB}/pyxis.sh"
+
+enroot::has_local_nvme() {
+  local models
+  models="$(lsblk --nodeps --noheadings --output MODEL)"
+  [[ "${models}" == *"Instance Storage"* ]]
+}
+
+# Where the big files go.
+enroot::base() {
+  local queue scratch=""
+  queue="$(settings::queue)"
+  if [[ -n "${queue}" ]]; then
+    # shellcheck disable=SC2016 # $queue is jq's
+    scratch="$(settings::get '.queues[] | select(.name == $queue) | .scratch' --arg queue "${queue}")"
+  fi
+  if [[ -z "${scratch}" ]] || ! enroot::has_local_nvme; then
+    printf '/var/enroot'
+  elif mountpoint -q "${TRAINYARD_ROOT}${scratch}"; then
+    printf '%s/enroot' "${scratch}"
+  else
+    log::fail "the node has local NVMe, but ${scratch} is not mounted: see setup-ephemeral in the node's system log; a node without scratch would fill its root volume"
+  fi
+}
+
+enroot::main() {
+  common::need enroot lsblk mountpoint
+  pyxis::check_plugin
+  local base name
+  base="$(enroot::base)"
+  for name in cache data tmp; do
+    files::folder "${TRAINYARD_ROOT}${base}/${name}" 1777
+  done
+  # /run is empty after a reboot, and custom actions do not run again: systemd makes the folders each time.
+  files::write "${TRAINYARD_ROOT}/etc/tmpfiles.d/trainyard.conf" 0644 <<END
+d /run/enroot 1777 root root -
+d $(pyxis::runtime_path) 1777 root root -
+END
+  files::folder "${TRAINYARD_ROOT}/run/enroot" 1777
+  files::folder "${TRAINYARD_ROOT}$(pyxis::runtime_path)" 1777
+  files::write "${TRAINYARD_ROOT}/etc/enroot/enroot.conf" 0644 <<END
+# Written by Trainyard; do not edit.
+ENROOT_RUNTIME_PATH /run/enroot/user-\$(id -u)
+ENROOT_CACHE_PATH ${base}/cache/user-\$(id -u)
+ENROOT_DATA_PATH ${base}/data/user-\$(id -u)
+ENROOT_TEMP_PATH ${base}/tmp
+END
+  log::info "Enroot keeps its files under ${base}"
+}
+
+enroot::main

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# The folders that jobs and people work in: common ones, and those of each model. Mode 775, owned by the cluster's user.
+# Only the head node makes them; mkdir decides between two runs at once, and nothing else here depends on the order.
+# shellcheck source=cluster_assets/lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+
+# The mount that a path lies on: the longest that is its beginning.
+folders::mount_of() {
+  # shellcheck disable=SC2016 # $path is jq's
+  settings::get '[.mounts[].path | . as $mount | select($path | startswith($mount + "/"))] | max_by(length)' --arg path "$1"
+}
+
+folders::main() {
+  local user mount path paths
+  user="$(settings::get .cluster.user)"
+  id -u "${user}" >/dev/null 2>&1 || log::fail "the cluster's user '${user}' does not exist on this node"
+  paths="$(settings::get '.folders[], .models[].folders[]')"
+  while read -r path; do
+    [[ -n "${path}" ]] || continue
+    mount="$(folders::mount_of "${path}")"
+    [[ -n "${mount}" ]] || log::fail "the folder ${path} lies on none of the environment's file systems"
+    files::user_folder "${TRAINYARD_ROOT}${mount}" "${path#"${mount}"/}" 0775 "${user}"
+  done <<<"${paths}"
+}
+
+folders::main

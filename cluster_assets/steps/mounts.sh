@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Waits until every file system of the environment is mounted, for all of them together at most TRAINYARD_MOUNT_SECONDS.
+# shellcheck source=cluster_assets/lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+
+mounts::missing() {
+  local path
+  for path in "$@"; do
+    # A file system whose servers do not answer hangs every call on it, for ever.
+    timeout 15 mountpoint -q "${TRAINYARD_ROOT}${path}" || printf '%s\n' "${path}"
+  done
+}
+
+mounts::main() {
+  common::need mountpoint timeout
+  local paths missing
+  local -r deadline=$((SECONDS + TRAINYARD_MOUNT_SECONDS))
+  paths="$(settings::get '.mounts[].path')"
+  mapfile -t missing < <(printf '%s' "${paths}")
+  while ((${#missing[@]})); do
+    mapfile -t missing < <(mounts::missing "${missing[@]}")
+    ((${#missing[@]})) || break
+    if ((SECONDS >= deadline)); then
+      log::fail "not mounted after ${TRAINYARD_MOUNT_SECONDS} s: ${missing[*]}. Check that the file system is AVAILABLE and that its \
+security group lets this node in (Lustre: TCP 988 and 1018-1023; OpenZFS: TCP and UDP 111, 2049, 20001-20003)."
+    fi
+    log::info "waiting for ${missing[*]}"
+    sleep "${TRAINYARD_MOUNT_PAUSE}"
+  done
+  log::info "mounted: ${paths//$'\n'/ }"
+}
+
+mounts::main

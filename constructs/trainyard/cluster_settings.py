@@ -1,0 +1,115 @@
+"""`cluster/settings.json`: what the steps on the cluster's nodes know of the environment.
+
+`cluster_assets/settings.schema.json` describes it, `cluster_assets/README.md` says who reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from settings.model import Environment
+from settings.model.cluster import Os
+
+SCHEMA = 1
+
+# The user that each operating system's ParallelCluster AMI has, who owns the cluster's common folders:
+# https://docs.aws.amazon.com/parallelcluster/latest/ug/Image-section.html
+_USERS: dict[Os, str] = {
+    "alinux2023": "ec2-user",
+    "ubuntu2204": "ubuntu",
+    "ubuntu2404": "ubuntu",
+    "rhel8": "ec2-user",
+    "rhel9": "ec2-user",
+    "rocky8": "rocky",
+    "rocky9": "rocky",
+}
+
+
+def cluster_settings(
+    environment: Environment,
+    *,
+    repository_uris: Mapping[str, str],
+    data_bucket: str,
+    checkpoints_bucket: str,
+    assets_bucket: str,
+) -> dict[str, object]:
+    """The content of `cluster/settings.json`.
+
+    Pure. Bucket names and URIs may be CDK tokens.
+
+    Args:
+        environment: the deployment.
+        repository_uris: the URI of each of the environment's ECR repositories, by the repository's name.
+        data_bucket: name of the bucket of data sets.
+        checkpoints_bucket: name of the bucket of checkpoints.
+        assets_bucket: name of the bucket that holds the cluster's assets.
+
+    Raises:
+        ValueError: `repository_uris` lacks a repository of the environment.
+    """
+    repositories = [repository.name for repository in environment.images.repositories]
+    if missing := [name for name in repositories if name not in repository_uris]:
+        raise ValueError(
+            f"no URI for the ECR repositories {', '.join(missing)}; given: {', '.join(repository_uris) or 'none'}"
+        )
+    return {
+        "schema": SCHEMA,
+        "environment": environment.name,
+        "region": environment.region,
+        "cluster": {
+            "name": environment.cluster_name,
+            "os": environment.cluster.os,
+            "user": _USERS[environment.cluster.os],
+        },
+        "buckets": {"data": data_bucket, "checkpoints": checkpoints_bucket, "assets": assets_bucket},
+        "repositories": [{"name": name, "uri": repository_uris[name]} for name in repositories],
+        "mounts": _mounts(environment),
+        "bases": {"lustre": _lustre_base(environment), "shared": _shared_base(environment)},
+        "folders": _folders(environment),
+        "queues": [{"name": queue.name, "scratch": queue.scratch} for queue in environment.cluster.queues],
+        "models": [
+            {
+                "name": model.name,
+                "queue": model.queue,
+                "nodes": model.nodes,
+                "folders": model.folders.model_dump(),
+            }
+            for model in environment.models
+        ],
+    }
+
+
+def _mounts(environment: Environment) -> list[dict[str, str]]:
+    storage = environment.storage
+    volumes = storage.openzfs.volumes if storage.openzfs else ()
+    return [
+        *({"name": lustre.name, "path": lustre.mount, "type": "lustre"} for lustre in storage.lustre),
+        *({"name": volume.name, "path": volume.mount, "type": "openzfs"} for volume in volumes),
+    ]
+
+
+def _lustre_base(environment: Environment) -> str | None:
+    return next((lustre.mount for lustre in environment.storage.lustre), None)
+
+
+def _shared_base(environment: Environment) -> str | None:
+    """Where scripts and container images lie: an OpenZFS volume that is not the homes, or else Lustre."""
+    openzfs = environment.storage.openzfs
+    shared = (volume.mount for volume in (openzfs.volumes if openzfs else ()) if volume.mount != "/home")
+    return next(shared, None) or _lustre_base(environment)
+
+
+def _folders(environment: Environment) -> dict[str, str]:
+    """The common folders. A folder tied to S3 is the one of its name; the others lie on the first Lustre file system."""
+    lustre, shared = _lustre_base(environment), _shared_base(environment)
+    tied = {
+        association.path.lstrip("/"): f"{file_system.mount}{association.path}"
+        for file_system in environment.storage.lustre
+        for association in file_system.associations
+    }
+    folders = {}
+    if work := lustre or shared:
+        folders = {name: tied.get(name, f"{work}/{name}") for name in ("data", "checkpoints", "logs", "results")}
+    if shared:
+        folders |= {"images": f"{shared}/containers/images", "scripts": f"{shared}/scripts"}
+    return folders
