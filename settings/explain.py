@@ -35,13 +35,9 @@ def _in_file(location: Sequence[str | int], source: Source) -> KeyPath:
     key: list[str | int] = []
     data: object = source.data
     for part in location:
-        if isinstance(part, int) and isinstance(data, list) and part < len(data):
+        if (isinstance(part, int) and isinstance(data, list) and part < len(data)) or (isinstance(part, str) and isinstance(data, dict) and part in data):
             data = data[part]
-        elif isinstance(part, str) and isinstance(data, dict) and part in data:
-            data = data[part]
-        elif not (isinstance(part, str) and isinstance(data, dict) and part == location[-1]):
-            continue
-        elif part == "[key]":
+        elif not (isinstance(part, str) and isinstance(data, dict) and part == location[-1]) or part == "[key]":
             continue
         key.append(part)
     return tuple(key)

@@ -39,7 +39,7 @@ class Fault:
         return f"{text}\n    do:      {self.advice}" if self.advice else text
 
 
-class Faults(Exception):  # noqa: N818 - it is the collection that is raised
+class Faults(Exception):
     """All the faults of a file, by line."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:

@@ -24,8 +24,19 @@ class Part(BaseModel):
             return super().__getattr__(name)
 
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*[a-z0-9]$", max_length=40)]
-"""A name: lower-case letters, digits and hyphens, starting with a letter."""
+_NAME = r"^[a-z][a-z0-9-]*[a-z0-9]$"
+
+Name = Annotated[str, StringConstraints(pattern=_NAME, max_length=40)]
+"""A name: lower-case letters, digits and hyphens, starting with a letter, two characters or more."""
+
+QueueName = Annotated[str, StringConstraints(pattern=_NAME, max_length=25)]
+"""A name of a queue, compute resource or pool: ParallelCluster takes at most 25 characters."""
+
+StorageName = Annotated[str, StringConstraints(pattern=_NAME, max_length=30)]
+"""A name of a file system: ParallelCluster takes at most 30 characters."""
+
+ClusterName = Annotated[str, StringConstraints(pattern=_NAME, max_length=60)]
+"""A cluster's name: ParallelCluster takes at most 60 characters."""
 
 MountPath = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$", max_length=200)]
 """An absolute path without a slash at the end."""
@@ -33,7 +44,7 @@ MountPath = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._-]+(/[A-Za-
 FileSystemPath = Annotated[str, StringConstraints(pattern=r"^/([A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*)?$", max_length=200)]
 """A path inside a file system: `/` or an absolute path without a slash at the end."""
 
-WeeklyTime = Annotated[str, StringConstraints(pattern=r"^[1-7]:([01]\d|2[0-3]):?([0-5]\d)$")]
+WeeklyTime = Annotated[str, StringConstraints(pattern=r"^[1-7]:([01]\d|2[0-3]):([0-5]\d)$")]
 """A weekly start time in UTC as FSx writes it: day:HH:MM, Monday is 1."""
 
 DailyTime = Annotated[str, StringConstraints(pattern=r"^([01]\d|2[0-3]):([0-5]\d)$")]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from settings.model.base import MountPath, Name, Part
+from settings.model.base import ClusterName, MountPath, Part, QueueName
 
 InstanceType = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]+\.[a-z0-9-]+$")]
 Os = Literal["alinux2023", "ubuntu2204", "ubuntu2404", "rhel8", "rhel9", "rocky8", "rocky9"]
@@ -35,7 +35,7 @@ class HeadNode(Part):
 class LoginNodes(Part):
     """A pool of login nodes behind a load balancer."""
 
-    name: Name = "login"
+    name: QueueName = "login"
     instance_type: InstanceType = "m7i.xlarge"
     count: int = Field(default=1, ge=0, le=10)
     subnet: Literal["private", "public"] = "private"
@@ -57,7 +57,7 @@ class Capacity(Part):
 class Compute(Part):
     """One compute resource of a queue: instances of one or more types that count as the same."""
 
-    name: Name
+    name: QueueName
     instance_types: tuple[InstanceType, ...] = Field(min_length=1)
     min: int = Field(default=0, ge=0, description="Nodes that always run.")
     max: int = Field(gt=0, description="Most nodes that may run.")
@@ -67,7 +67,7 @@ class Compute(Part):
 class Queue(Part):
     """One Slurm partition."""
 
-    name: Name
+    name: QueueName
     compute: tuple[Compute, ...] = Field(min_length=1)
     capacity: Capacity = Capacity()
     placement_group: bool | None = Field(
@@ -128,7 +128,7 @@ class Api(Part):
 class Cluster(Part):
     """The Slurm cluster."""
 
-    name: Name | None = Field(default=None, description="Left out: the environment's name.")
+    name: ClusterName | None = Field(default=None, description="Left out: the environment's name.")
     os: Os = "ubuntu2204"
     head_node: HeadNode = HeadNode()
     login_nodes: LoginNodes | None = None

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from settings.model.base import DailyTime, FileSystemPath, MountPath, Name, Part, WeeklyTime
+from settings.model.base import DailyTime, FileSystemPath, MountPath, Part, StorageName, WeeklyTime
 
 Event = Literal["new", "changed", "deleted"]
 BucketPurpose = Literal["data", "checkpoints"]
@@ -16,7 +16,7 @@ class Backups(Part):
     """Automatic backups of a file system."""
 
     days: int = Field(default=0, ge=0, le=90, description="Days that automatic backups are kept; 0 makes none.")
-    window: DailyTime = Field(default="18:00", description="Daily start of the backup, UTC.")
+    window: DailyTime = Field(default="16:00", description="Daily start of the backup, UTC.")
 
 
 class Association(Part):
@@ -41,7 +41,7 @@ class Association(Part):
 class Lustre(Part):
     """One FSx for Lustre file system, deployment type PERSISTENT_2, SSD."""
 
-    name: Name
+    name: StorageName
     mount: MountPath
     capacity_gib: int = Field(description="1200, or a multiple of 2400.", gt=0)
     throughput: Literal[125, 250, 500, 1000] = Field(default=250, description="MB/s per TiB.")
@@ -88,7 +88,7 @@ class Snapshots(Part):
 class Volume(Part):
     """One OpenZFS volume, mounted on every node."""
 
-    name: Name
+    name: StorageName
     mount: MountPath
     quota_gib: int | None = Field(default=None, gt=0, description="Most that the volume may hold, GiB.")
     user_quota_gib: int | None = Field(default=None, gt=0, description="Most that one user may hold by default, GiB.")
@@ -99,7 +99,7 @@ class Volume(Part):
 class OpenZfs(Part):
     """One FSx for OpenZFS file system with its volumes, for homes and shared code."""
 
-    name: Name = "homes"
+    name: StorageName = "homes"
     capacity_gib: int = Field(ge=64, le=524288, description="SSD capacity, GiB.")
     throughput: int = Field(default=320, description="MB/s of the file system.")
     deployment: Literal["SINGLE_AZ_HA_2", "SINGLE_AZ_HA_1", "SINGLE_AZ_2", "SINGLE_AZ_1"] = "SINGLE_AZ_HA_2"

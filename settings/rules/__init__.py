@@ -5,9 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from settings.model import Environment
+from settings.rules import (
+    associations,
+    buckets,
+    capacity,
+    compute,
+    lustre,
+    models,
+    mounts,
+    names,
+    network,
+    openzfs,
+    slurm,
+    tags,
+    windows,
+)
 from settings.rules.finding import Finding, Rule
 
-RULES: tuple[Rule, ...] = ()
+MODULES = (
+    *(names, tags, network, lustre, openzfs, associations, mounts, windows, buckets),
+    *(compute, capacity, slurm, models),
+)
+RULES: tuple[Rule, ...] = tuple(rule for module in MODULES for rule in module.RULES)
 
 
 def findings(environment: Environment, *, partial: bool = False) -> Iterator[Finding]:
