@@ -1,0 +1,51 @@
+"""ECR repositories for the container images of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_ecr as ecr
+from constructs import Construct
+
+from settings.model.images import Images, Repository
+from trainyard.retention import retain
+
+
+class ImageRepositories(Construct):
+    """The repositories of an environment: private, encrypted, scanned, and cleaned of old images."""
+
+    repositories: Mapping[str, ecr.IRepository]
+
+    def __init__(self, scope: Construct, construct_id: str, *, images: Images, kept: bool = True) -> None:
+        super().__init__(scope, construct_id)
+        self.repositories = {item.name: self._repository(item, kept) for item in images.repositories}
+
+    def _repository(self, settings: Repository, kept: bool) -> ecr.Repository:
+        repository = ecr.Repository(
+            self,
+            settings.name.replace("/", "-"),
+            repository_name=settings.name,
+            encryption=ecr.RepositoryEncryption.AES_256,
+            image_scan_on_push=settings.scan_on_push,
+            image_tag_mutability=(ecr.TagMutability.IMMUTABLE if settings.immutable else ecr.TagMutability.MUTABLE),
+            removal_policy=RemovalPolicy.RETAIN if kept else RemovalPolicy.DESTROY,
+            empty_on_delete=not kept,
+            lifecycle_rules=[
+                ecr.LifecycleRule(
+                    rule_priority=1,
+                    description="Layers that no tag names any more",
+                    tag_status=ecr.TagStatus.UNTAGGED,
+                    max_image_age=Duration.days(settings.untagged_days),
+                ),
+                ecr.LifecycleRule(
+                    rule_priority=2,
+                    description="The oldest of too many images",
+                    tag_status=ecr.TagStatus.ANY,
+                    max_image_count=settings.keep_images,
+                ),
+            ],
+        )
+        retain(cast(ecr.CfnRepository, repository.node.default_child), kept=kept)
+        return repository

@@ -1,0 +1,77 @@
+"""Which prefixes of the buckets hold what, and so how long it is kept.
+
+The storage policy: data sets, results and final weights are kept; intermediate checkpoints (weights and optimizer
+states) expire, logs expire, temporary files live a week. Lifecycle rules know prefixes only, so the prefixes are worked
+out from what the environment says: the usual folder names at a bucket's root, the same names under each data repository
+association, and the folders of the models wherever an association ties them to a bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal
+
+from settings.model import Environment
+from settings.model.storage import Association, BucketPurpose
+
+Kind = Literal["checkpoints", "logs", "temporary"]
+
+_FOLDERS: dict[str, Kind] = {"checkpoints": "checkpoints", "logs": "logs", "tmp": "temporary"}
+
+
+@dataclass(frozen=True, order=True)
+class Expiring:
+    """A prefix, ending in a slash, whose objects expire."""
+
+    prefix: str
+    kind: Kind
+
+
+def expiring(environment: Environment, bucket: BucketPurpose) -> tuple[Expiring, ...]:
+    """The expiring prefixes of a bucket, sorted, without those that lie inside another of the same kind."""
+    found = {Expiring(f"{folder}/", kind) for folder, kind in _FOLDERS.items()}
+    for lustre in environment.storage.lustre:
+        for association in lustre.associations:
+            if association.bucket == bucket:
+                found |= set(_under(association))
+                found |= set(_model_folders(environment, PurePosixPath(lustre.mount), association))
+    return tuple(
+        sorted(
+            item
+            for item in found
+            if not any(
+                item != other and item.kind == other.kind and item.prefix.startswith(other.prefix) for other in found
+            )
+        )
+    )
+
+
+def _under(association: Association) -> Iterator[Expiring]:
+    """The usual folder names under an association, or its own prefix where that is such a folder."""
+    own = _FOLDERS.get(PurePosixPath(association.prefix).name)
+    if own is not None:
+        yield Expiring(association.prefix, own)
+        return
+    # A folder of its own name in the file system, say /results, holds no others to expire.
+    if association.path == "/":
+        for folder, kind in _FOLDERS.items():
+            yield Expiring(f"{association.prefix}{folder}/", kind)
+
+
+def _model_folders(environment: Environment, mount: PurePosixPath, association: Association) -> Iterator[Expiring]:
+    """The folders of the models that an association ties to its bucket."""
+    root = mount / association.path.lstrip("/")
+    for model in environment.models:
+        folders: tuple[tuple[str, Kind], ...] = (
+            (model.folders.checkpoints, "checkpoints"),
+            (model.folders.logs, "logs"),
+            (model.folders.tensorboard, "logs"),
+        )
+        for folder, kind in folders:
+            path = PurePosixPath(folder)
+            if path != root and path.is_relative_to(root):
+                yield Expiring(f"{association.prefix}{path.relative_to(root)}/", kind)
+            elif path == root and association.prefix:
+                yield Expiring(association.prefix, kind)

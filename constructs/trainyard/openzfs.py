@@ -1,0 +1,120 @@
+"""FSx for OpenZFS: homes and shared code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from aws_cdk import Stack, Tags
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_fsx as fsx
+from constructs import Construct
+
+from settings.model.storage import OpenZfs, Volume
+from trainyard.retention import retain
+
+_DELETE_CHILDREN = "DELETE_CHILD_VOLUMES_AND_SNAPSHOTS"
+
+
+class OpenZfsFileSystem(Construct):
+    """One FSx for OpenZFS file system and its volumes, each exported by NFS to the VPC alone.
+
+    The root volume holds nothing, and is read-only. In the volumes root stays root: the head node makes users' homes.
+    """
+
+    file_system_id: str
+    dns_name: str
+    volume_ids: Mapping[str, str]
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        openzfs: OpenZfs,
+        vpc_cidr: str,
+        subnet: ec2.ISubnet,
+        security_groups: Sequence[ec2.ISecurityGroup],
+        kept: bool = True,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        backed_up = openzfs.backups.days > 0
+        file_system = fsx.CfnFileSystem(
+            self,
+            "FileSystem",
+            file_system_type="OPENZFS",
+            storage_type="SSD",
+            storage_capacity=openzfs.capacity_gib,
+            subnet_ids=[subnet.subnet_id],
+            security_group_ids=[group.security_group_id for group in security_groups],
+            open_zfs_configuration=fsx.CfnFileSystem.OpenZFSConfigurationProperty(
+                deployment_type=openzfs.deployment,
+                throughput_capacity=openzfs.throughput,
+                weekly_maintenance_start_time=openzfs.maintenance_window,
+                automatic_backup_retention_days=openzfs.backups.days,
+                daily_automatic_backup_start_time=openzfs.backups.window if backed_up else None,
+                copy_tags_to_backups=True if backed_up else None,
+                copy_tags_to_volumes=True,
+                # What users and schedules have made in it would otherwise stop the deletion that was asked for.
+                options=None if kept else [_DELETE_CHILDREN],
+                root_volume_configuration=fsx.CfnFileSystem.RootVolumeConfigurationProperty(
+                    read_only=True,
+                    data_compression_type="LZ4",
+                    nfs_exports=[
+                        fsx.CfnFileSystem.NfsExportsProperty(
+                            client_configurations=[
+                                fsx.CfnFileSystem.ClientConfigurationsProperty(
+                                    clients=vpc_cidr, options=["ro", "crossmnt"]
+                                )
+                            ]
+                        )
+                    ],
+                ),
+            ),
+        )
+        retain(file_system, kept=kept)
+        stack_name = Stack.of(self).stack_name
+        Tags.of(file_system).add("Name", f"{stack_name}-{openzfs.name}")
+        self.file_system_id = file_system.ref
+        self.dns_name = file_system.attr_dns_name
+
+        volume_ids: dict[str, str] = {}
+        for volume in openzfs.volumes:
+            resource = self._volume(volume, file_system.attr_root_volume_id, vpc_cidr)
+            if not kept:
+                resource.add_property_override("OpenZFSConfiguration.Options", [_DELETE_CHILDREN])
+            retain(resource, kept=kept)
+            Tags.of(resource).add("Name", f"{stack_name}-{volume.name}", priority=200)
+            volume_ids[volume.name] = resource.attr_volume_id
+        self.volume_ids = volume_ids
+
+    def _volume(self, volume: Volume, parent_id: str, vpc_cidr: str) -> fsx.CfnVolume:
+        user_quota = None
+        if volume.user_quota_gib is not None:
+            # Id 0 stands for every user without a quota of its own.
+            user_quota = [
+                fsx.CfnVolume.UserAndGroupQuotasProperty(
+                    id=0, type="USER", storage_capacity_quota_gib=volume.user_quota_gib
+                )
+            ]
+        return fsx.CfnVolume(
+            self,
+            f"Volume-{volume.name}",
+            name=volume.name,
+            volume_type="OPENZFS",
+            open_zfs_configuration=fsx.CfnVolume.OpenZFSConfigurationProperty(
+                parent_volume_id=parent_id,
+                data_compression_type=volume.compression.upper(),
+                storage_capacity_quota_gib=volume.quota_gib,
+                user_and_group_quotas=user_quota,
+                copy_tags_to_snapshots=True,
+                nfs_exports=[
+                    fsx.CfnVolume.NfsExportsProperty(
+                        client_configurations=[
+                            fsx.CfnVolume.ClientConfigurationsProperty(
+                                clients=vpc_cidr, options=["rw", "crossmnt", "sync", "no_root_squash"]
+                            )
+                        ]
+                    )
+                ],
+            ),
+        )

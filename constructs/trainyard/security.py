@@ -1,0 +1,141 @@
+"""Security groups of the nodes and the file systems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from aws_cdk import Stack, Tags
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from settings.model.network import Network as NetworkSettings
+from trainyard.retention import keep
+
+
+@dataclass(frozen=True)
+class Ports:
+    """A range of ports of a protocol, by EC2's names; -1 stands for all protocols."""
+
+    protocol: str
+    first: int | None = None
+    last: int | None = None
+
+    @property
+    def label(self) -> str:
+        """What a rule's construct id calls them."""
+        return "All" if self.first is None else f"{self.protocol.capitalize()}{self.first}"
+
+
+# LNET between clients and file servers, in both directions (FSx for Lustre guide, access control with a VPC).
+LUSTRE_PORTS = (Ports("tcp", 988, 988), Ports("tcp", 1018, 1023))
+# rpcbind, NFS, and mountd, statd and lockd where FSx puts them (FSx for OpenZFS guide, access control with a VPC).
+NFS_PORTS = tuple(
+    Ports(protocol, first, last)
+    for first, last in ((111, 111), (2049, 2049), (20001, 20003))
+    for protocol in ("tcp", "udp")
+)
+EVERYTHING = (Ports("-1"),)
+
+
+class SecurityGroups(Construct):
+    """Groups for head, compute and login nodes, for Lustre and for OpenZFS.
+
+    ParallelCluster makes groups of its own for the traffic between the nodes and for their way out; these are added to
+    them (AdditionalSecurityGroups) and hold what it does not know: who may mount the file systems, EFA, which clients
+    may come in. So none of them opens anything to the internet, and none lets anything out but to a group of this set.
+
+    `efa_storage` opens all traffic between compute nodes and Lustre, which an EFA-enabled file system demands.
+    `keep_for_file_systems` keeps the file systems' groups when the stack is deleted, which retained file systems use.
+    """
+
+    head: ec2.ISecurityGroup
+    compute: ec2.ISecurityGroup
+    login: ec2.ISecurityGroup
+    lustre: ec2.ISecurityGroup
+    openzfs: ec2.ISecurityGroup
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        vpc: ec2.IVpc,
+        network: NetworkSettings,
+        efa_storage: bool = False,
+        keep_for_file_systems: bool = False,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        head = self._group(vpc, "Head", "Head node: file systems and clients")
+        compute = self._group(vpc, "Compute", "Compute nodes: EFA and file systems")
+        login = self._group(vpc, "Login", "Login nodes: file systems and clients")
+        lustre = self._group(vpc, "Lustre", "FSx for Lustre file systems")
+        openzfs = self._group(vpc, "OpenZfs", "FSx for OpenZFS file system")
+
+        groups = {"Head": head, "Compute": compute, "Login": login, "Lustre": lustre, "OpenZfs": openzfs}
+        for node in ("Head", "Compute", "Login"):
+            self._allow(groups, node, "Lustre", LUSTRE_PORTS, "Lustre")
+            # File servers call clients back for their locks.
+            self._allow(groups, "Lustre", node, LUSTRE_PORTS, "Lustre")
+            self._allow(groups, node, "OpenZfs", NFS_PORTS, "NFS")
+        self._allow(groups, "Lustre", "Lustre", LUSTRE_PORTS, "Lustre")
+
+        # EFA takes only rules that name the group itself, in both directions, and only all protocols.
+        self._allow(groups, "Compute", "Compute", EVERYTHING, "EFA")
+        if efa_storage:
+            for source, target in (("Lustre", "Lustre"), ("Compute", "Lustre"), ("Lustre", "Compute")):
+                self._allow(groups, source, target, EVERYTHING, "EFA")
+
+        for cidr in network.clients:
+            client = ec2.Peer.ipv4(cidr)
+            head.add_ingress_rule(client, ec2.Port.tcp(22), "SSH from a client network")
+            login.add_ingress_rule(client, ec2.Port.tcp(22), "SSH from a client network")
+            if network.grafana:
+                head.add_ingress_rule(client, ec2.Port.tcp(443), "Grafana from a client network")
+
+        if keep_for_file_systems:
+            for group in (lustre, openzfs):
+                keep(cast(ec2.CfnSecurityGroup, group.node.default_child))
+        self.head, self.compute, self.login, self.lustre, self.openzfs = head, compute, login, lustre, openzfs
+
+    def _group(self, vpc: ec2.IVpc, name: str, description: str) -> ec2.SecurityGroup:
+        group = ec2.SecurityGroup(self, name, vpc=vpc, description=description, allow_all_outbound=False)
+        Tags.of(group).add("Name", f"{Stack.of(self).stack_name}-{name.lower()}")
+        return group
+
+    def _allow(
+        self,
+        groups: Mapping[str, ec2.ISecurityGroup],
+        source: str,
+        target: str,
+        ports: Iterable[Ports],
+        purpose: str,
+    ) -> None:
+        """Open the ports on both sides: out of the source, into the target.
+
+        The L2 rule methods are not used, since they put the path of the stack into the ids of the rules: the same rules
+        would have other ids in a pipeline's stage, and CloudFormation would try to make them twice.
+        """
+        for port in ports:
+            description = f"{purpose}: {source} to {target}"
+            ec2.CfnSecurityGroupEgress(
+                self,
+                f"{source}To{target}{port.label}",
+                group_id=groups[source].security_group_id,
+                destination_security_group_id=groups[target].security_group_id,
+                ip_protocol=port.protocol,
+                from_port=port.first,
+                to_port=port.last,
+                description=description,
+            )
+            ec2.CfnSecurityGroupIngress(
+                self,
+                f"{target}From{source}{port.label}",
+                group_id=groups[target].security_group_id,
+                source_security_group_id=groups[source].security_group_id,
+                ip_protocol=port.protocol,
+                from_port=port.first,
+                to_port=port.last,
+                description=description,
+            )

@@ -1,0 +1,90 @@
+"""The storage stack of an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from aws_cdk import Environment as CdkEnvironment
+from aws_cdk import Stack
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from settings.model import Environment
+from trainyard.buckets import Buckets
+from trainyard.logs import retention_days
+from trainyard.lustre import LustreFileSystem
+from trainyard.network import Network
+from trainyard.openzfs import OpenZfsFileSystem
+from trainyard.retention import retain
+from trainyard.security import SecurityGroups
+
+
+class StorageStack(Stack):
+    """Buckets, Lustre and OpenZFS file systems. `lustre` is by the name that the settings give."""
+
+    buckets: Buckets
+    lustre: Mapping[str, LustreFileSystem]
+    openzfs: OpenZfsFileSystem | None
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        environment: Environment,
+        network: Network,
+        security_groups: SecurityGroups,
+        env: CdkEnvironment | None = None,
+        stack_name: str | None = None,
+        description: str | None = None,
+        termination_protection: bool | None = None,
+    ) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            env=env,
+            stack_name=stack_name,
+            description=description,
+            termination_protection=termination_protection,
+        )
+        storage = environment.storage
+        kept = environment.retention.file_systems == "keep"
+        self.buckets = Buckets(self, "Buckets", environment=environment)
+        self.lustre = {}
+        if storage.lustre:
+            log_group = self._lustre_logs(environment)
+            self.lustre = {
+                lustre.name: LustreFileSystem(
+                    self,
+                    f"Lustre-{lustre.name}",
+                    lustre=lustre,
+                    subnet=network.private_subnet,
+                    security_groups=[security_groups.lustre],
+                    log_group=log_group,
+                    kept=kept,
+                )
+                for lustre in storage.lustre
+            }
+        self.openzfs = None
+        if storage.openzfs is not None:
+            self.openzfs = OpenZfsFileSystem(
+                self,
+                "OpenZfs",
+                openzfs=storage.openzfs,
+                vpc_cidr=network.vpc.vpc_cidr_block,
+                subnet=network.private_subnet,
+                security_groups=[security_groups.openzfs],
+                kept=kept,
+            )
+
+    def _lustre_logs(self, environment: Environment) -> logs.LogGroup:
+        group = logs.LogGroup(
+            self,
+            "LustreLogs",
+            # FSx writes only to groups whose name begins so.
+            log_group_name=f"/aws/fsx/{self.stack_name}",
+            retention=retention_days(environment.cluster.monitoring.log_days),
+        )
+        retain(cast(logs.CfnLogGroup, group.node.default_child), kept=environment.retention.logs == "keep")
+        return group
