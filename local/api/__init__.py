@@ -1,0 +1,1 @@
+"""The genuine ParallelCluster API on loopback."""

@@ -1,0 +1,1 @@
+"""The emulated AWS of the local default: ministack, extended in process."""

@@ -1,0 +1,1 @@
+"""CloudFormation types that ministack lacks."""

@@ -1,0 +1,1 @@
+"""EC2 beyond what ministack brings: what the region offers, images, reservations, instances."""

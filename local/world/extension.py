@@ -1,0 +1,33 @@
+"""Puts the parts of the world into ministack, in the order in which they need each other."""
+
+from __future__ import annotations
+
+import argparse
+
+from ministack.core.responses import request_scope
+
+from local.world import head_node, public_template, repairs, seeds
+from local.world.cloudformation import compute, network, recorded
+from local.world.ec2 import catalogue, images, instances, reservations
+from local.world.fsx import resources, service
+
+
+def install(given: argparse.Namespace) -> None:
+    """Extend ministack and seed the account and region that the world stands for."""
+    gateway_url = f"http://127.0.0.1:{given.port}"
+    catalogue.install()
+    reservations.install()
+    instances.install(images.install(given.parallelcluster_version))
+    instances.install_interfaces()
+    service.install()
+    network.install()
+    compute.install()
+    resources.install()
+    repairs.install()
+    # Last: whatever has no provider by now is recorded.
+    recorded.install()
+    head_node.install(gateway_url)
+    with request_scope(given.account, given.region):
+        public_template.install(given.parallelcluster_version, f"http://127.0.0.1:{given.api_port}", gateway_url)
+        if given.seeds:
+            seeds.load(given.seeds)

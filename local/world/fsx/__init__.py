@@ -1,0 +1,1 @@
+"""Amazon FSx: Lustre with data repository associations, OpenZFS with volumes and snapshots."""

@@ -1,0 +1,65 @@
+"""The start of every Python function of the world, and of the Python programs that it starts.
+
+Lambda gives a function its own code, the AWS SDK and HTTPS. A process here has the world's whole environment and a
+ResponseURL in plain HTTP, so this module
+- leaves of the installed packages only those that Lambda's runtime has, so that a dependency missing from the
+  bundle is missing here too;
+- maps HTTPS to the world's own address to HTTP: callers that PUT to the ResponseURL by HTTPS whatever it says
+  (crhelper, as ParallelCluster's own functions do) would never be heard;
+- maps /opt, where Lambda unpacks layers, to where they are unpacked here (the AWS CLI of CDK's BucketDeployment).
+"""
+
+import http.client
+import os
+import subprocess
+import sys
+from urllib.parse import urlsplit
+
+RUNTIME = os.environ.get("WORLD_RUNTIME_PACKAGES", "")
+LAYERS = [path for path in os.environ.get("_LAMBDA_LAYERS_DIRS", "").split(os.pathsep) if path]
+ENDPOINT = urlsplit(os.environ.get("AWS_ENDPOINT_URL", "http://127.0.0.1:4566"))
+
+if RUNTIME:
+    sys.path[:] = [path for path in sys.path if not path.endswith("site-packages")] + [RUNTIME]
+
+
+class _LoopbackConnection(http.client.HTTPSConnection):
+    """HTTPS to anywhere but the world, where it is HTTP."""
+
+    def connect(self):
+        if self.host == ENDPOINT.hostname:
+            self.port = ENDPOINT.port
+            http.client.HTTPConnection.connect(self)
+        else:
+            super().connect()
+
+
+http.client.HTTPSConnection = _LoopbackConnection
+
+
+def _unpacked(argument):
+    if isinstance(argument, str) and argument.startswith("/opt/") and not os.path.exists(argument):
+        for layer in LAYERS:
+            found = os.path.join(layer, argument[len("/opt/") :])
+            if os.path.exists(found):
+                return found
+    return argument
+
+
+class _Popen(subprocess.Popen):
+    """Programs out of layers; zip archives lose the executable bit, so a Python script is run by this Python."""
+
+    def __init__(self, args, *rest, **named):
+        if isinstance(args, (list, tuple)) and args:
+            command = [_unpacked(argument) for argument in args]
+            if command[0] != args[0] and not os.access(command[0], os.X_OK):
+                command = [sys.executable, *command]
+            elif command[0] != args[0]:
+                with open(command[0], "rb") as program:
+                    if b"python" in program.readline():
+                        command = [sys.executable, *command]
+            args = command
+        super().__init__(args, *rest, **named)
+
+
+subprocess.Popen = _Popen

@@ -1,0 +1,72 @@
+"""The names inside ministack that this world hooks into.
+
+ministack has no extension interface, so the world reaches for private names. All of them stand in this one
+table and are checked at start: another release of ministack is refused with a sentence that says what is
+missing, instead of failing somewhere in the middle of a deployment.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+
+WRITTEN_FOR = "1.5.33"
+
+PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
+    "ministack.app": ("SERVICE_HANDLERS", "_resolve_port", "app", "main"),
+    "ministack.core.iam_actions": ("SERVICE_TO_IAM_NAMESPACE",),
+    "ministack.core.iam_evaluator": ("_resolve_condition_key",),
+    "ministack.core.responses": ("AccountRegionScopedDict", "get_account_id", "get_region", "request_scope"),
+    "ministack.core.router": ("SERVICE_PATTERNS",),
+    "ministack.services.cloudformation": ("_stacks",),
+    "ministack.services.cloudformation.changesets": ("_diff_resources",),
+    "ministack.services.cloudformation.engine": ("_extract_deps", "_topological_sort"),
+    "ministack.services.cloudformation.helpers": ("_resolve_document",),
+    "ministack.services.cloudformation.provisioners": (
+        "_REPLACING_PROPERTIES",
+        "_RESOURCE_HANDLERS",
+        "_STACK_TAG_PROPERTY",
+        "_physical_name",
+        "_provision_resource",
+        "_replace_resource",
+    ),
+    "ministack.services.cloudformation.stacks": ("_topological_sort",),
+    "ministack.services.cloudformation.wait_conditions": ("register_handle",),
+    "ministack.services.dynamodb": ("_tables",),
+    "ministack.services.ec2": (
+        "_ACTION_MAP",
+        "_az_id_for_zone_name",
+        "_error",
+        "_instances",
+        "_network_interfaces",
+        "_security_groups",
+        "_subnets",
+        "_tags",
+        "_vpcs",
+        "_zone_name_for_az_id",
+    ),
+    "ministack.services.iam": ("_aws_managed_policies",),
+    "ministack.services.s3": ("_bucket_tags", "_buckets"),
+}
+
+
+class HookError(RuntimeError):
+    """ministack is not the release that this world was written for."""
+
+
+def check() -> None:
+    """Raise HookError unless every private name exists in the installed ministack."""
+    missing = []
+    for module_name, names in PRIVATE_NAMES.items():
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError:
+            missing.append(module_name)
+            continue
+        missing += [f"{module_name}.{name}" for name in names if not hasattr(module, name)]
+    if missing:
+        found = importlib.metadata.version("ministack")
+        raise HookError(
+            f"ministack {found} lacks {', '.join(missing)}. The world is written for ministack {WRITTEN_FOR}: "
+            "install that version (local/uv.lock pins it) or adapt local/world/hooks.py and its users."
+        )

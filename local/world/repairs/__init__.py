@@ -1,0 +1,13 @@
+"""Repairs of ministack 1.5.33, one a module; each says what AWS does instead. README.md lists them."""
+
+from __future__ import annotations
+
+from local.world.repairs import bucket_tags, outputs_only, policies, secure_transport, template_url, vpc, wait_last
+
+_REPAIRS = (bucket_tags, outputs_only, policies, secure_transport, template_url, vpc, wait_last)
+
+
+def install() -> None:
+    """Carry out every repair."""
+    for repair in _REPAIRS:
+        repair.install()

@@ -1,0 +1,146 @@
+"""EC2's query protocol, by botocore's own model of it.
+
+`call` sends one EC2 action to the handlers of this process (no HTTP) and `answers` registers an action written
+with plain dictionaries. Both sides use the shapes that botocore ships, so a new action needs no XML of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+from xml.sax.saxutils import escape
+
+import botocore.session
+from botocore.model import OperationModel, ServiceModel, Shape
+from botocore.parsers import create_parser
+from botocore.serialize import create_serializer
+from ministack.services import ec2
+
+Answer = tuple[int, dict[str, str], bytes]
+
+
+class Ec2Error(Exception):
+    """An error answer of the EC2 API."""
+
+    def __init__(self, code: str, message: str, status: int = 400) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code, self.message, self.status = code, message, status
+
+
+@cache
+def model() -> ServiceModel:
+    """botocore's description of EC2."""
+    session = botocore.session.Session()
+    return ServiceModel(session.get_component("data_loader").load_service_model("ec2", "service-2"), "ec2")
+
+
+def call(operation: str, **arguments: Any) -> dict[str, Any]:
+    """Carry out an EC2 action in this process; raises Ec2Error when it is refused."""
+    operation_model = model().operation_model(operation)
+    body = create_serializer("ec2").serialize_to_request(arguments, operation_model)["body"]
+    params = {key: [str(value)] for key, value in body.items()}
+    status, _headers, answer = ec2._ACTION_MAP[operation](params)
+    raw = {"status_code": status, "headers": {}, "body": answer}
+    parsed: dict[str, Any] = create_parser("ec2").parse(raw, operation_model.output_shape)
+    if status >= 400:
+        error = parsed.get("Error", {})
+        raise Ec2Error(error.get("Code", "InternalError"), error.get("Message", ""), status)
+    return parsed
+
+
+def answers(operation: str) -> Callable[[Callable[[dict[str, Any]], dict[str, Any]]], Any]:
+    """Register a function from request to answer, both as boto3 would show them, as an EC2 action."""
+
+    def register(function: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+        def handler(params: dict[str, Any]) -> Answer:
+            operation_model = model().operation_model(operation)
+            try:
+                return write(operation_model, function(read(operation_model, params)))
+            except Ec2Error as error:
+                answer: Answer = ec2._error(error.code, escape(error.message), error.status)
+                return answer
+
+        ec2._ACTION_MAP[operation] = handler
+        return function
+
+    return register
+
+
+def read(operation: OperationModel, params: dict[str, Any]) -> dict[str, Any]:
+    """The request that query parameters spell out."""
+    flat = {key: value[0] if isinstance(value, list) else value for key, value in params.items()}
+    prefixes = {key.rsplit(".", depth)[0] for key in flat for depth in range(key.count(".") + 1)}
+    if operation.input_shape is None:
+        return {}
+    return _read(operation.input_shape, flat, prefixes, "") or {}
+
+
+def _read(shape: Shape, flat: dict[str, str], prefixes: set[str], prefix: str) -> Any:
+    if prefix and prefix not in prefixes:
+        return None
+    if shape.type_name == "structure":
+        found = {}
+        for name, member in shape.members.items():
+            key = _query_name(member, name)
+            value = _read(member, flat, prefixes, f"{prefix}.{key}" if prefix else key)
+            if value is not None:
+                found[name] = value
+        return found
+    if shape.type_name == "list":
+        items = []
+        while (item := _read(shape.member, flat, prefixes, f"{prefix}.{len(items) + 1}")) is not None:
+            items.append(item)
+        return items
+    text = flat.get(prefix)
+    if text is None:
+        return None
+    convert: dict[str, Callable[[str], Any]] = {
+        "integer": int, "long": int, "float": float, "double": float, "boolean": lambda value: value.lower() == "true",
+    }
+    return convert.get(shape.type_name, str)(text)
+
+
+def _query_name(member: Shape, name: str) -> str:
+    if "queryName" in member.serialization:
+        return str(member.serialization["queryName"])
+    wire_name = str(member.serialization.get("name", name))
+    return wire_name[0].upper() + wire_name[1:]
+
+
+def write(operation: OperationModel, answer: dict[str, Any]) -> Answer:
+    """The XML that a client expects for an answer."""
+    inner = _write_members(operation.output_shape, answer) if operation.output_shape else ""
+    root = f"{operation.name}Response"
+    body = (
+        f'<?xml version="1.0" encoding="UTF-8"?><{root} xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">'
+        f"{inner}<requestId>00000000-0000-4000-8000-000000000000</requestId></{root}>"
+    )
+    return 200, {"Content-Type": "text/xml;charset=UTF-8"}, body.encode()
+
+
+def _write_members(shape: Shape, value: dict[str, Any]) -> str:
+    return "".join(
+        _write(member, value[name], str(member.serialization.get("name", name)))
+        for name, member in shape.members.items()
+        if value.get(name) is not None
+    )
+
+
+def _write(shape: Shape, value: Any, tag: str) -> str:
+    if shape.type_name == "structure":
+        inner = _write_members(shape, value)
+    elif shape.type_name == "list":
+        item = str(shape.member.serialization.get("name", "item"))
+        inner = "".join(_write(shape.member, entry, item) for entry in value)
+    elif isinstance(value, bool):
+        inner = str(value).lower()
+    elif isinstance(value, datetime.datetime):
+        inner = value.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    elif isinstance(value, bytes):
+        inner = base64.b64encode(value).decode()
+    else:
+        inner = escape(str(value))
+    return f"<{tag}>{inner}</{tag}>"
