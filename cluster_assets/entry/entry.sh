@@ -122,7 +122,7 @@ entry::main() {
   done
 
   mkdir -p "${HOME_FOLDER}"
-  exec 9>"${HOME_FOLDER}/.lock"
+  exec 9>>"${HOME_FOLDER}/.lock"
   flock --wait "${TRAINYARD_LOCK_SECONDS}" 9 ||
     entry::fail 75 "another run of the bootstrap held ${HOME_FOLDER}/.lock for ${TRAINYARD_LOCK_SECONDS} s; see ${TRAINYARD_LOG}"
   trap entry::clean EXIT

@@ -99,17 +99,30 @@ def _shared_base(environment: Environment) -> str | None:
     return next(shared, None) or _lustre_base(environment)
 
 
+# What a folder tied to S3, or a file system, may be called that holds the common folder of the name.
+_CALLED = {
+    "data": ("data", "datasets"),
+    "checkpoints": ("checkpoints",),
+    "logs": ("logs",),
+    "results": ("results", "outputs"),
+}
+
+
 def _folders(environment: Environment) -> dict[str, str]:
-    """The common folders. A folder tied to S3 is the one of its name; the others lie on the first Lustre file system."""
-    lustre, shared = _lustre_base(environment), _shared_base(environment)
+    """The common folders: where one is tied to S3, else on the file system of its name, else on the first."""
+    file_systems = environment.storage.lustre
     tied = {
-        association.path.lstrip("/"): f"{file_system.mount}{association.path}"
-        for file_system in environment.storage.lustre
-        for association in file_system.associations
+        association.path.lstrip("/"): f"{lustre.mount}{association.path}"
+        for lustre in file_systems
+        for association in lustre.associations
     }
+    mounts = {lustre.name: lustre.mount for lustre in file_systems}
+    shared = _shared_base(environment)
     folders = {}
-    if work := lustre or shared:
-        folders = {name: tied.get(name, f"{work}/{name}") for name in ("data", "checkpoints", "logs", "results")}
+    for folder, names in _CALLED.items():
+        mount = next((mounts[name] for name in names if name in mounts), _lustre_base(environment) or shared)
+        if path := next((tied[name] for name in names if name in tied), mount and f"{mount}/{folder}"):
+            folders[folder] = path
     if shared:
         folders |= {"images": f"{shared}/containers/images", "scripts": f"{shared}/scripts"}
     return folders

@@ -1,0 +1,220 @@
+"""The entry script: nothing runs that was not verified, and each failure says what to do."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.cluster_assets.conftest import Node
+
+Settings = dict[str, Any]
+ASSETS = Path(__file__).parents[2] / "cluster_assets"
+
+
+def test_installs_the_bundle_and_runs_the_roles_steps(node: Node, settings: Settings) -> None:
+    sha256 = node.publish(settings)
+
+    result = node.run("head-configured")
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert str(node.path("/opt/trainyard/current").readlink()) == sha256
+    done = re.findall(r"step (\w+) done in \d+\.\d{3} s", node.log())
+    assert done == ["limits", "mounts", "folders", "environment", "enroot", "pyxis"]
+    assert not list(node.path("/opt/trainyard").glob(".work*"))
+
+
+def test_second_run_changes_nothing(node: Node, settings: Settings) -> None:
+    node.publish(settings)
+    assert node.run("head-configured").returncode == 0
+    before, systemctl = node.snapshot(), node.calls("systemctl")
+
+    assert node.run("head-configured").returncode == 0
+
+    assert node.snapshot() == before
+    assert node.calls("systemctl") == systemctl == ["daemon-reload", "try-restart slurmctld"]
+
+
+def test_corrupted_bundle_runs_nothing(node: Node, settings: Settings) -> None:
+    sha256 = node.publish(settings)
+    archive = node.key(f"cluster/bundles/{sha256}.tar")
+    content = bytearray(archive.read_bytes())
+    content[700] ^= 1
+    archive.write_bytes(content)
+
+    result = node.run("head-configured")
+
+    assert result.returncode == 65
+    assert "nothing was run" in result.stderr and sha256 in result.stderr
+    assert "step" not in node.log()
+    assert not node.path("/opt/trainyard/current").is_symlink()
+    assert not node.path(f"/opt/trainyard/{sha256}").exists()
+
+
+def test_corrupted_bundle_leaves_the_older_one_in_force(node: Node, settings: Settings) -> None:
+    older = node.publish(settings)
+    assert node.run("compute-configured").returncode == 0
+    newer = node.publish(settings, changed={"extra.txt": "newer"})
+    node.key(f"cluster/bundles/{newer}.tar").write_bytes(b"half")
+
+    assert node.run("compute-configured").returncode == 65
+    assert str(node.path("/opt/trainyard/current").readlink()) == older
+
+
+def test_newer_bundle_takes_over(node: Node, settings: Settings) -> None:
+    older = node.publish(settings)
+    assert node.run("updated").returncode == 0
+    newer = node.publish(settings, changed={"extra.txt": "newer"})
+
+    assert node.run("updated").returncode == 0
+
+    assert str(node.path("/opt/trainyard/current").readlink()) == newer != older
+    assert node.path("/opt/trainyard/current/extra.txt").read_text() == "newer"
+
+
+def test_current_json_must_name_a_bundle_by_its_checksum(node: Node, settings: Settings) -> None:
+    node.publish(settings, current={"bundle": "cluster/bundles/latest.tar"})
+    result = node.run("updated")
+    assert result.returncode == 65
+    assert "cluster/bundles/latest.tar" in result.stderr
+
+
+def test_current_json_that_is_no_json(node: Node, settings: Settings) -> None:
+    node.publish(settings)
+    node.key("cluster/current.json").write_text("<html>")
+    result = node.run("updated")
+    assert result.returncode == 65
+    assert "does not name bundle, sha256 and settings" in result.stderr
+
+
+def test_settings_of_another_region_are_refused(node: Node, settings: Settings) -> None:
+    node.publish(settings | {"region": "eu-west-1"})
+    result = node.run("updated")
+    assert result.returncode == 65
+    assert "not of schema 1 and region us-east-1" in result.stderr
+
+
+def test_missing_bucket_fails_at_once(node: Node, settings: Settings) -> None:
+    node.publish(settings)
+    result = node.run("compute-start", bucket="no-such-bucket")
+    assert result.returncode == 69
+    assert "s3://no-such-bucket/cluster/current.json" in result.stderr and "NoSuchBucket" in result.stderr
+    assert len(node.calls("aws")) == 1
+
+
+def test_throttled_fetch_is_tried_again(node: Node, settings: Settings) -> None:
+    node.publish(settings)
+    for number in range(3):
+        (node.fake / f"refuse/{number}").touch()
+    result = node.run("compute-start")
+    assert result.returncode == 0
+    assert len(re.findall(r"attempt \d of 6 to fetch .* failed", node.log())) == 3
+
+
+def test_throttled_fetch_gives_up(node: Node, settings: Settings) -> None:
+    node.publish(settings)
+    for number in range(20):
+        (node.fake / f"refuse/{number}").touch()
+    result = node.run("compute-start")
+    assert result.returncode == 69
+    assert "attempt 6 of 6" in result.stderr and "SlowDown" in result.stderr
+    assert len(node.calls("aws")) == 6
+
+
+def test_failing_step_names_itself_and_the_reason(node: Node, settings: Settings) -> None:
+    (node.fake / "mounts").write_text("/shared\n")
+    node.publish(settings)
+
+    result = node.run("compute-configured")
+
+    assert result.returncode == 70
+    assert result.stderr.startswith("step mounts of role compute-configured on ")
+    assert "not mounted after 0 s: /lustre. Check that the file system is AVAILABLE" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert "step environment" not in node.log()
+
+
+def test_step_that_dies_without_a_reason_is_quoted(node: Node, settings: Settings) -> None:
+    node.publish(settings, changed={"steps/limits.sh": "echo working; echo 'disk on fire' >&2; exit 3"})
+    result = node.run("compute-start")
+    assert result.returncode == 70
+    assert result.stderr.strip().endswith("exit status 3: disk on fire")
+
+
+def test_step_that_the_bundle_lacks(node: Node, settings: Settings) -> None:
+    node.publish(settings, changed={"roles/compute-start": "limits\ncoffee\n"})
+    result = node.run("compute-start")
+    assert result.returncode == 70
+    assert "no steps/coffee.sh" in result.stderr
+
+
+def test_unknown_role_lists_the_roles(node: Node, settings: Settings) -> None:
+    node.publish(settings)
+    result = node.run("barista")
+    assert result.returncode == 70
+    assert "no role 'barista'" in result.stderr and "head-configured" in result.stderr
+
+
+def test_missing_command_is_named(node: Node, settings: Settings) -> None:
+    node.publish(settings)
+    tools = node.fake / "tools"
+    tools.mkdir()
+    for name in ("bash", "mkdir", "date", "tee"):
+        (tools / name).symlink_to(shutil.which(name) or "")
+    node.environment["PATH"] = str(tools)
+    # The script appends the usual folders to PATH; a path that does not lead to jq stands for a node without it.
+    entry = (ASSETS / "entry/entry.sh").read_text().replace(':/usr/local/bin:/opt/slurm/bin:/usr/sbin:/sbin"', '"')
+    result = subprocess.run(
+        ["/bin/bash", "-c", entry, "entry", "a-bucket", "updated", "us-east-1"],
+        env=node.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 72
+    assert "the command 'aws' is missing on this node" in result.stderr
+
+
+def test_two_runs_at_once_on_one_node(node: Node, settings: Settings) -> None:
+    node.publish(settings)
+    first, second = node.start("head-configured"), node.start("head-configured")
+    outputs = [process.communicate(timeout=60) for process in (first, second)]
+    assert (first.returncode, second.returncode) == (0, 0), outputs
+    # One after the other, never interleaved.
+    marks = re.findall(r"trainyard: (role head-configured(?:,| is done))", node.log())
+    assert marks == ["role head-configured,", "role head-configured is done"] * 2
+    assert node.calls("systemctl").count("try-restart slurmctld") == 1
+
+
+def test_held_lock_is_reported(node: Node, settings: Settings) -> None:
+    node.publish(settings, changed={"steps/limits.sh": "sleep 3"})
+    node.environment["TRAINYARD_LOCK_SECONDS"] = "1"
+    first = node.start("compute-start")
+    time.sleep(1)
+    second = node.run("compute-start")
+    first.communicate(timeout=60)
+    assert (first.returncode, second.returncode) == (0, 75)
+    assert "another run of the bootstrap held" in second.stderr
+
+
+def test_head_nodes_reason_reaches_the_failure_message(node: Node, settings: Settings) -> None:
+    """ParallelCluster writes its own message over the file once the script has ended; the reason follows it."""
+    (node.fake / "mounts").write_text("")
+    node.publish(settings)
+    message = node.path("/var/log/parallelcluster/bootstrap_error_msg")
+
+    assert node.run("head-configured").returncode == 70
+    assert not message.exists()
+    time.sleep(0.3)
+    message.write_text("fetch_and_run - Failed to execute OnNodeConfigured script 1, return code: 70.\n")
+
+    deadline = time.monotonic() + 10
+    while "trainyard:" not in message.read_text() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    first, second = message.read_text().splitlines()
+    assert first.startswith("fetch_and_run")
+    assert second.startswith("trainyard: step mounts of role head-configured") and "/lustre /shared" in second

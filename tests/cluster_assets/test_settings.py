@@ -1,0 +1,98 @@
+"""settings.json of each shipped environment, against its schema."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+
+from settings import Environment, load
+from trainyard.cluster_settings import cluster_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = json.loads((ROOT / "cluster_assets/settings.schema.json").read_text())
+ENVIRONMENTS = sorted(path for path in (ROOT / "environments").glob("*.yaml"))
+
+
+def build(environment: Environment, uris: Mapping[str, str] | None = None) -> dict[str, Any]:
+    if uris is None:
+        uris = {repository.name: f"{repository.name}.uri" for repository in environment.images.repositories}
+    return cluster_settings(
+        environment,
+        repository_uris=uris,
+        data_bucket="the-data",
+        checkpoints_bucket="the-checkpoints",
+        assets_bucket="the-assets",
+    )
+
+
+def environment(**changes: Any) -> Environment:  # noqa: ANN401
+    least = {
+        "name": "least",
+        "account": "111122223333",
+        "region": "us-east-1",
+        "network": {"zone": "use1-az4"},
+        "cluster": {
+            "queues": [{"name": "cpu", "compute": [{"name": "c7i", "instance_types": ["c7i.xlarge"], "max": 1}]}]
+        },
+    }
+    return Environment.model_validate(least | changes)
+
+
+def test_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_settings_of_the_tests_fit_the_schema(settings: dict[str, Any]) -> None:
+    jsonschema.validate(settings, SCHEMA)
+
+
+@pytest.mark.parametrize("path", ENVIRONMENTS, ids=lambda path: path.stem)
+def test_shipped_environments_fit_the_schema(path: Path) -> None:
+    settings = build(load(path))
+    jsonschema.validate(settings, SCHEMA)
+    mounts = tuple(f"{mount['path']}/" for mount in settings["mounts"])
+    folders = [
+        *settings["folders"].values(),
+        *(folder for model in settings["models"] for folder in model["folders"].values()),
+    ]
+    assert folders
+    assert all(folder.startswith(mounts) for folder in folders)
+
+
+def test_three_file_systems_share_the_common_folders_out() -> None:
+    folders = build(load(ROOT / "environments/jakarta-80xp5e.yaml"))["folders"]
+    assert folders == {
+        "data": "/fsx1/datasets",
+        "checkpoints": "/fsx2/checkpoints",
+        "logs": "/fsx3/logs",
+        "results": "/fsx1/results",
+        "images": "/fsx1/containers/images",
+        "scripts": "/fsx1/scripts",
+    }
+
+
+def test_environment_without_file_systems() -> None:
+    settings = build(environment())
+    jsonschema.validate(settings, SCHEMA)
+    assert settings["folders"] == {} and settings["bases"] == {"lustre": None, "shared": None}
+
+
+def test_homes_are_no_place_for_shared_folders() -> None:
+    openzfs = {"capacity_gib": 64, "volumes": [{"name": "home", "mount": "/home"}]}
+    lustre = [{"name": "work", "mount": "/fsx", "capacity_gib": 1200}]
+    settings = build(environment(storage={"openzfs": openzfs, "lustre": lustre}))
+    assert settings["bases"] == {"lustre": "/fsx", "shared": "/fsx"}
+    assert settings["folders"]["scripts"] == "/fsx/scripts"
+    assert build(environment(storage={"openzfs": openzfs}))["folders"] == {}
+
+
+def test_repository_without_uri_is_named() -> None:
+    with pytest.raises(ValueError, match="no URI for the ECR repositories pytorch-training-custom; given: other"):
+        build(environment(), {"other": "uri"})

@@ -1,0 +1,232 @@
+"""The steps: what a node looks like afterwards."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cluster_assets.conftest import Node
+
+Settings = dict[str, Any]
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user: needs root")
+
+
+def mode(path: Path) -> str:
+    return f"{path.stat().st_mode & 0o7777:o}"
+
+
+def test_waits_for_a_mount_that_comes_late(node: Node, settings: Settings) -> None:
+    (node.fake / "mounts").write_text("/shared\n")
+    node.environment["TRAINYARD_MOUNT_SECONDS"] = "30"
+    node.publish(settings)
+
+    timer = threading.Timer(1.5, (node.fake / "mounts").write_text, ["/shared\n/lustre\n/scratch\n"])
+    timer.start()
+    result = node.run("compute-configured")
+
+    timer.join()
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "waiting for /lustre" in node.log() and "waiting for /lustre /shared" not in node.log()
+
+
+def test_environment_without_file_systems_waits_for_none(node: Node, settings: Settings) -> None:
+    (node.fake / "mounts").write_text("")
+    (node.fake / "disks").write_text("Amazon Elastic Block Store\n")
+    node.publish(settings | {"mounts": [], "bases": {"lustre": None, "shared": None}, "folders": {}, "models": []})
+    result = node.run("head-configured")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_folders_of_the_environment_and_of_its_models(node: Node, settings: Settings) -> None:
+    node.publish(settings)
+    assert node.run("head-configured").returncode == 0
+    for folder in (
+        *settings["folders"].values(),
+        *settings["models"][0]["folders"].values(),
+        "/lustre/model1",
+        "/shared/containers",
+    ):
+        assert node.path(folder).is_dir(), folder
+        assert mode(node.path(folder)) == "775", folder
+    assert mode(node.path("/lustre")) != "775"
+
+
+def test_folder_that_a_project_narrowed_stays_narrow(node: Node, settings: Settings) -> None:
+    node.publish(settings)
+    assert node.run("head-configured").returncode == 0
+    node.path("/lustre/model1").chmod(0o700)
+    assert node.run("updated").returncode == 0
+    assert mode(node.path("/lustre/model1")) == "700"
+
+
+@as_root
+def test_folders_belong_to_the_clusters_user(node: Node, settings: Settings) -> None:
+    """Also one that FSx made as root for an association; but not one that another user has already."""
+    settings["cluster"]["user"] = "nobody"
+    node.path("/lustre/data").mkdir(mode=0o755)
+    node.path("/lustre/logs").mkdir(mode=0o750)
+    os.chown(node.path("/lustre/logs"), 4242, 4242)
+    node.publish(settings)
+
+    assert node.run("head-configured").returncode == 0
+
+    assert node.path("/lustre/data").owner() == "nobody" and mode(node.path("/lustre/data")) == "775"
+    assert node.path("/lustre/model1/checkpoints").owner() == "nobody"
+    assert node.path("/lustre/logs").stat().st_uid == 4242 and mode(node.path("/lustre/logs")) == "750"
+
+
+def test_folder_step_follows_no_link(node: Node, settings: Settings) -> None:
+    target = node.path("/etc/important")
+    target.mkdir(parents=True)
+    target.chmod(0o700)
+    node.path("/lustre/checkpoints").symlink_to(target)
+    node.publish(settings)
+    result = node.run("head-configured")
+    assert result.returncode == 70
+    assert "/lustre/checkpoints is a symbolic link" in result.stderr
+    assert mode(target) == "700"
+
+
+def test_folder_outside_the_mounts_is_refused(node: Node, settings: Settings) -> None:
+    settings["folders"]["results"] = "/lustrex/results"
+    node.publish(settings)
+    result = node.run("head-configured")
+    assert result.returncode == 70
+    assert "/lustrex/results lies on none of the environment's file systems" in result.stderr
+
+
+def test_sixteen_folder_steps_at_once_on_one_share(node: Node, settings: Settings) -> None:
+    sha256 = node.publish(settings)
+    assert node.run("compute-start").returncode == 0  # unpacks the bundle
+    step = node.path(f"/opt/trainyard/{sha256}/steps/folders.sh")
+    processes = [
+        subprocess.Popen(["bash", step], env=os.environ | node.environment, stderr=subprocess.PIPE, text=True)
+        for _ in range(16)
+    ]
+    outputs = [process.communicate(timeout=120)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 16, outputs
+    made = re.findall(r"made (\S+)", "".join(outputs))
+    assert len(made) == len(set(made)) == 12
+    for folder in settings["models"][0]["folders"].values():
+        assert mode(node.path(folder)) == "775"
+
+
+def test_environment_for_every_user(node: Node, settings: Settings, tmp_path: Path) -> None:
+    settings["environment"] = "it's $HOME"
+    node.publish(settings)
+    assert node.run("compute-configured").returncode == 0
+    variables = subprocess.run(
+        ["bash", "-uc", f". '{node.path('/opt/trainyard/pcluster-env.sh')}'; env"],
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert {
+        "AWS_REGION=us-east-1",
+        "ECR_REPO_NAME=pytorch-training-custom",
+        "ECR_REPO_URI=registry.example/pytorch-training-custom",
+        "S3_BUCKET_NAME=local-data",
+        "LUSTRE_BASE=/lustre",
+        "CONTAINER_IMAGES_DIR=/shared/containers/images",
+        "TRAINYARD_ENVIRONMENT=it's $HOME",
+    } <= set(variables)
+
+    # The login hook makes ~/pcluster-env.sh, and leaves one that is there.
+    hook = node.path("/etc/profile.d/trainyard.sh").read_text()
+    hook = hook.replace("/opt/trainyard", str(node.path("/opt/trainyard"))).replace("$(id -u)", "1000")
+    home = tmp_path / "home"
+    home.mkdir()
+    for _ in range(2):
+        subprocess.run(["sh", "-euc", hook], env={"HOME": str(home), "PATH": os.environ["PATH"]}, check=True)
+    assert (home / "pcluster-env.sh").read_text() == f". {node.path('/opt/trainyard/pcluster-env.sh')}\n"
+
+
+def test_enroot_keeps_its_files_on_local_nvme(node: Node, settings: Settings) -> None:
+    node.publish(settings)
+    assert node.run("compute-configured").returncode == 0
+    for folder in ("cache", "data", "tmp"):
+        assert mode(node.path(f"/scratch/enroot/{folder}")) == "1777"
+    assert mode(node.path("/run/enroot")) == mode(node.path("/run/pyxis")) == "1777"
+    conf = node.path("/etc/enroot/enroot.conf").read_text()
+    assert "ENROOT_CACHE_PATH /scratch/enroot/cache/user-$(id -u)\n" in conf
+    assert "ENROOT_RUNTIME_PATH /run/enroot/user-$(id -u)\n" in conf
+    assert "d /run/enroot 1777 root root -\n" in node.path("/etc/tmpfiles.d/trainyard.conf").read_text()
+
+
+@pytest.mark.parametrize("why", ["the queue has no scratch", "the node has no local NVMe", "no queue"])
+def test_enroot_keeps_its_files_on_the_root_volume(node: Node, settings: Settings, why: str) -> None:
+    if why == "the queue has no scratch":
+        node.path("/etc/chef/dna.json").write_text('{"cluster": {"scheduler_queue_name": "cpu"}}')
+    elif why == "no queue":
+        node.path("/etc/chef/dna.json").write_text('{"cluster": {}}')
+    else:
+        (node.fake / "disks").write_text("Amazon Elastic Block Store\n")
+    node.publish(settings)
+    assert node.run("compute-configured").returncode == 0
+    assert mode(node.path("/var/enroot/data")) == "1777"
+    assert not node.path("/scratch/enroot").exists()
+
+
+def test_node_whose_nvme_is_not_mounted_takes_no_work(node: Node, settings: Settings) -> None:
+    (node.fake / "mounts").write_text("/lustre\n/shared\n")
+    node.publish(settings)
+    result = node.run("compute-configured")
+    assert result.returncode == 70
+    assert "/scratch is not mounted" in result.stderr
+
+
+def test_pyxis_is_switched_on_by_the_head_node_alone(node: Node, settings: Settings) -> None:
+    etc = node.path("/opt/slurm/etc")
+    node.publish(settings)
+    for role in ("compute-start", "compute-configured", "login-configured"):
+        assert node.run(role).returncode == 0
+    assert not (etc / "plugstack.conf").exists() and not (etc / "plugstack.conf.d").exists()
+
+    assert node.run("head-configured").returncode == 0
+
+    assert "include /opt/slurm/etc/plugstack.conf.d/*" in (etc / "plugstack.conf").read_text()
+    assert [path.name for path in (etc / "plugstack.conf.d").iterdir()] == ["pyxis.conf"]
+    assert node.calls("systemctl")[-1] == "try-restart slurmctld"
+
+
+@pytest.mark.parametrize("role", ["head-configured", "compute-configured"])
+@pytest.mark.parametrize(
+    "gone", ["/opt/parallelcluster/examples/pyxis/pyxis.conf", "/usr/local/lib/slurm/spank_pyxis.so"]
+)
+def test_image_without_pyxis_is_refused(node: Node, settings: Settings, role: str, gone: str) -> None:
+    node.path(gone).unlink()
+    node.publish(settings)
+    result = node.run(role)
+    assert result.returncode == 70
+    assert "use an official ParallelCluster AMI" in result.stderr
+    assert not node.path("/opt/slurm/etc/plugstack.conf").exists()
+
+
+def test_limits(node: Node, settings: Settings) -> None:
+    node.publish(settings)
+    assert node.run("compute-start").returncode == 0
+    assert "* hard memlock unlimited\n" in node.path("/etc/security/limits.d/90-trainyard.conf").read_text()
+    unit = node.path("/etc/systemd/system/slurmd.service.d/90-trainyard.conf").read_text()
+    assert "LimitMEMLOCK=infinity\n" in unit
+    assert node.calls("systemctl") == ["daemon-reload"]
+
+
+def test_full_file_system_fails_the_step(node: Node, settings: Settings) -> None:
+    """A file that cannot be written is a failure, never a warning: a file stands where the folder is due."""
+    node.path("/etc/security").write_text("")
+    node.publish(settings)
+    started = time.monotonic()
+    result = node.run("compute-start")
+    assert result.returncode == 70
+    assert "step limits of role compute-start" in result.stderr
+    assert time.monotonic() - started < 30
