@@ -95,7 +95,7 @@ class ApiError(ApiTrouble):
 
 
 class ApiUnknownError(ApiTrouble):
-    """Nobody can tell whether the request was carried out (5xx, time-out, lost connection): look before asking again."""
+    """Nobody can tell whether the request was carried out (5xx, time-out, lost connection): look before asking."""
 
 
 class ApiAccessError(ApiTrouble):

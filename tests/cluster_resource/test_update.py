@@ -1,0 +1,204 @@
+"""Updates, renames, and the rollbacks that CloudFormation makes of them."""
+
+import pytest
+
+from cluster_resource.api import ApiError, ApiUnknownError, Change
+from cluster_resource.identity import OWNER_TAG
+from tests.cluster_resource import events
+from tests.cluster_resource.events import OWNER, Machine, own_id, properties, text_of
+from tests.cluster_resource.fake_api import Cluster, FakeApi, foreign
+
+SMALL, LARGE = properties(max_count=2), properties(max_count=4)
+
+
+def cluster(stack_status: str = "CREATE_COMPLETE", max_count: int = 2, name: str = "local") -> Cluster:
+    text = text_of(properties(name, max_count))
+    return Cluster(name, stack_status, text, former=text, tags={OWNER_TAG: OWNER})
+
+
+def test_an_update_is_made_once_and_followed_to_its_end() -> None:
+    api = FakeApi(cluster())
+    verdict = Machine(api).run(events.update(LARGE, SMALL))
+    assert (verdict.status, verdict.physical_id) == ("SUCCESS", own_id("local"))
+    assert verdict.data["Status"] == "UPDATE_COMPLETE"
+    assert api.changing == [("update", "local")]
+
+
+def test_new_assets_alone_leave_the_cluster_untouched() -> None:
+    api = FakeApi(cluster())
+    verdict = Machine(api).run(events.update(properties(AssetsVersion="2"), SMALL))
+    assert verdict.status == "SUCCESS"
+    assert api.changing == []
+
+
+def test_no_changes_found_is_success() -> None:
+    api = FakeApi(cluster("UPDATE_COMPLETE", max_count=4))
+    assert Machine(api).run(events.update(LARGE, SMALL)).status == "SUCCESS"
+    assert api.changing == [("update", "local")]
+
+
+def test_a_failed_update_is_reported_and_its_rollback_update_succeeds() -> None:
+    api = FakeApi(cluster())
+    api.outcomes["UPDATE_IN_PROGRESS"] = "UPDATE_ROLLBACK_IN_PROGRESS"
+    failed = Machine(api).run(events.update(LARGE, SMALL))
+    assert (failed.status, failed.physical_id) == ("FAILED", own_id("local"))
+    assert "UPDATE_FAILED (UPDATE_ROLLBACK_COMPLETE)" in failed.reason
+    assert "runs with its former configuration" in failed.reason
+    rolled_back = Machine(api).run(events.update(SMALL, LARGE))
+    assert rolled_back.status == "SUCCESS"
+    assert api.clusters["local"].stack_status == "UPDATE_ROLLBACK_COMPLETE"
+
+
+def test_new_assets_after_a_rolled_back_update_succeed_too() -> None:
+    api = FakeApi(cluster("UPDATE_ROLLBACK_COMPLETE"))
+    assert Machine(api).run(events.update(properties(AssetsVersion="2"), SMALL)).status == "SUCCESS"
+
+
+def test_a_cluster_whose_rollback_failed_says_what_to_do() -> None:
+    api = FakeApi(cluster("UPDATE_ROLLBACK_FAILED"))
+    verdict = Machine(api).run(events.update(LARGE, SMALL))
+    assert verdict.status == "FAILED" and "continue-update-rollback --stack-name arn:" in verdict.reason
+    assert api.changing == []
+
+
+def test_a_refused_rollback_of_a_larger_fleet_names_key_values_and_remedies() -> None:
+    api = FakeApi(cluster("UPDATE_COMPLETE", max_count=4))
+    refused = Change(
+        "Scheduling.SlurmQueues[q].ComputeResources[c].MaxCount",
+        "4",
+        "2",
+        "All compute nodes must be stopped or QueueUpdateStrategy must be set. Stop the compute fleet.",
+    )
+    api.faults["update"] = [(ApiError(400, "Update failure", refused=(refused,), changes=(refused,)), False)]
+    verdict = Machine(api).run(events.update(SMALL, LARGE))
+    assert (verdict.status, verdict.physical_id) == ("FAILED", own_id("local"))
+    assert "MaxCount: now 4, asked for 2: All compute nodes must be stopped" in verdict.reason
+    assert "update-compute-fleet --status STOP_REQUESTED" in verdict.reason
+    assert "QueueUpdateStrategy to TERMINATE" in verdict.reason
+    assert "continue-update-rollback" in verdict.reason
+
+
+def test_a_key_that_can_never_change_points_to_replacement() -> None:
+    api = FakeApi(cluster())
+    refused = Change("Image.Os", "alinux2023", "ubuntu2404", "Update actions are not currently supported for Os.")
+    api.faults["update"] = [(ApiError(400, "Update failure", refused=(refused,)), False)]
+    verdict = Machine(api).run(events.update(LARGE, SMALL))
+    assert "Image.Os: now alinux2023, asked for ubuntu2404" in verdict.reason
+    assert "giving it another name" in verdict.reason
+
+
+def test_it_waits_for_whatever_is_in_progress_before_it_updates() -> None:
+    api = FakeApi(cluster("UPDATE_IN_PROGRESS"))
+    api.faults["update"] = [
+        (ApiError(409, "Cannot execute update while stack is in UPDATE_IN_PROGRESS status."), False)
+    ]
+    assert Machine(api).run(events.update(LARGE, SMALL)).status == "SUCCESS"
+    assert api.requests[:3] == [("describe", "local"), ("describe", "local"), ("update", "local")]
+    assert api.changing == [("update", "local")] * 2
+
+
+def test_a_conflict_that_never_ends_fails_at_the_deadline() -> None:
+    api = FakeApi(cluster())
+    api.faults["update"] = [(ApiError(409, "Cannot execute update."), False)] * 999
+    verdict = Machine(api).run(events.update(properties(max_count=4, TimeoutMinutes="5"), SMALL))
+    assert verdict.status == "FAILED" and "Last seen: CREATE_COMPLETE" in verdict.reason
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_a_504_leads_to_a_look_and_never_to_a_false_verdict(accepted: bool) -> None:
+    api = FakeApi(cluster())
+    api.faults["update"] = [(ApiUnknownError("PUT: HTTP 504"), accepted)]
+    verdict = Machine(api).run(events.update(LARGE, SMALL))
+    assert verdict.status == "SUCCESS"
+    assert api.clusters["local"].configuration == text_of(LARGE)
+    assert api.requests[2] == ("describe", "local")
+
+
+def test_an_update_that_always_ends_in_a_500_ends() -> None:
+    api = FakeApi(cluster())
+    api.faults["update"] = [(ApiUnknownError("PUT: HTTP 500: Unexpected fatal exception"), False)] * 99
+    verdict = Machine(api).run(events.update(LARGE, SMALL))
+    assert verdict.status == "FAILED" and "5 attempts" in verdict.reason and "Unexpected fatal" in verdict.reason
+
+
+def test_a_cluster_that_is_not_ours_is_not_updated() -> None:
+    api = FakeApi(foreign("local"))
+    verdict = Machine(api).run(events.update(LARGE, SMALL))
+    assert verdict.status == "FAILED" and "does not belong" in verdict.reason
+    assert api.changing == []
+
+
+def test_a_cluster_that_is_gone_is_not_reported_as_updated() -> None:
+    verdict = Machine(FakeApi()).run(events.update(properties(AssetsVersion="2"), SMALL))
+    assert (verdict.status, verdict.physical_id) == ("FAILED", own_id("local"))
+    assert "does not exist any more" in verdict.reason
+
+
+@pytest.mark.parametrize("stack_status", ["ROLLBACK_COMPLETE", "DELETE_FAILED", "DELETE_IN_PROGRESS"])
+def test_a_cluster_that_takes_no_update_is_not_asked(stack_status: str) -> None:
+    api = FakeApi(cluster(stack_status))
+    verdict = Machine(api).run(events.update(LARGE, SMALL))
+    assert verdict.status == "FAILED" and "cannot be updated" in verdict.reason
+    assert api.changing == []
+
+
+def test_a_cluster_of_another_version_is_not_updated() -> None:
+    old = cluster()
+    old.version = "3.15.0"
+    api = FakeApi(old)
+    verdict = Machine(api).run(events.update(LARGE, SMALL))
+    assert verdict.status == "FAILED" and "3.15.0" in verdict.reason
+    assert api.changing == []
+
+
+def test_an_update_past_the_deadline_fails_although_it_may_yet_succeed() -> None:
+    api = FakeApi(cluster())
+    api.frozen = True
+    verdict = Machine(api).run(events.update(properties(max_count=4, TimeoutMinutes="5"), SMALL))
+    assert (verdict.status, verdict.physical_id) == ("FAILED", own_id("local"))
+    assert "Last seen: UPDATE_IN_PROGRESS" in verdict.reason
+
+
+def test_a_rename_makes_a_new_cluster_and_cloudformation_deletes_the_old_one() -> None:
+    api = FakeApi(cluster(name="old"))
+    verdict = Machine(api).run(events.update(properties("new"), properties("old")))
+    assert (verdict.status, verdict.physical_id) == ("SUCCESS", own_id("new"))
+    assert api.changing == [("create", "new")]
+    # The properties of this Delete do not matter: its physical id names the cluster.
+    cleanup = events.delete(properties("new"), physical_id=own_id("old"))
+    assert Machine(api).run(cleanup).status == "SUCCESS"
+    assert list(api.clusters) == ["new"]
+
+
+def test_a_rename_to_a_name_that_is_taken_keeps_both_clusters() -> None:
+    api = FakeApi(cluster(name="old"), foreign("new"))
+    verdict = Machine(api).run(events.update(properties("new"), properties("old")))
+    assert (verdict.status, verdict.physical_id) == ("FAILED", own_id("old"))
+    rolled_back = Machine(api).run(events.update(properties("old"), properties("new"), own_id("old")))
+    assert (rolled_back.status, rolled_back.physical_id) == ("SUCCESS", own_id("old"))
+    assert sorted(api.clusters) == ["new", "old"]
+    assert ("delete", "new") not in api.requests
+
+
+def test_the_rollback_of_a_failed_rename_deletes_what_the_rename_left() -> None:
+    api = FakeApi(cluster(name="old"))
+    api.outcomes["CREATE_IN_PROGRESS"] = "ROLLBACK_IN_PROGRESS"
+    failed = Machine(api).run(events.update(properties("new"), properties("old")))
+    assert (failed.status, failed.physical_id) == ("FAILED", own_id("old"))
+    rolled_back = Machine(api).run(events.update(properties("old"), properties("new"), own_id("old")))
+    assert (rolled_back.status, rolled_back.physical_id) == ("SUCCESS", own_id("old"))
+    assert [request for request in api.changing if request[0] == "delete"] == [("delete", "new")]
+
+
+def test_the_rollback_of_a_successful_rename_returns_to_the_old_cluster() -> None:
+    api = FakeApi(cluster(name="old"), cluster(name="new"))
+    verdict = Machine(api).run(events.update(properties("old"), properties("new"), own_id("new")))
+    assert (verdict.status, verdict.physical_id) == ("SUCCESS", own_id("old"))
+    assert api.changing == [("dry run", "old")]
+
+
+def test_an_id_that_cloudformation_invented_does_not_turn_a_live_cluster_into_a_leftover() -> None:
+    api = FakeApi(cluster(name="old"))
+    verdict = Machine(api).run(events.update(properties("new"), properties("old"), "local-cluster-1ABCDEF"))
+    assert (verdict.status, verdict.physical_id) == ("SUCCESS", own_id("new"))
+    assert ("delete", "old") not in api.requests
