@@ -1,10 +1,12 @@
-"""Writes settings/data/instance_types.json and settings/data/region_families.json from moto's copy of EC2's answers.
+"""Writes settings/data/instance_types.json and settings/data/region_families.json from moto's copy of EC2's
+answers.
 
 Run it in an environment that has moto, after an update of moto:
 
     parallelcluster/.venv/bin/python scripts/instance_types.py
 
-moto refreshes the files from DescribeInstanceTypes and DescribeInstanceTypeOfferings; its release date is the date of the data.
+moto refreshes the files from DescribeInstanceTypes and DescribeInstanceTypeOfferings; its release date is
+the date of the data.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Faults of types, from pydantic's errors: in the words of the file, with what is allowed taken from the model."""
+"""Faults of types, from pydantic's errors: in the words of the file, with what is allowed taken from the
+model.
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -12,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from settings.faults import KeyPath
 from settings.model.base import Part
+from settings.model.patterns import MEANINGS
 from settings.salvage import nested_part
 from settings.source import Source
 
@@ -27,20 +30,30 @@ def explain(error: ValidationError, source: Source, root: type[Part]) -> None:
             source.add(key, "nothing", *_required(key, root), line=source.line(key[:-1]))
         else:
             given = _given(source, key, detail)
-            source.add(key, given, _allowed(detail, key, root), _advice(detail, given))
+            source.add(key, given, _allowed(detail, key, root), _advice(detail, given, _field_at(key, root)))
 
 
 def _in_file(location: Sequence[str | int], source: Source) -> KeyPath:
     """Pydantic's location without what it adds for unions and for the keys of a mapping."""
     key: list[str | int] = []
     data: object = source.data
-    for part in location:
-        if (isinstance(part, int) and isinstance(data, list) and part < len(data)) or (isinstance(part, str) and isinstance(data, dict) and part in data):
-            data = data[part]
-        elif not (isinstance(part, str) and isinstance(data, dict) and part == location[-1]) or part == "[key]":
+    for index, part in enumerate(location):
+        found, inner = _step(data, part)
+        last = index == len(location) - 1
+        if found:
+            data = inner
+        elif not (last and isinstance(data, dict) and isinstance(part, str) and part != "[key]"):
             continue
         key.append(part)
     return tuple(key)
+
+
+def _step(data: object, part: str | int) -> tuple[bool, object]:
+    if isinstance(data, list) and isinstance(part, int) and part < len(data):
+        return True, data[part]
+    if isinstance(data, dict) and part in data:
+        return True, data[part]
+    return False, None
 
 
 def _part_at(key: KeyPath, root: type[Part]) -> type[Part] | None:
@@ -99,31 +112,26 @@ def _given(source: Source, key: KeyPath, detail: ErrorDetails) -> str:
 def _allowed(detail: ErrorDetails, key: KeyPath, root: type[Part]) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     info = _field_at(key, root)
-    words = _KINDS.get(kind)
     if kind == "literal_error":
-        text = (
-            ", ".join(str(value) for value in _literals(info.annotation)) if info else str(context.get("expected", ""))
-        )
-        return f"one of {text}"
+        return f"one of {', '.join(_choices(info))}"
     if kind == "string_pattern_mismatch":
-        meaning = _pattern_words(str(context.get("pattern", "")))
-        return meaning
-    if words is None:
-        return detail["msg"]
-    return words.format(**context) if context else words
+        pattern = str(context.get("pattern", ""))
+        return MEANINGS.get(pattern, f"a text of the form {pattern}")
+    words = _KINDS.get(kind)
+    return words.format(**context) if words else detail["msg"]
 
 
-def _literals(annotation: Any) -> list[Any]:
+def _choices(info: FieldInfo | None) -> list[str]:
+    return [str(value) for value in _literals(info.annotation)] if info else []
+
+
+def _literals(annotation: object) -> list[object]:
     if get_origin(annotation) is Literal:
         return list(get_args(annotation))
     return [value for argument in get_args(annotation) for value in _literals(argument)]
 
 
-def _pattern_words(pattern: str) -> str:
-    return f"a text of the form {pattern}"
-
-
-def _advice(detail: ErrorDetails, given: str) -> str:
+def _advice(detail: ErrorDetails, given: str, info: FieldInfo | None) -> str:
     kind = detail["type"]
     if kind == "string_type" and isinstance(detail["input"], int | float) and not isinstance(detail["input"], bool):
         return f'put it in quotes: "{given}"'
@@ -132,10 +140,7 @@ def _advice(detail: ErrorDetails, given: str) -> str:
     if kind == "bool_type" and str(detail["input"]).lower() in {"yes", "no", "on", "off", "y", "n", "true", "false"}:
         return "write true or false, without quotes"
     if kind == "literal_error":
-        return suggestion(
-            str(detail["input"]),
-            str(detail.get("ctx", {}).get("expected", "")).replace("'", "").replace(" or ", ", ").split(", "),
-        )
+        return suggestion(str(detail["input"]), _choices(info))
     return ""
 
 

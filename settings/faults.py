@@ -22,8 +22,8 @@ def key_text(key: KeyPath) -> str:
 class Fault:
     """One fault of one file.
 
-    `line` counts from 1, and is 0 where there is no line to name. `given` is what the file says, `allowed` what it may say,
-    `advice` what to do next (empty where `allowed` says it all).
+    `line` counts from 1, and is 0 where there is no line to name. `given` is what the file says, `allowed`
+    what it may say, `advice` what to do next (empty where `allowed` says it all).
     """
 
     file: Path

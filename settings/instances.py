@@ -12,7 +12,9 @@ DATA = Path(__file__).parent / "data"
 
 @dataclass(frozen=True)
 class InstanceFacts:
-    """One instance type. `memory_mib` of the whole instance, `gpu_memory_mib` of one GPU, `nvme_gb` of all local disks."""
+    """One instance type. `memory_mib` of the whole instance, `gpu_memory_mib` of one GPU, `nvme_gb` of all
+    local disks.
+    """
 
     vcpus: int
     memory_mib: int

@@ -18,8 +18,9 @@ from settings.source import Source, read
 def load(path: Path) -> Environment:
     """Read, type and check one environment file.
 
-    Raises `Faults` with every fault of the file: of its YAML, of its types and of the rules across fields. Where the types
-    are wrong in one place, the rules still run on everything else. Nothing else is ever raised for what a file says.
+    Raises `Faults` with every fault of the file: of its YAML, of its types and of the rules across fields.
+    Where the types are wrong in one place, the rules still run on everything else. Nothing else is ever
+    raised for what a file says.
     """
     source = read(Path(path))
     environment, sound = _typed(source)

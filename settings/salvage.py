@@ -1,12 +1,13 @@
 """What can be used of data that did not validate, so that the rules can still judge the rest.
 
-The result is a model whose unsound fields are absent: touching one raises `NotSound`, which ends the one rule that wanted it.
+The result is a model whose unsound fields are absent: touching one raises `NotSound`, which ends the one
+rule that wanted it.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, TypeVar, cast, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -17,7 +18,9 @@ P = TypeVar("P", bound=Part)
 
 
 def salvage(part: type[P], data: object) -> P:
-    """A model of type `part` from `data`, without validation of the whole and without the fields that are not sound."""
+    """A model of type `part` from `data`, without validation of the whole and without the fields that are
+    not sound.
+    """
     given = data if isinstance(data, dict) else None
     values: dict[str, Any] = {}
     absent: set[str] = set(part.model_fields) if given is None else set()
@@ -33,16 +36,17 @@ def salvage(part: type[P], data: object) -> P:
     result = part.model_construct(**values)
     for name in absent:
         result.__dict__.pop(name, None)
-    return result
+    return cast(P, result)
 
 
 class _UnsoundError(Exception):
     pass
 
 
-def _value(info: FieldInfo, data: object) -> Any:
+def _value(info: FieldInfo, data: object) -> object:
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(Annotated[info.annotation, *info.metadata])
+        kind = cast(Any, Annotated[cast(Any, info.annotation), *info.metadata])
+        adapter: TypeAdapter[Any] = TypeAdapter(kind)
         return adapter.validate_json(json.dumps(data), strict=True)
     except ValidationError:
         nested, many = nested_part(info.annotation)
@@ -55,7 +59,7 @@ def _value(info: FieldInfo, data: object) -> Any:
         raise _UnsoundError from None
 
 
-def nested_part(annotation: Any) -> tuple[type[Part] | None, bool]:
+def nested_part(annotation: object) -> tuple[type[Part] | None, bool]:
     """The part that an annotation holds, and whether it holds many: `X`, `X | None` or `tuple[X, ...]`."""
     if isinstance(annotation, type) and issubclass(annotation, Part):
         return annotation, False

@@ -1,7 +1,7 @@
 """YAML text to plain data that remembers the line of each key.
 
-Scalars are read as YAML 1.2 reads them, because the older rules change what people write: `18:00` would be 1080, `no` would be
-false and `012` would be 10. Here these are the texts that they look like.
+Scalars are read as YAML 1.2 reads them, because the older rules change what people write: `18:00` would be
+1080, `no` would be false and `012` would be 10. Here these are the texts that they look like.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class Source:
 
 
 def read(file: Path) -> Source:
-    """Read a file. Raises `Faults` where it is no YAML mapping at all; lesser faults lie in the result's `faults`."""
+    """Read a file. Raises `Faults` where it is no YAML mapping at all; lesser faults lie in the result's
+    `faults`.
+    """
     source = Source(file)
     root = _compose(file, _text(file))
     if root is None:
@@ -109,7 +111,7 @@ def _compose(file: Path, text: str) -> yaml.Node | None:
         try:
             return loader.get_single_node()
         finally:
-            loader.dispose()  # type: ignore[no-untyped-call]
+            loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
@@ -190,7 +192,7 @@ class _Reader:
             self._source.add(key, repr(text), "characters that UTF-8 can carry")
             return None
         self._source.texts[key] = text
-        if node.style is not None:
+        if isinstance(node, yaml.ScalarNode) and node.style is not None:
             return text
         if text in _CONSTANTS:
             return _CONSTANTS[text]

@@ -6,21 +6,22 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from settings.model import patterns
 from settings.model.base import Part
 
-Cidr = Annotated[str, StringConstraints(pattern=r"^\d{1,3}(\.\d{1,3}){3}/\d{1,2}$")]
-ZoneId = Annotated[str, StringConstraints(pattern=r"^[a-z]+\d-az\d$")]
+Cidr = Annotated[str, StringConstraints(pattern=patterns.CIDR)]
+ZoneId = Annotated[str, StringConstraints(pattern=patterns.ZONE_ID)]
 
 
 class ExistingNetwork(Part):
     """A VPC that stands already. Trainyard adds security groups to it and nothing else."""
 
-    vpc_id: Annotated[str, StringConstraints(pattern=r"^vpc-[0-9a-f]{8,17}$")]
+    vpc_id: Annotated[str, StringConstraints(pattern=patterns.VPC)] = Field(description="The VPC.")
     vpc_cidr: Cidr = Field(description="The VPC's CIDR: synthesis makes no look-up in an account.")
-    private_subnet_id: Annotated[str, StringConstraints(pattern=r"^subnet-[0-9a-f]{8,17}$")] = Field(
+    private_subnet_id: Annotated[str, StringConstraints(pattern=patterns.SUBNET)] = Field(
         description="For compute nodes, file systems and the head node. It must give no public addresses."
     )
-    public_subnet_id: Annotated[str, StringConstraints(pattern=r"^subnet-[0-9a-f]{8,17}$")] | None = Field(
+    public_subnet_id: Annotated[str, StringConstraints(pattern=patterns.SUBNET)] | None = Field(
         default=None, description="Only for a head node or login nodes that are to be public."
     )
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from settings.model import patterns
 from settings.model.base import DailyTime, FileSystemPath, MountPath, Part, StorageName, WeeklyTime
 
 Event = Literal["new", "changed", "deleted"]
@@ -26,7 +27,7 @@ class Association(Part):
     bucket: BucketPurpose = Field(description="Which of the environment's buckets.")
     prefix: str = Field(
         default="",
-        pattern=r"^([A-Za-z0-9!_.*'()-]+/)*$",
+        pattern=patterns.PREFIX,
         description="Prefix in the bucket, ending in a slash.",
     )
     import_events: tuple[Event, ...] = Field(
@@ -41,11 +42,11 @@ class Association(Part):
 class Lustre(Part):
     """One FSx for Lustre file system, deployment type PERSISTENT_2, SSD."""
 
-    name: StorageName
-    mount: MountPath
+    name: StorageName = Field(description="Name in the cluster and in outputs.")
+    mount: MountPath = Field(description="Where every node mounts it.")
     capacity_gib: int = Field(description="1200, or a multiple of 2400.", gt=0)
     throughput: Literal[125, 250, 500, 1000] = Field(default=250, description="MB/s per TiB.")
-    compression: Literal["lz4", "none"] = "lz4"
+    compression: Literal["lz4", "none"] = Field(default="lz4", description="Compression of the data on disk.")
     efa: bool = Field(
         default=False, description="EFA and GPUDirect Storage; capacities are then larger, see the faults."
     )
@@ -73,47 +74,53 @@ class Lustre(Part):
         ]
         | None
     ) = Field(default=None, description="Provisioned metadata IOPS; left out, FSx scales them with the capacity.")
-    maintenance_window: WeeklyTime = "7:18:00"
-    backups: Backups = Backups()
-    associations: tuple[Association, ...] = ()
+    maintenance_window: WeeklyTime = Field(
+        default="7:18:00", description="Weekly start of maintenance, day:HH:MM in UTC, Monday is 1."
+    )
+    backups: Backups = Field(default=Backups(), description="Automatic backups; none beside associations.")
+    associations: tuple[Association, ...] = Field(default=(), description="S3 associations; at most 8.")
 
 
 class Snapshots(Part):
     """Snapshots of an OpenZFS volume, visible to users under `.zfs/snapshot`, on a schedule."""
 
-    every_hours: int = Field(default=24, ge=1, le=168)
-    keep: int = Field(default=7, ge=1, le=100)
+    every_hours: int = Field(default=24, ge=1, le=168, description="Hours between two snapshots.")
+    keep: int = Field(default=7, ge=1, le=100, description="Snapshots that are kept.")
 
 
 class Volume(Part):
     """One OpenZFS volume, mounted on every node."""
 
-    name: StorageName
-    mount: MountPath
+    name: StorageName = Field(description="Name in the cluster and in outputs.")
+    mount: MountPath = Field(description="Where every node mounts it.")
     quota_gib: int | None = Field(default=None, gt=0, description="Most that the volume may hold, GiB.")
     user_quota_gib: int | None = Field(default=None, gt=0, description="Most that one user may hold by default, GiB.")
-    compression: Literal["lz4", "zstd", "none"] = "lz4"
-    snapshots: Snapshots | None = None
+    compression: Literal["lz4", "zstd", "none"] = Field(default="lz4", description="Compression of the data on disk.")
+    snapshots: Snapshots | None = Field(default=None, description="Snapshots on a schedule; left out, none.")
 
 
 class OpenZfs(Part):
     """One FSx for OpenZFS file system with its volumes, for homes and shared code."""
 
-    name: StorageName = "homes"
+    name: StorageName = Field(default="homes", description="Name in outputs.")
     capacity_gib: int = Field(ge=64, le=524288, description="SSD capacity, GiB.")
     throughput: int = Field(default=320, description="MB/s of the file system.")
-    deployment: Literal["SINGLE_AZ_HA_2", "SINGLE_AZ_HA_1", "SINGLE_AZ_2", "SINGLE_AZ_1"] = "SINGLE_AZ_HA_2"
-    maintenance_window: WeeklyTime = "7:18:00"
-    backups: Backups = Backups(days=7)
-    volumes: tuple[Volume, ...] = Field(min_length=1)
+    deployment: Literal["SINGLE_AZ_HA_2", "SINGLE_AZ_HA_1", "SINGLE_AZ_2", "SINGLE_AZ_1"] = Field(
+        default="SINGLE_AZ_HA_2", description="FSx deployment type; HA has a standby in the same zone."
+    )
+    maintenance_window: WeeklyTime = Field(
+        default="7:18:00", description="Weekly start of maintenance, day:HH:MM in UTC, Monday is 1."
+    )
+    backups: Backups = Field(default=Backups(days=7), description="Automatic backups.")
+    volumes: tuple[Volume, ...] = Field(min_length=1, description="Volumes, at least one.")
 
 
 class Buckets(Part):
     """Lifecycle of the data and checkpoint buckets."""
 
-    name_prefix: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{1,28}[a-z0-9]$")] | None = Field(
+    name_prefix: Annotated[str, StringConstraints(pattern=patterns.BUCKET_PREFIX)] | None = Field(
         default=None,
-        description="Fixed names <prefix>-data, <prefix>-checkpoints and <prefix>-assets; left out, CloudFormation names them.",
+        description="Fixed names <prefix>-data, -checkpoints and -assets; left out, CloudFormation names them.",
     )
     checkpoint_days: int = Field(
         default=90,
@@ -135,6 +142,6 @@ class Buckets(Part):
 class Storage(Part):
     """File systems and buckets."""
 
-    buckets: Buckets = Buckets()
-    lustre: tuple[Lustre, ...] = ()
-    openzfs: OpenZfs | None = None
+    buckets: Buckets = Field(default=Buckets(), description="The environment's S3 buckets.")
+    lustre: tuple[Lustre, ...] = Field(default=(), description="FSx for Lustre file systems, any number.")
+    openzfs: OpenZfs | None = Field(default=None, description="An FSx for OpenZFS file system.")

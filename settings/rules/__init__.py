@@ -18,13 +18,14 @@ from settings.rules import (
     openzfs,
     slurm,
     tags,
+    volumes,
     windows,
 )
 from settings.rules.finding import Finding, Rule
 
 MODULES = (
     *(names, tags, network, lustre, openzfs, associations, mounts, windows, buckets),
-    *(compute, capacity, slurm, models),
+    *(compute, volumes, capacity, slurm, models),
 )
 RULES: tuple[Rule, ...] = tuple(rule for module in MODULES for rule in module.RULES)
 

@@ -45,8 +45,8 @@ def paths(_: Environment, key: KeyPath, lustre: Lustre) -> Iterator[Finding]:
 
 @rule_for_each(lustres)
 def prefixes(_: Environment, key: KeyPath, lustre: Lustre) -> Iterator[Finding]:
-    """Each association of a file system has a prefix of its own, and none lies in another: FSx would import and export
-    the same objects twice.
+    """Each association of a file system has a prefix of its own, and none lies in another: FSx would import
+    and export the same objects twice.
 
     Source: FSx API reference, CreateDataRepositoryAssociation ("a unique S3 bucket or prefix").
     """
@@ -65,7 +65,9 @@ def prefixes(_: Environment, key: KeyPath, lustre: Lustre) -> Iterator[Finding]:
 
 @rule_for_each(lustres)
 def events(_: Environment, key: KeyPath, lustre: Lustre) -> Iterator[Finding]:
-    """Each event once, and at least one event in one of the directions: without any, the link does nothing by itself."""
+    """Each event once, and at least one event in one of the directions: without any, the link does nothing
+    by itself.
+    """
     for at, item in associations(key, lustre):
         for name, given in (("import_events", item.import_events), ("export_events", item.export_events)):
             if len(set(given)) != len(given):

@@ -13,10 +13,11 @@ from settings.rules.items import has, queues
 
 @rule_for_each(queues)
 def reservation(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]:
-    """ODCR takes one reservation or a group of them, a capacity block takes its id, and the others take neither.
+    """ODCR takes one reservation or a group of them, a capacity block takes its id, and the others take
+    neither.
 
-    ParallelCluster accepts SPOT with a reservation without a word, and never uses the reservation. Source for the capacity
-    block: ParallelCluster 3.16.1, CapacityTypeValidator.
+    ParallelCluster accepts SPOT with a reservation without a word, and never uses the reservation. Source
+    for the capacity block: ParallelCluster 3.16.1, CapacityTypeValidator.
     """
     at = (*key, "capacity")
     capacity = queue.capacity
@@ -39,7 +40,9 @@ def reservation(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]
 
 @rule_for_each(queues)
 def block_is_fixed(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]:
-    """A capacity block is launched as a whole: min = max > 0. Source: ParallelCluster 3.16.1, capacity blocks."""
+    """A capacity block is launched as a whole: min = max > 0. Source: ParallelCluster 3.16.1, capacity
+    blocks.
+    """
     if queue.capacity.type != "capacity-block":
         return
     for index, compute in enumerate(queue.compute):

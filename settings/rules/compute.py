@@ -27,7 +27,9 @@ def known(_: Environment, key: KeyPath, use: TypeUse) -> Iterator[Finding]:
 
 @rule_for_each(type_uses)
 def offered(environment: Environment, key: KeyPath, use: TypeUse) -> Iterator[Finding]:
-    """The region offers the family. Zones are not looked at here. Source: settings/data/region_families.json."""
+    """The region offers the family. Zones are not looked at here. Source:
+    settings/data/region_families.json.
+    """
     families = region_families().get(environment.region)
     family = use.name.split(".")[0]
     if families is None or use.name not in instance_types() or family in families:
@@ -59,7 +61,9 @@ def _alike(name: str, families: frozenset[str]) -> list[str]:
 
 @rule_for_each(type_uses)
 def architecture(environment: Environment, key: KeyPath, use: TypeUse) -> Iterator[Finding]:
-    """All nodes have the head node's architecture. Source: ParallelCluster, InstanceArchitectureCompatibilityValidator."""
+    """All nodes have the head node's architecture. Source: ParallelCluster,
+    InstanceArchitectureCompatibilityValidator.
+    """
     head = instance_types().get(environment.cluster.head_node.instance_type)
     facts = instance_types().get(use.name)
     if head and facts and facts.architecture != head.architecture:
@@ -100,7 +104,8 @@ SAME: tuple[tuple[str, Callable[[InstanceFacts], object]], ...] = (
 
 @rule_for_each(computes)
 def alike(_: Environment, key: KeyPath, compute: Compute) -> Iterator[Finding]:
-    """Types of one compute resource count as the same node: as many vCPUs, GPUs and accelerators, and each type once.
+    """Types of one compute resource count as the same node: as many vCPUs, GPUs and accelerators, and each
+    type once.
 
     Source: ParallelCluster, InstancesCPUValidator and InstancesAcceleratorsValidator.
     """
@@ -120,7 +125,8 @@ def alike(_: Environment, key: KeyPath, compute: Compute) -> Iterator[Finding]:
 
 @rule_for_each(computes)
 def memory(environment: Environment, key: KeyPath, compute: Compute) -> Iterator[Finding]:
-    """Scheduling by memory knows one size for all types of a compute resource, the smallest; the rest would lie idle.
+    """Scheduling by memory knows one size for all types of a compute resource, the smallest; the rest would
+    lie idle.
 
     Source: ParallelCluster, InstancesMemorySchedulingWarningValidator, which only warns, beyond 4 GiB and 20 %.
     """
@@ -148,7 +154,9 @@ def counts(_: Environment, key: KeyPath, compute: Compute) -> Iterator[Finding]:
 
 @rule
 def resources(environment: Environment) -> Iterator[Finding]:
-    """At most 50 compute resources a cluster. Source: ParallelCluster, MAX_NUMBER_OF_COMPUTE_RESOURCES_PER_CLUSTER."""
+    """At most 50 compute resources a cluster. Source: ParallelCluster,
+    MAX_NUMBER_OF_COMPUTE_RESOURCES_PER_CLUSTER.
+    """
     total = sum(len(queue.compute) for _, queue in queues(environment))
     if total > MOST_COMPUTE:
         allowed = f"at most {MOST_COMPUTE} in all queues together"

@@ -18,10 +18,12 @@ NO_EFA_CLIENT = ("rhel8", "rocky8")
 
 @rule_for_each(lustres)
 def capacity(_: Environment, key: KeyPath, lustre: Lustre) -> Iterator[Finding]:
-    """PERSISTENT_2 on SSD is sold as 1200 GiB, 2400 GiB and multiples of 2400 GiB; with EFA in steps by throughput.
+    """PERSISTENT_2 on SSD is sold as 1200 GiB, 2400 GiB and multiples of 2400 GiB; with EFA in steps by
+    throughput.
 
-    Source: FSx API reference, CreateFileSystem, StorageCapacity; for EFA the FSx for Lustre guide, "Increasing storage
-    capacity": multiples of 38400, 19200, 9600 and 4800 GiB at 125, 250, 500 and 1000 MB/s per TiB.
+    Source: FSx API reference, CreateFileSystem, StorageCapacity; for EFA the FSx for Lustre guide,
+    "Increasing storage capacity": multiples of 38400, 19200, 9600 and 4800 GiB at 125, 250, 500 and 1000
+    MB/s per TiB.
     """
     given = lustre.capacity_gib
     if lustre.efa:
@@ -62,7 +64,8 @@ def no_backups_beside_associations(_: Environment, key: KeyPath, lustre: Lustre)
 
 @rule_for_each(lustres)
 def efa_clients(environment: Environment, key: KeyPath, lustre: Lustre) -> Iterator[Finding]:
-    """A Lustre client over EFA wants kernel and client of Amazon Linux 2023, Ubuntu 22.04 or later, or RHEL 9.5 or later.
+    """A Lustre client over EFA wants kernel and client of Amazon Linux 2023, Ubuntu 22.04 or later, or RHEL
+    9.5 or later.
 
     Source: FSx for Lustre guide, "Using EFA-enabled file systems", client requirements.
     """

@@ -25,8 +25,8 @@ def queue(environment: Environment, key: KeyPath, model: Model) -> Iterator[Find
 
 @rule
 def shares(environment: Environment) -> Iterator[Finding]:
-    """The nodes of a queue's projects add up to the queue's fleet: more could not train side by side, fewer leave nodes idle
-    that are paid for. A queue without projects is free.
+    """The nodes of a queue's projects add up to the queue's fleet: more could not train side by side, fewer
+    leave nodes idle that are paid for. A queue without projects is free.
     """
     for key, item in queues(environment):
         mine = [(at, model) for at, model in models(environment) if model.queue == item.name]
@@ -50,7 +50,9 @@ def shares(environment: Environment) -> Iterator[Finding]:
 
 @rule_for_each(models)
 def on_a_mount(environment: Environment, key: KeyPath, model: Model) -> Iterator[Finding]:
-    """Folders lie on shared file systems, each below a mount: what is on a node's own disk is gone with the node."""
+    """Folders lie on shared file systems, each below a mount: what is on a node's own disk is gone with the
+    node.
+    """
     mounts = [mount for _, mount in shared(environment)]
     for name in ALL_FOLDERS:
         if has(model.folders, name):

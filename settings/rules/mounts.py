@@ -43,8 +43,9 @@ def _system(key: KeyPath, mount: str) -> Iterator[Finding]:
 
 @rule_for_each(shared)
 def not_over_the_system(_: Environment, key: KeyPath, mount: str) -> Iterator[Finding]:
-    """A mount would hide the system's files. Source: ParallelCluster 3.16.1, SharedStorageMountDirValidator, whose exact
-    names are widened here by what lies below those that nobody should mount into.
+    """A mount would hide the system's files. Source: ParallelCluster 3.16.1,
+    SharedStorageMountDirValidator, whose exact names are widened here by what lies below those that nobody
+    should mount into.
     """
     yield from _system(key, mount)
 

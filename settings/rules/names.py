@@ -16,10 +16,11 @@ STACKS = ("network", "storage", "data-links", "images", "api", "cluster")
 
 @rule
 def cluster(environment: Environment) -> Iterator[Finding]:
-    """At most 40 characters with accounting, where Slurm puts the name into table names of its database. The cluster's
-    own CloudFormation stack has the cluster's name, so it must not be that of one of ours.
+    """At most 40 characters with accounting, where Slurm puts the name into table names of its database.
+    The cluster's own CloudFormation stack has the cluster's name, so it must not be that of one of ours.
 
-    Source: ParallelCluster 3.16.1, PCLUSTER_NAME_MAX_LENGTH_SLURM_ACCOUNTING. (60 without accounting: in the model.)
+    Source: ParallelCluster 3.16.1, PCLUSTER_NAME_MAX_LENGTH_SLURM_ACCOUNTING. (60 without accounting: in
+    the model.)
     """
     name = environment.cluster_name
     key: KeyPath = ("cluster", "name") if environment.cluster.name else ("name",)
@@ -81,7 +82,9 @@ def queues_once(environment: Environment) -> Iterator[Finding]:
 
 @rule_for_each(queues)
 def computes_once(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]:
-    """Each compute resource's name once in its queue: nodes are called <queue>-dy-<compute resource>-<number>."""
+    """Each compute resource's name once in its queue: nodes are called <queue>-dy-<compute
+    resource>-<number>.
+    """
     named: list[tuple[KeyPath, str]] = [
         ((*key, "compute", index, "name"), item.name) for index, item in enumerate(queue.compute) if has(item, "name")
     ]

@@ -39,8 +39,8 @@ def _address(key: KeyPath, cidr: str) -> Iterator[Finding]:
 
 @rule
 def vpc_cidr(environment: Environment) -> Iterator[Finding]:
-    """Private (RFC 1918 or RFC 6598), from /16, which AWS ends at, to /24; apart from 172.17.0.0/16, which is Docker's bridge on
-    the nodes.
+    """Private (RFC 1918 or RFC 6598), from /16, which AWS ends at, to /24; apart from 172.17.0.0/16, which
+    is Docker's bridge on the nodes.
 
     Source: VPC user guide, "VPC CIDR blocks".
     """
@@ -62,9 +62,9 @@ def vpc_cidr(environment: Environment) -> Iterator[Finding]:
 
 @rule
 def room(environment: Environment) -> Iterator[Finding]:
-    """The private subnet is half of the VPC. Each node takes one address: EFA interfaces beyond the first network card have
-    none. Without EFA, a type with several cards takes one a card. Lustre takes one a file server, at most one for 1200 GiB and
-    one for metadata; endpoints, OpenZFS and AWS itself take theirs.
+    """The private subnet is half of the VPC. Each node takes one address: EFA interfaces beyond the first
+    network card have none. Without EFA, a type with several cards takes one a card. Lustre takes one a file
+    server, at most one for 1200 GiB and one for metadata; endpoints, OpenZFS and AWS itself take theirs.
     """
     network = environment.network
     parsed = _parsed(network.cidr)
@@ -88,7 +88,9 @@ def room(environment: Environment) -> Iterator[Finding]:
 
 @rule
 def clients(environment: Environment) -> Iterator[Finding]:
-    """Who may come in is named: the whole internet may not. Networks wider than /8 are the internet in pieces."""
+    """Who may come in is named: the whole internet may not. Networks wider than /8 are the internet in
+    pieces.
+    """
     for index, cidr in enumerate(environment.network.clients):
         key = ("network", "clients", index)
         parsed = _parsed(cidr)
@@ -123,10 +125,11 @@ def _public(environment: Environment) -> Iterator[tuple[KeyPath, str]]:
 
 @rule_for_each(_public)
 def public(environment: Environment, key: KeyPath, instance_type: str) -> Iterator[Finding]:
-    """A public node needs a public subnet, someone who may come in, and one network interface: AWS gives no public address
-    to an instance with several.
+    """A public node needs a public subnet, someone who may come in, and one network interface: AWS gives no
+    public address to an instance with several.
 
-    Source for the last: EC2 user guide, "Public IPv4 addresses"; ParallelCluster, MultiNetworkInterfacesInstancesValidator.
+    Source for the last: EC2 user guide, "Public IPv4 addresses"; ParallelCluster,
+    MultiNetworkInterfacesInstancesValidator.
     """
     network = environment.network
     at = (*key, "subnet")
@@ -159,7 +162,9 @@ def grafana(environment: Environment) -> Iterator[Finding]:
 
 
 def zone_prefix(region: str) -> str | None:
-    """What the ids of a region's zones begin with, `apse3` of `ap-southeast-3`; None where it is no region's name."""
+    """What the ids of a region's zones begin with, `apse3` of `ap-southeast-3`; None where it is no
+    region's name.
+    """
     match = re.fullmatch(r"([a-z]{2})-(gov-)?(north|south|central)?(east|west|north|south)?-(\d)", region)
     if not match or not (match[3] or match[4]):
         return None
@@ -169,7 +174,8 @@ def zone_prefix(region: str) -> str | None:
 
 @rule
 def zone(environment: Environment) -> Iterator[Finding]:
-    """The zone lies in the region. Zone ids are built from the region's name: area, initials of the direction, number.
+    """The zone lies in the region. Zone ids are built from the region's name: area, initials of the
+    direction, number.
 
     Source: AWS regions and zones, "Availability Zone IDs".
     """

@@ -35,7 +35,9 @@ def throughput(_: Environment, key: KeyPath, system: OpenZfs) -> Iterator[Findin
 
 @rule_for_each(openzfs)
 def quotas(_: Environment, key: KeyPath, system: OpenZfs) -> Iterator[Finding]:
-    """A quota beyond what holds it would never bind. Quotas of several volumes may add up to more than the capacity."""
+    """A quota beyond what holds it would never bind. Quotas of several volumes may add up to more than the
+    capacity.
+    """
     for index, volume in enumerate(system.volumes):
         at = (*key, "volumes", index)
         if volume.quota_gib is not None and volume.quota_gib > system.capacity_gib:

@@ -18,8 +18,9 @@ VALUE = re.compile(r"[\w .:/=+@-]{0,256}")
 def tags(environment: Environment) -> Iterator[Finding]:
     """AWS takes 50 tags a resource; ten are left for CloudFormation, ParallelCluster and Trainyard.
 
-    Source: Tagging AWS resources, "Tag naming limits": keys of 1 to 128 and values of up to 256 characters, letters,
-    digits, spaces and _ . : / = + - @; `aws:` is kept. `parallelcluster:` is refused by ParallelCluster's schema.
+    Source: Tagging AWS resources, "Tag naming limits": keys of 1 to 128 and values of up to 256 characters,
+    letters, digits, spaces and _ . : / = + - @; `aws:` is kept. `parallelcluster:` is refused by
+    ParallelCluster's schema.
     """
     if len(environment.tags) > MOST:
         yield Finding(("tags",), f"{len(environment.tags)} tags", f"at most {MOST}")

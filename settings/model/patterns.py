@@ -1,0 +1,53 @@
+"""The patterns of the model's texts, each with the words in which a fault explains it."""
+
+from __future__ import annotations
+
+_STEP = r"[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*"  # never "." or "..": rules compare paths as they are written
+
+NAME = r"^[a-z][a-z0-9-]*[a-z0-9]$"
+MOUNT_PATH = rf"^/{_STEP}(/{_STEP})*$"
+FILE_SYSTEM_PATH = rf"^/({_STEP}(/{_STEP})*)?$"
+WEEKLY_TIME = r"^[1-7]:([01]\d|2[0-3]):([0-5]\d)$"
+DAILY_TIME = r"^([01]\d|2[0-3]):([0-5]\d)$"
+ACCOUNT = r"^\d{12}$"
+REGION = r"^[a-z]{2}(-[a-z]+)+-\d$"
+CIDR = r"^\d{1,3}(\.\d{1,3}){3}/\d{1,2}$"
+ZONE_ID = r"^[a-z]+\d-az\d$"
+VPC = r"^vpc-[0-9a-f]{8,17}$"
+SUBNET = r"^subnet-[0-9a-f]{8,17}$"
+INSTANCE_TYPE = r"^[a-z0-9-]+\.[a-z0-9-]+$"
+AMI = r"^ami-[0-9a-f]{8,17}$"
+RESERVATION = r"^cr-[0-9a-f]{8,17}$"
+RESERVATION_GROUP = r"^arn:aws[a-z-]*:resource-groups:.+:group/.+$"
+SECRET_ARN = r"^arn:aws[a-z-]*:secretsmanager:.+$"  # noqa: S105 - a pattern
+API_URL = r"^https://[^/]+(/[^/]+)+$"
+ROLE = r"^arn:aws[a-z-]*:iam::\d{12}:role/.+$"
+POLICY = r"^arn:aws[a-z-]*:iam::.+:policy/.+$"
+REPOSITORY = r"^[a-z0-9]+([._/-][a-z0-9]+)*$"
+PREFIX = r"^([A-Za-z0-9!_.*'()-]*[A-Za-z0-9!_*'()-][A-Za-z0-9!_.*'()-]*/)*$"
+BUCKET_PREFIX = r"^[a-z0-9][a-z0-9-]{1,28}[a-z0-9]$"
+
+MEANINGS = {
+    NAME: "two or more lower-case letters, digits and hyphens, first a letter, last no hyphen",
+    MOUNT_PATH: "an absolute path without a slash at the end, of letters, digits, dots, _ and -, for example /fsx",
+    FILE_SYSTEM_PATH: "/ or an absolute path inside the file system without a slash at the end, for example /data",
+    WEEKLY_TIME: "day:HH:MM in UTC, Monday is 1, for example 7:18:00",
+    DAILY_TIME: "HH:MM in UTC, for example 16:00",
+    ACCOUNT: "the 12 digits of an account's id, in quotes",
+    REGION: "a region, for example us-east-1",
+    CIDR: "an IPv4 network, for example 10.0.0.0/16",
+    ZONE_ID: "a zone's id (not its name), for example use1-az4",
+    VPC: "a VPC's id, vpc- and 8 to 17 hexadecimal digits",
+    SUBNET: "a subnet's id, subnet- and 8 to 17 hexadecimal digits",
+    INSTANCE_TYPE: "an instance type, for example p5.48xlarge",
+    AMI: "an image's id, ami- and 8 to 17 hexadecimal digits",
+    RESERVATION: "a capacity reservation's id, cr- and 8 to 17 hexadecimal digits",
+    RESERVATION_GROUP: "the ARN of a resource group, arn:aws:resource-groups:<region>:<account>:group/<name>",
+    SECRET_ARN: "the ARN of a secret, arn:aws:secretsmanager:<region>:<account>:secret:<name>",
+    API_URL: "the API's URL with its stage, for example https://<id>.execute-api.<region>.amazonaws.com/prod",
+    ROLE: "the ARN of a role, arn:aws:iam::<account>:role/<name>",
+    POLICY: "the ARN of a policy, arn:aws:iam::<account>:policy/<name>",
+    REPOSITORY: "lower-case letters and digits, parts separated by one of . _ / -",
+    PREFIX: "folders that each end in a slash, for example checkpoints/ (empty for the whole bucket)",
+    BUCKET_PREFIX: "3 to 30 lower-case letters, digits and hyphens, a letter or digit first and last",
+}
