@@ -18,6 +18,7 @@ from trainyard.network import Network
 from trainyard.openzfs import OpenZfsFileSystem
 from trainyard.retention import retain
 from trainyard.security import SecurityGroups
+from trainyard.volume_snapshots import VolumeSnapshots
 
 
 class StorageStack(Stack):
@@ -77,6 +78,15 @@ class StorageStack(Stack):
                 security_groups=[security_groups.openzfs],
                 kept=kept,
             )
+            schedules = {volume.name: volume.snapshots for volume in storage.openzfs.volumes if volume.snapshots}
+            if schedules:
+                VolumeSnapshots(
+                    self,
+                    "VolumeSnapshots",
+                    file_system_id=self.openzfs.file_system_id,
+                    volume_ids=self.openzfs.volume_ids,
+                    schedules=schedules,
+                )
 
     def _lustre_logs(self, environment: Environment) -> logs.LogGroup:
         group = logs.LogGroup(

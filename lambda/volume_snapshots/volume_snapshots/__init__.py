@@ -1,0 +1,1 @@
+"""Scheduled snapshots of FSx for OpenZFS volumes, which FSx itself cannot make."""
