@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import cfnlint
-from jsonschema import Draft7Validator
+import regex
+from jsonschema import Draft7Validator, ValidationError
 from jsonschema.exceptions import SchemaError
+from jsonschema.validators import extend
 
 _SCHEMAS = Path(cfnlint.__file__).parent / "data" / "schemas"
+
+
+def _pattern(_validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator[ValidationError]:
+    # The registry's patterns are Java's, with \\p{L} and the like, which the standard library's re refuses.
+    if isinstance(value, str) and not regex.search(pattern, value):
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+_Validator = extend(Draft7Validator, {"pattern": _pattern})
 
 
 class Refused(ValueError):
@@ -74,7 +86,7 @@ def check(resource_type: str, properties: dict[str, Any]) -> None:
     """
     found = schema(resource_type)
     try:
-        validator = Draft7Validator({**found, "$schema": "http://json-schema.org/draft-07/schema#"})
+        validator = _Validator({**found, "$schema": "http://json-schema.org/draft-07/schema#"})
         faults = sorted(validator.iter_errors(_coerced(properties, found, found)), key=lambda fault: list(fault.path))
     except SchemaError as error:
         raise Refused(f"{resource_type}: the registry schema itself does not stand: {error.message}") from error
