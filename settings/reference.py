@@ -39,8 +39,10 @@ def _tables(part: Schema, definitions: dict[str, Schema], path: str, done: set[s
     nested: list[tuple[str, str]] = []
     for name, field in part["properties"].items():
         target, many = _target(field)
+        # pydantic leaves the description of a required part to the part itself
+        meaning = field.get("description") or " ".join(definitions.get(target, {}).get("description", "").split())
         default = _default(name, field, part, target)
-        yield f"| `{name}` | {_takes(field, target, many)} | {default} | {field.get('description', '')} |"
+        yield f"| `{name}` | {_takes(field, target, many)} | {default} | {meaning} |"
         if target:
             nested.append((f"{path}.{name}".strip(".") + ("[]" if many else ""), target))
     yield ""

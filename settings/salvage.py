@@ -7,10 +7,10 @@ rule that wanted it.
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Annotated, Any, TypeVar, cast, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
 
 from settings.model.base import Part
 
@@ -30,7 +30,7 @@ def salvage(part: type[P], data: object) -> P:
                 absent.add(name)
             continue
         try:
-            values[name] = _value(info, given[name])
+            values[name] = _value(part, name, given[name])
         except _UnsoundError:
             absent.add(name)
     result = part.model_construct(**values)
@@ -43,13 +43,19 @@ class _UnsoundError(Exception):
     pass
 
 
-def _value(info: FieldInfo, data: object) -> object:
+@cache
+def _adapter(part: type[Part], name: str) -> TypeAdapter[Any]:
+    info = part.model_fields[name]
+    kind = cast(Any, Annotated[cast(Any, info.annotation), *info.metadata] if info.metadata else info.annotation)
+    return TypeAdapter(kind)
+
+
+def _value(part: type[Part], name: str, data: object) -> object:
     try:
-        kind = cast(Any, Annotated[cast(Any, info.annotation), *info.metadata])
-        adapter: TypeAdapter[Any] = TypeAdapter(kind)
+        adapter = _adapter(part, name)
         return adapter.validate_json(json.dumps(data), strict=True)
     except ValidationError:
-        nested, many = nested_part(info.annotation)
+        nested, many = nested_part(part.model_fields[name].annotation)
         if nested is None:
             raise _UnsoundError from None
         if many and isinstance(data, list) and data:

@@ -26,7 +26,7 @@ def _root_volumes(environment: Environment) -> Iterator[tuple[KeyPath, RootVolum
 
 @rule_for_each(_root_volumes)
 def balance(_: Environment, key: KeyPath, volume: RootVolume) -> Iterator[Finding]:
-    """gp3 gives at most 500 IOPS a GiB, and at most 0.25 MB/s an IOPS. Source: EBS user guide, "General Purpose SSD"."""
+    """gp3 gives up to 500 IOPS a GiB and up to 0.25 MB/s an IOPS. Source: EBS user guide, "General Purpose SSD"."""
     if volume.iops > volume.size_gib * IOPS_PER_GIB:
         allowed = f"at most {IOPS_PER_GIB} a GiB: {volume.size_gib * IOPS_PER_GIB}"
         yield Finding((*key, "iops"), f"{volume.iops} on {volume.size_gib} GiB", allowed)

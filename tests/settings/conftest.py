@@ -1,0 +1,85 @@
+"""A good environment to edit, and the faults that an edit makes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import settings
+
+Edit = Callable[[Mapping[str, object]], Path]
+FaultsOf = Callable[[Mapping[str, object]], tuple[settings.Fault, ...]]
+
+BASE: dict[str, Any] = yaml.safe_load("""
+name: base
+account: "111122223333"
+region: us-east-1
+network: {zone: use1-az4}
+storage:
+  lustre:
+    - {name: fast, mount: /fsx, capacity_gib: 1200, associations: [{path: /data, bucket: data, prefix: data/}]}
+    - {name: slow, mount: /lustre, capacity_gib: 2400}
+  openzfs: {capacity_gib: 64, throughput: 160, volumes: [{name: home, mount: /home}]}
+cluster:
+  queues:
+    - {name: gpu, compute: [{name: p5, instance_types: [p5.48xlarge], max: 4, efa: true}]}
+    - {name: cpu, compute: [{name: c7i, instance_types: [c7i.xlarge], max: 2}]}
+models:
+  - name: one
+    queue: gpu
+    nodes: 3
+    folders: {data: /fsx/data, checkpoints: /fsx/a/c, outputs: /fsx/a/o, logs: /fsx/a/l, tensorboard: /fsx/a/l/t}
+  - name: two
+    queue: gpu
+    nodes: 1
+    folders: {data: /fsx/data, checkpoints: /fsx/b/c, outputs: /fsx/b/o, logs: /fsx/b/l, tensorboard: /fsx/b/t}
+""")
+
+GONE = ...
+"""As a value of an edit: take the key out."""
+
+
+@pytest.fixture
+def edit(tmp_path: Path) -> Edit:
+    """Writes the good environment with edits: `{"storage.lustre.0.efa": True}`.
+
+    `...` takes a key out; an index at the end of a list appends.
+    """
+
+    def write(edits: Mapping[str, object]) -> Path:
+        data = copy.deepcopy(BASE)
+        for path, value in edits.items():
+            at: Any = data
+            *way, last = [int(step) if step.isdigit() else step for step in path.split(".")]
+            for step in way:
+                at = at.setdefault(step, {}) if isinstance(at, dict) else at[step]
+            if value is GONE:
+                del at[last]
+            elif isinstance(at, list) and last == len(at):
+                at.append(copy.deepcopy(value))
+            else:
+                at[last] = copy.deepcopy(value)
+        file = tmp_path / "edited.yaml"
+        file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+        return file
+
+    return write
+
+
+@pytest.fixture
+def faults_of(edit: Edit) -> FaultsOf:
+    """The faults of the good environment after edits; none where it is still good."""
+
+    def read(edits: Mapping[str, object]) -> tuple[settings.Fault, ...]:
+        try:
+            settings.load(edit(edits))
+        except settings.Faults as found:
+            return found.faults
+        return ()
+
+    return read
