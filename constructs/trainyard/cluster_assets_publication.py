@@ -1,0 +1,83 @@
+"""cluster_assets/ in the assets bucket, under keys that never change and with a version that a diff shows."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import aws_cdk as cdk
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_s3_deployment as s3_deployment
+from constructs import Construct
+
+from trainyard import cluster_bundle
+from trainyard.nag import acknowledge
+
+
+class ClusterAssetsPublication(Construct):
+    """Publishes the bundle, the entry script, `current.json` and `settings.json`.
+
+    Older bundles stay: a node that starts while a new one is published may still read the pointer to its predecessor.
+
+    Attributes:
+        version: the bundle's SHA-256, from its content alone.
+        entry_script: s3:// URI of the script of every custom action.
+    """
+
+    version: str
+    entry_script: str
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        bucket: s3.IBucket,
+        settings: Mapping[str, object],
+        log_retention: logs.RetentionDays,
+        log_removal: cdk.RemovalPolicy,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        bundle = cluster_bundle.build()
+        self.version = bundle.sha256
+        self.entry_script = f"s3://{bucket.bucket_name}/{cluster_bundle.PREFIX}/{cluster_bundle.ENTRY}"
+        with tempfile.TemporaryDirectory() as folder:
+            cluster_bundle.stage(bundle, Path(folder))
+            self.deployment = s3_deployment.BucketDeployment(
+                self,
+                "Deployment",
+                destination_bucket=bucket,
+                sources=[
+                    s3_deployment.Source.asset(folder),
+                    s3_deployment.Source.json_data(cluster_bundle.SETTINGS, dict(settings)),
+                ],
+                prune=False,
+                retain_on_delete=True,
+                memory_limit=256,
+                log_group=logs.LogGroup(self, "Log", retention=log_retention, removal_policy=log_removal),
+            )
+        self._acknowledge_findings()
+
+    def _acknowledge_findings(self) -> None:
+        function = cdk.Stack.of(self).node.find_child(_SINGLETON)
+        acknowledge(
+            function,
+            "AwsSolutions-L1",
+            "The function is CDK's own BucketDeployment; its runtime comes with the pinned aws-cdk-lib.",
+        )
+        acknowledge(
+            function,
+            "AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole]",
+            "CDK's BucketDeployment attaches the policy by which Lambda functions write their logs.",
+        )
+        acknowledge(
+            function,
+            "AwsSolutions-IAM5",
+            "CDK's BucketDeployment reads the bootstrap's assets and writes the assets bucket, both by prefix.",
+        )
+
+
+# The id that BucketDeployment gives its function, which all deployments of a stack with the same memory share.
+_SINGLETON = "Custom::CDKBucketDeployment8693BB64968944B69AAFB0CC9EB8756C256MiB"

@@ -1,0 +1,112 @@
+"""What the cluster's nodes may do in AWS, beside what ParallelCluster itself gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from trainyard.nag import acknowledge
+
+# The API may attach policies of ours only if their ARN has `policy/parallelcluster` (its template, policy
+# DefaultParallelClusterIamAdminPolicy); a path does that and leaves the name to CloudFormation.
+PATH = "/parallelcluster/"
+ASSETS_PREFIX = "cluster/"
+
+
+class ClusterPolicies(Construct):
+    """Managed policies of head, compute and login nodes.
+
+    All pull the environment's images. Head and login nodes, where people work, add objects to both buckets; compute
+    nodes to the checkpoint bucket, where jobs leave results. None deletes objects: lifecycle rules do that. Head and
+    compute nodes read the buckets by ParallelCluster's S3Access (`cluster_config.iam`), which login nodes do not have.
+    """
+
+    head: iam.IManagedPolicy
+    compute: iam.IManagedPolicy
+    login: iam.IManagedPolicy
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        repositories: Iterable[ecr.IRepository],
+        data: s3.IBucket,
+        checkpoints: s3.IBucket,
+        assets: s3.IBucket,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        repositories = list(repositories)
+        both = (data, checkpoints)
+        self.head = self._policy("Head", "Head node", [*_pull(repositories), _add_objects(*both)])
+        self.compute = self._policy("Compute", "Compute nodes", [*_pull(repositories), _add_objects(checkpoints)])
+        self.login = self._policy(
+            "Login",
+            "Login nodes",
+            [
+                *_pull(repositories),
+                _add_objects(*both),
+                _list(*both),
+                _read(assets, prefix=ASSETS_PREFIX),
+                _read(*both),
+            ],
+        )
+
+    def _policy(self, construct_id: str, nodes: str, statements: list[iam.PolicyStatement]) -> iam.ManagedPolicy:
+        policy = iam.ManagedPolicy(
+            self,
+            construct_id,
+            path=PATH,
+            description=f"{nodes} of the Trainyard cluster: images and buckets",
+            statements=statements,
+        )
+        acknowledge(
+            policy,
+            "AwsSolutions-IAM5[Resource::*]",
+            "ecr:GetAuthorizationToken knows no resources; the pull is limited to the environment's repositories.",
+        )
+        return policy
+
+
+def _pull(repositories: list[ecr.IRepository]) -> list[iam.PolicyStatement]:
+    if not repositories:
+        return []
+    return [
+        iam.PolicyStatement(sid="ImageLogin", actions=["ecr:GetAuthorizationToken"], resources=["*"]),
+        iam.PolicyStatement(
+            sid="ImagePull",
+            actions=[
+                "ecr:BatchCheckLayerAvailability",
+                "ecr:BatchGetImage",
+                "ecr:DescribeImages",
+                "ecr:GetDownloadUrlForLayer",
+            ],
+            resources=[repository.repository_arn for repository in repositories],
+        ),
+    ]
+
+
+def _add_objects(*buckets: s3.IBucket) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        sid="AddObjects",
+        actions=["s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:PutObject"],
+        resources=[bucket.arn_for_objects("*") for bucket in buckets],
+    )
+
+
+def _list(*buckets: s3.IBucket) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        sid="ListBuckets",
+        actions=["s3:GetBucketLocation", "s3:ListBucket"],
+        resources=[bucket.bucket_arn for bucket in buckets],
+    )
+
+
+def _read(*buckets: s3.IBucket, prefix: str = "") -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        actions=["s3:GetObject"], resources=[bucket.arn_for_objects(f"{prefix}*") for bucket in buckets]
+    )

@@ -1,0 +1,57 @@
+"""The ParallelCluster API: a nested stack from AWS's public template, or one that stands already."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from settings.model.cluster import Api
+from trainyard.parallelcluster import api_template_url, version
+
+
+class ParallelClusterApi(Construct):
+    """An API of the pinned version that makes clusters in one region.
+
+    A new one is the public template unchanged, as a nested stack. `EnableIamAdminAccess` lets it make the roles of
+    clusters: under the path /parallelcluster/ only, with the AWS policies that its template lists and policies of ours
+    whose ARN has `policy/parallelcluster`. `CreateApiUserRole` has API Gateway refuse every caller but that one role.
+
+    Attributes:
+        url: invoke URL, ending in the stage (/prod).
+        user_role_arn: the role that may call it, to be assumed by callers.
+        version: the ParallelCluster version.
+    """
+
+    url: str
+    user_role_arn: str
+    version: str
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        region: str,
+        existing: Api | None = None,
+        permissions_boundary: str | None = None,
+    ) -> None:
+        """Make the API of `region`, or take `existing`.
+
+        Args:
+            permissions_boundary: ARN of a managed policy that bounds the API's role and every role that it makes.
+        """
+        super().__init__(scope, construct_id)
+        self.version = version()
+        if existing is not None:
+            self.url, self.user_role_arn = existing.url.rstrip("/"), existing.user_role_arn
+            return
+        parameters = {
+            "Region": region,
+            "EnableIamAdminAccess": "true",
+            "CreateApiUserRole": "true",
+        }
+        if permissions_boundary:
+            parameters["PermissionsBoundaryPolicy"] = permissions_boundary
+        stack = cdk.CfnStack(self, "Stack", template_url=api_template_url(region), parameters=parameters)
+        self.url = stack.get_att("Outputs.ParallelClusterApiInvokeUrl").to_string()
+        self.user_role_arn = stack.get_att("Outputs.ParallelClusterApiUserRole").to_string()
