@@ -1,7 +1,8 @@
 """The scripts that ParallelCluster runs on the nodes.
 
 The head node's scripts and arguments can never change while the cluster lives, and a queue's not without stopping
-its nodes. So a URI and its argument name nothing that has a version: the script itself looks up the current bundle.
+its nodes. So a URI and its arguments name nothing that has a version: the script itself looks up the current bundle.
+The arguments are the assets bucket, the role of the run, and the region (cluster_assets/README.md).
 """
 
 from __future__ import annotations
@@ -10,20 +11,20 @@ from trainyard.cluster_config.references import EntryScript, References
 from trainyard.cluster_config.section import Section
 
 
-def head_node_actions(references: References) -> Section:
+def head_node_actions(references: References, region: str) -> Section:
     """`head-configured` once, when the head node is set up; `updated` at each update of the cluster."""
-    return _actions(references, {"OnNodeConfigured": "head-configured", "OnNodeUpdated": "updated"})
+    return _actions(references, region, {"OnNodeConfigured": "head-configured", "OnNodeUpdated": "updated"})
 
 
-def compute_actions(references: References) -> Section:
+def compute_actions(references: References, region: str) -> Section:
     """`compute-start` before, `compute-configured` after a compute node is set up; both at each of its starts."""
-    return _actions(references, {"OnNodeStart": "compute-start", "OnNodeConfigured": "compute-configured"})
+    return _actions(references, region, {"OnNodeStart": "compute-start", "OnNodeConfigured": "compute-configured"})
 
 
-def _actions(references: References, wanted: dict[str, EntryScript]) -> Section:
+def _actions(references: References, region: str, wanted: dict[str, EntryScript]) -> Section:
     scripts = references.entry_scripts
     actions: Section = {
-        moment: {"Script": scripts[name], "Args": [references.assets_bucket]}
+        moment: {"Script": scripts[name], "Args": [references.assets_bucket, name, region]}
         for moment, name in wanted.items()
         if name in scripts
     }

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
-_NVIDIA_FAMILIES = re.compile(r"(p|g|gr)\d")
+from settings.instances import instance_types
 
 
-def has_nvidia_gpus(instance_type: str) -> bool:
-    """Whether `instance_type` has NVIDIA GPUs, told from its family: p*, g* and gr*, but g4ad, which is AMD's."""
-    return _NVIDIA_FAMILIES.match(instance_type) is not None and not instance_type.startswith("g4ad.")
+def has_gpus(instance_type: str) -> bool:
+    """Whether `instance_type` has GPUs, which in the table are all NVIDIA's; of a type that nobody knows, no."""
+    facts = instance_types().get(instance_type)
+    return facts is not None and facts.gpus > 0

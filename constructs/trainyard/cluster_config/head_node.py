@@ -31,6 +31,6 @@ def head_node(environment: Environment, references: References) -> Section:
         "Ssh": ssh,
         "LocalStorage": {"RootVolume": root_volume(settings.root_volume)},
         "Imds": {"Secured": True},
-        **head_node_actions(references),
+        **head_node_actions(references, environment.region),
         "Iam": head_node_iam(environment, references),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from settings.model.cluster import Capacity, Compute, Queue
 from trainyard.cluster_config.custom_actions import compute_actions
-from trainyard.cluster_config.gpus import has_nvidia_gpus
+from trainyard.cluster_config.gpus import has_gpus
 from trainyard.cluster_config.iam import compute_iam
 from trainyard.cluster_config.image import custom_image
 from trainyard.cluster_config.references import References
@@ -19,7 +19,7 @@ _CAPACITY_TYPES = {
 }
 
 
-def queue(settings: Queue, references: References) -> Section:
+def queue(settings: Queue, references: References, region: str) -> Section:
     """One of the SlurmQueues."""
     return {
         "Name": settings.name,
@@ -34,14 +34,13 @@ def queue(settings: Queue, references: References) -> Section:
             "PlacementGroup": {"Enabled": _placement_group(settings)},
         },
         "ComputeSettings": {"LocalStorage": _local_storage(settings)},
-        "HealthChecks": {"Gpu": {"Enabled": _gpu_health_check(settings)}},
-        **compute_actions(references),
+        **compute_actions(references, region),
         "Iam": compute_iam(references),
-        "ComputeResources": [_compute_resource(compute) for compute in settings.compute],
+        "ComputeResources": [_compute_resource(compute, settings) for compute in settings.compute],
     }
 
 
-def _compute_resource(settings: Compute) -> Section:
+def _compute_resource(settings: Compute, its_queue: Queue) -> Section:
     types = settings.instance_types
     # A capacity block takes InstanceType only, and a single type reads better so.
     instances: Section = (
@@ -53,6 +52,8 @@ def _compute_resource(settings: Compute) -> Section:
         "MinCount": settings.min,
         "MaxCount": settings.max,
         "Efa": {"Enabled": settings.efa},
+        # Here and not for the queue, which may hold types with GPUs beside others.
+        "HealthChecks": {"Gpu": {"Enabled": _gpu_health_check(settings, its_queue)}},
     }
 
 
@@ -78,7 +79,7 @@ def _local_storage(settings: Queue) -> Section:
     return storage
 
 
-def _gpu_health_check(settings: Queue) -> bool:
-    if settings.gpu_health_check is not None:
-        return settings.gpu_health_check
-    return any(has_nvidia_gpus(t) for compute in settings.compute for t in compute.instance_types)
+def _gpu_health_check(settings: Compute, its_queue: Queue) -> bool:
+    if its_queue.gpu_health_check is not None:
+        return its_queue.gpu_health_check
+    return all(has_gpus(instance_type) for instance_type in settings.instance_types)

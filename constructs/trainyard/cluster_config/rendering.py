@@ -33,7 +33,7 @@ def render(environment: Environment, references: References) -> Section:
             "Scheduler": "slurm",
             "ScalingStrategy": cluster.slurm.scaling,
             "SlurmSettings": slurm_settings(cluster.slurm),
-            "SlurmQueues": [queue(settings, references) for settings in cluster.queues],
+            "SlurmQueues": [queue(settings, references, environment.region) for settings in cluster.queues],
         },
         **shared_storage(environment, references),
         "Monitoring": monitoring(environment),

@@ -32,7 +32,7 @@ def types_of(configuration: Mapping[str, object]) -> dict[str, list[str]]:
     for path, kind in _scalars(configuration, ""):
         if types.setdefault(path, kind) != kind:
             raise ValueError(
-                f"Configuration: {path} is a {types[path]} in one item and a {kind} in another; make them one type."
+                f"Configuration: {path} is {types[path]} in one item and {kind} in another; make them one type."
             )
     return {
         kind: sorted(path for path, its_kind in types.items() if its_kind == kind)
@@ -62,7 +62,7 @@ def _kind(value: object, path: str) -> str:
         if isinstance(value, python_type):
             return kind
     raise TypeError(
-        f"Configuration: {path} is a {type(value).__name__}; allowed are strings, integers, booleans, numbers, "
+        f"Configuration: {path} is of type {type(value).__name__}; allowed are strings, integers, booleans, numbers, "
         "mappings and lists."
     )
 

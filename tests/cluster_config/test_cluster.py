@@ -1,0 +1,127 @@
+"""Everything but head node and queues as it is rendered."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from tests.cluster_config.builder import environment, rendered
+from tests.cluster_config.references import references
+from trainyard.cluster_config import render
+
+STORAGE = {
+    "lustre": [{"name": "data", "mount": "/fsx1", "capacity_gib": 1200}],
+    "openzfs": {"capacity_gib": 64, "volumes": [{"name": "home", "mount": "/home"}]},
+}
+
+
+def test_top_level() -> None:
+    configuration = rendered(cluster={"os": "ubuntu2404"})
+    assert configuration["Region"] == "us-east-1"
+    assert configuration["Image"] == {"Os": "ubuntu2404"}
+    assert configuration["Scheduling"]["Scheduler"] == "slurm"
+    assert not {"LoginNodes", "SharedStorage", "Iam"} & set(configuration)
+
+
+def test_login_nodes() -> None:
+    login = {"name": "front", "count": 2, "subnet": "public", "grace_minutes": 5}
+    assert rendered(cluster={"login_nodes": login})["LoginNodes"] == {
+        "Pools": [
+            {
+                "Name": "front",
+                "InstanceType": "m7i.xlarge",
+                "Count": 2,
+                "GracetimePeriod": 5,
+                "Networking": {
+                    "SubnetIds": ["subnet-public00000000000"],
+                    "AdditionalSecurityGroups": ["sg-login000000000000"],
+                },
+                "Ssh": {"AllowedIps": "127.0.0.1/32"},
+                "Iam": {
+                    "AdditionalIamPolicies": [
+                        {"Policy": "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"},
+                        {"Policy": "arn:aws:iam::123456789012:policy/parallelcluster-login"},
+                    ]
+                },
+            }
+        ]
+    }
+
+
+def test_slurm_settings() -> None:
+    slurm = {
+        "scaledown_minutes": 30,
+        "memory_scheduling": True,
+        "queue_update": "TERMINATE",
+        "scaling": "best-effort",
+        "settings": {"SlurmctldTimeout": 300, "MessageTimeout": "60"},
+    }
+    scheduling = rendered(cluster={"slurm": slurm})["Scheduling"]
+    assert scheduling["ScalingStrategy"] == "best-effort"
+    assert scheduling["SlurmSettings"] == {
+        "ScaledownIdletime": 30,
+        "QueueUpdateStrategy": "TERMINATE",
+        "EnableMemoryBasedScheduling": True,
+        "CustomSlurmSettings": [{"SlurmctldTimeout": "300"}, {"MessageTimeout": "60"}],
+    }
+
+
+def test_accounting() -> None:
+    secret = "arn:aws:secretsmanager:us-east-1:123456789012:secret:slurm"
+    accounting = {"uri": "db.example.com:3306", "user": "slurm", "password_secret_arn": secret}
+    settings = rendered(cluster={"slurm": {"accounting": {**accounting, "database": "jobs"}}})["Scheduling"]
+    assert settings["SlurmSettings"]["Database"] == {
+        "Uri": "db.example.com:3306",
+        "UserName": "slurm",
+        "PasswordSecretArn": secret,
+        "DatabaseName": "jobs",
+    }
+
+
+def test_monitoring_keeps_logs_as_the_environment_says() -> None:
+    monitoring = {"detailed": True, "log_days": 30, "dashboard": False, "alarms": False}
+    assert rendered(cluster={"monitoring": monitoring}, retention={"logs": "delete"})["Monitoring"] == {
+        "DetailedMonitoring": True,
+        "Logs": {"CloudWatch": {"Enabled": True, "RetentionInDays": 30, "DeletionPolicy": "Delete"}},
+        "Dashboards": {"CloudWatch": {"Enabled": False}},
+        "Alarms": {"Enabled": False},
+    }
+    assert rendered()["Monitoring"]["Logs"]["CloudWatch"]["DeletionPolicy"] == "Retain"
+
+
+def test_file_systems_by_id_and_nothing_beside_it() -> None:
+    assert rendered(storage=STORAGE)["SharedStorage"] == [
+        {
+            "Name": "data",
+            "MountDir": "/fsx1",
+            "StorageType": "FsxLustre",
+            "FsxLustreSettings": {"FileSystemId": "fs-data0000000000000"},
+        },
+        {
+            "Name": "home",
+            "MountDir": "/home",
+            "StorageType": "FsxOpenZfs",
+            "FsxOpenZfsSettings": {"VolumeId": "fsvol-00000000000000000"},
+        },
+    ]
+
+
+def test_a_missing_id_is_named() -> None:
+    built = environment(storage=STORAGE)
+    lacking = dataclasses.replace(references(built), lustre_ids={"logs": "fs-1"})
+    with pytest.raises(ValueError, match=r"lustre_ids has no 'data'; it has \['logs'\]"):
+        render(built, lacking)
+
+
+def test_permissions_boundary() -> None:
+    boundary = "arn:aws:iam::123456789012:policy/boundary"
+    assert rendered(cluster={"permissions_boundary": boundary})["Iam"] == {"PermissionsBoundary": boundary}
+
+
+def test_tags_are_sorted() -> None:
+    assert rendered(tags={"team": "ml", "cost": "42"})["Tags"] == [
+        {"Key": "cost", "Value": "42"},
+        {"Key": "team", "Value": "ml"},
+        {"Key": "trainyard:environment", "Value": "small"},
+    ]

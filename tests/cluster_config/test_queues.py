@@ -1,0 +1,126 @@
+"""Queues and compute resources as they are rendered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.cluster_config.builder import GPU, rendered_queue
+from tests.cluster_config.references import ENTRY_SCRIPT
+
+RESERVATION = "cr-0123456789abcdef0"
+
+
+def test_a_compute_resource() -> None:
+    assert rendered_queue()["ComputeResources"] == [
+        {
+            "Name": "p5",
+            "InstanceType": "p5.48xlarge",
+            "MinCount": 0,
+            "MaxCount": 2,
+            "Efa": {"Enabled": True},
+            "HealthChecks": {"Gpu": {"Enabled": True}},
+        }
+    ]
+
+
+def test_several_instance_types() -> None:
+    compute = {**GPU, "instance_types": ["p5.48xlarge", "p5e.48xlarge"]}
+    resource = rendered_queue(compute=[compute])["ComputeResources"][0]
+    assert "InstanceType" not in resource
+    assert resource["Instances"] == [{"InstanceType": "p5.48xlarge"}, {"InstanceType": "p5e.48xlarge"}]
+
+
+@pytest.mark.parametrize(
+    ("capacity", "kind", "target"),
+    [
+        ({"type": "on-demand"}, "ONDEMAND", None),
+        ({"type": "spot"}, "SPOT", None),
+        ({"type": "odcr", "reservation": RESERVATION}, "ONDEMAND", {"CapacityReservationId": RESERVATION}),
+        (
+            {"type": "capacity-block", "reservation": RESERVATION},
+            "CAPACITY_BLOCK",
+            {"CapacityReservationId": RESERVATION},
+        ),
+        (
+            {"type": "odcr", "reservation_group": "arn:aws:resource-groups:us-east-1:123456789012:group/odcr"},
+            "ONDEMAND",
+            {"CapacityReservationResourceGroupArn": "arn:aws:resource-groups:us-east-1:123456789012:group/odcr"},
+        ),
+    ],
+)
+def test_capacity(capacity: dict[str, str], kind: str, target: dict[str, str] | None) -> None:
+    queue = rendered_queue(capacity=capacity)
+    assert queue["CapacityType"] == kind
+    assert queue.get("CapacityReservationTarget") == target
+
+
+@pytest.mark.parametrize(
+    ("queue", "enabled"),
+    [
+        ({}, True),
+        ({"capacity": {"type": "spot"}}, True),
+        ({"capacity": {"type": "odcr", "reservation": RESERVATION}}, False),
+        ({"capacity": {"type": "capacity-block", "reservation": RESERVATION}}, False),
+        ({"capacity": {"type": "odcr", "reservation": RESERVATION}, "placement_group": True}, True),
+        ({"placement_group": False}, False),
+        ({"compute": [{**GPU, "efa": False}]}, False),
+    ],
+)
+def test_placement_group_is_explicit(queue: dict[str, Any], enabled: bool) -> None:
+    assert rendered_queue(**queue)["Networking"]["PlacementGroup"] == {"Enabled": enabled}
+
+
+def test_nodes_keep_the_groups_that_parallelcluster_makes() -> None:
+    networking = rendered_queue()["Networking"]
+    assert networking["SubnetIds"] == ["subnet-private0000000000"]
+    assert networking["AdditionalSecurityGroups"] == ["sg-compute0000000000"]
+    assert "SecurityGroups" not in networking
+
+
+def test_local_storage() -> None:
+    storage = rendered_queue(root_volume={"size_gib": 200, "iops": 16000, "throughput": 1000})["ComputeSettings"]
+    assert storage["LocalStorage"]["EphemeralVolume"] == {"MountDir": "/scratch"}
+    assert storage["LocalStorage"]["RootVolume"] == {
+        "VolumeType": "gp3",
+        "Size": 200,
+        "Iops": 16000,
+        "Throughput": 1000,
+        "Encrypted": True,
+    }
+    assert "EphemeralVolume" not in rendered_queue(scratch=None)["ComputeSettings"]["LocalStorage"]
+
+
+@pytest.mark.parametrize(
+    ("queue", "enabled"),
+    [
+        ({}, [True]),
+        ({"gpu_health_check": False}, [False]),
+        ({"compute": [GPU, {"name": "c7i", "instance_types": ["c7i.xlarge"], "max": 1}]}, [True, False]),
+        ({"compute": [{"name": "g5", "instance_types": ["g5.8xlarge"], "max": 1}]}, [True]),
+    ],
+)
+def test_gpu_health_check_where_there_are_gpus(queue: dict[str, Any], enabled: list[bool]) -> None:
+    resources = rendered_queue(**queue)["ComputeResources"]
+    assert [resource["HealthChecks"]["Gpu"]["Enabled"] for resource in resources] == enabled
+
+
+def test_exclusive_jobs_and_own_image() -> None:
+    queue = rendered_queue(exclusive=True, ami="ami-0123456789abcdef0")
+    assert queue["JobExclusiveAllocation"] is True
+    assert queue["Image"] == {"CustomAmi": "ami-0123456789abcdef0"}
+    assert rendered_queue()["JobExclusiveAllocation"] is False
+
+
+def test_scripts_at_each_start_of_a_node() -> None:
+    assert rendered_queue()["CustomActions"] == {
+        "OnNodeStart": {"Script": ENTRY_SCRIPT, "Args": ["example-assets", "compute-start", "us-east-1"]},
+        "OnNodeConfigured": {"Script": ENTRY_SCRIPT, "Args": ["example-assets", "compute-configured", "us-east-1"]},
+    }
+
+
+def test_no_session_manager_on_compute_nodes() -> None:
+    assert rendered_queue()["Iam"]["AdditionalIamPolicies"] == [
+        {"Policy": "arn:aws:iam::123456789012:policy/parallelcluster-compute"}
+    ]
