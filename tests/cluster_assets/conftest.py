@@ -1,7 +1,7 @@
 """A node in a folder: the real scripts run on it, against a bucket that is a folder too.
 
-What stands in: `aws` (copies from the folder), `mountpoint` (a list of mounts), `systemctl` (a record of calls), `lsblk`
-and `enroot`.
+What stands in: `aws` (copies from the folder), `mountpoint` (a list of mounts), `systemctl` (a record of calls),
+`lsblk` and `enroot`.
 """
 
 from __future__ import annotations
