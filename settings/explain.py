@@ -22,6 +22,8 @@ from settings.source import Source
 def explain(error: ValidationError, source: Source, root: type[Part]) -> None:
     """Add a fault to `source` for each of pydantic's errors."""
     for detail in error.errors(include_url=False):
+        if _counted_unsound(detail):
+            continue
         key = _in_file(detail["loc"], source)
         kind = detail["type"]
         if kind == "extra_forbidden":
@@ -31,6 +33,13 @@ def explain(error: ValidationError, source: Source, root: type[Part]) -> None:
         else:
             given = _given(source, key, detail)
             source.add(key, given, _allowed(detail, key, root), _advice(detail, given, _field_at(key, root)))
+
+
+def _counted_unsound(detail: ErrorDetails) -> bool:
+    """Whether a list is called too short only because items with faults of their own do not count."""
+    given = detail["input"]
+    least = detail.get("ctx", {}).get("min_length", 0)
+    return detail["type"] == "too_short" and isinstance(given, list) and len(given) >= least
 
 
 def _in_file(location: Sequence[str | int], source: Source) -> KeyPath:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from settings.faults import KeyPath
 from settings.instances import InstanceFacts, instance_types, region_families
 from settings.model import Environment
-from settings.model.cluster import Compute
+from settings.model.cluster import Compute, Queue
 from settings.rules.finding import Finding, rule, rule_for_each
-from settings.rules.items import TypeUse, computes, has, queues, type_uses
+from settings.rules.items import TypeUse, computes, queues, type_uses
 
 MOST_COMPUTE = 50
 
@@ -180,18 +180,15 @@ def head_memory(environment: Environment) -> Iterator[Finding]:
 
 
 @rule_for_each(queues)
-def gpu_check(_: Environment, key: KeyPath, queue: object) -> Iterator[Finding]:
+def gpu_check(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]:
     """The GPU health check needs GPUs."""
-    from settings.model.cluster import Queue
-
-    if isinstance(queue, Queue) and queue.gpu_health_check:
-        for index, compute in enumerate(queue.compute):
-            without = (
-                [name for _, name, its in _facts(compute) if not its.gpus] if has(compute, "instance_types") else []
-            )
-            if without:
-                given = f"true, with {', '.join(without)} in {compute.name if has(compute, 'name') else index}"
-                yield Finding((*key, "gpu_health_check"), given, "true only where all types have GPUs")
+    if not queue.gpu_health_check:
+        return
+    for compute in queue.compute:
+        without = [name for _, name, its in _facts(compute) if not its.gpus]
+        if without:
+            given = f"true, with {', '.join(without)} in {compute.name}"
+            yield Finding((*key, "gpu_health_check"), given, "true only where all types have GPUs")
 
 
 @rule
@@ -200,14 +197,13 @@ def private_images(environment: Environment) -> Iterator[Finding]:
     cluster = environment.cluster
     if not cluster.os.startswith("rocky"):
         return
-    missing = [] if cluster.head_node.ami else [("cluster", "head_node")]
-    missing += [key for key, queue in queues(environment) if not queue.ami]  # type: ignore[misc]
-    for key in missing:
-        given, allowed = (
-            f"no ami, with os {cluster.os}",
-            "the id of an image of your own: ParallelCluster publishes none",
-        )
-        yield Finding((*key, "ami"), given, allowed, "build one with pcluster build-image, or take another os")
+    images: list[tuple[KeyPath, str | None]] = [(("cluster", "head_node"), cluster.head_node.ami)]
+    images += [(key, queue.ami) for key, queue in queues(environment)]
+    for key, image in images:
+        if image is None:
+            given = f"no ami, with os {cluster.os}"
+            allowed = "the id of an image of your own: ParallelCluster publishes none"
+            yield Finding((*key, "ami"), given, allowed, "build one with pcluster build-image, or take another os")
 
 
 RULES = (

@@ -8,8 +8,7 @@ from settings.faults import KeyPath, key_text
 from settings.model import Environment
 from settings.model.models import Model
 from settings.rules.finding import Finding, rule, rule_for_each
-from settings.rules.items import has, models, overlap, queues
-from settings.rules.mounts import shared
+from settings.rules.items import has, lustres, models, overlap, queues, volumes
 
 OWN_FOLDERS = ("checkpoints", "outputs", "logs", "tensorboard")
 ALL_FOLDERS = ("data", *OWN_FOLDERS)
@@ -53,7 +52,7 @@ def on_a_mount(environment: Environment, key: KeyPath, model: Model) -> Iterator
     """Folders lie on shared file systems, each below a mount: what is on a node's own disk is gone with the
     node.
     """
-    mounts = [mount for _, mount in shared(environment)]
+    mounts = [item.mount for _, item in (*lustres(environment), *volumes(environment))]
     for name in ALL_FOLDERS:
         if has(model.folders, name):
             folder = getattr(model.folders, name)

@@ -45,6 +45,12 @@ GONE = ...
 
 
 @pytest.fixture
+def good() -> dict[str, Any]:
+    """The good environment."""
+    return copy.deepcopy(BASE)
+
+
+@pytest.fixture
 def edit(tmp_path: Path) -> Edit:
     """Writes the good environment with edits: `{"storage.lustre.0.efa": True}`.
 

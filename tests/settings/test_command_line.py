@@ -1,0 +1,84 @@
+"""`python -m settings`: output and exit status; the generated schema and reference are current."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from settings.__main__ import main
+from settings.model import Environment
+from settings.model.base import Part
+from settings.reference import DOCUMENT, document_with_reference
+from settings.salvage import nested_part
+from settings.schema import SCHEMA, schema_text
+
+ROOT = SCHEMA.parent.parent
+FILES = sorted(SCHEMA.parent.glob("*.yaml"))
+Edit = Callable[[Mapping[str, object]], Path]
+
+
+def test_the_four_environments_are_there() -> None:
+    names = [file.name for file in FILES]
+    assert {"guide-2xg5.yaml", "jakarta-80xp5e.yaml", "local.yaml", "megatron-2xp5.yaml"} <= set(names)
+
+
+def test_good_files_are_ok(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", *map(str, FILES)]) == 0
+    assert capsys.readouterr().out == "".join(f"{file}: ok\n" for file in FILES)
+
+
+def test_faults_are_printed_and_counted(edit: Edit, capsys: pytest.CaptureFixture[str]) -> None:
+    file = edit({"storage.lustre.0.capacity_gib": 1000, "network.zone": "usw2-az1"})
+    assert main(["check", str(FILES[0]), str(file)]) == 2
+    said = capsys.readouterr().out
+    assert said.startswith(f"{FILES[0]}: ok\n{file}:")
+    assert "storage.lustre[0].capacity_gib\n    given:   1000\n" in said
+    assert said.endswith("2 faults\n")
+
+
+def test_as_a_program_it_shows_no_traceback(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "settings", "check", str(tmp_path / "missing.yaml")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "cannot be read: no such file or directory" in done.stdout
+    assert done.stderr == ""
+
+
+def test_the_committed_schema_is_current() -> None:
+    assert SCHEMA.read_text(encoding="utf-8") == schema_text(), "run `python -m settings schema`"
+
+
+def test_the_committed_reference_is_current() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert document_with_reference(text) == text, "run `python -m settings reference`"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_files_name_the_schema_and_validate_against_it(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith(f"# yaml-language-server: $schema={SCHEMA.name}\n")
+    validator = jsonschema.Draft202012Validator(json.loads(schema_text()))
+    assert [error.message for error in validator.iter_errors(yaml.safe_load(text))] == []
+
+
+def test_the_schema_refuses_what_the_types_refuse() -> None:
+    data = yaml.safe_load(FILES[0].read_text(encoding="utf-8")) | {"nmae": "x"}
+    validator = jsonschema.Draft202012Validator(json.loads(schema_text()))
+    assert not validator.is_valid(data)
+
+
+def test_every_key_is_described() -> None:
+    silent: list[str] = []
+    waiting: list[type[Part]] = [Environment]
+    for part in waiting:
+        silent += [f"{part.__name__}.{name}" for name, info in part.model_fields.items() if not info.description]
+        inner = [nested_part(info.annotation)[0] for info in part.model_fields.values()]
+        waiting += [one for one in inner if one is not None and one not in waiting]
+    assert silent == []
