@@ -120,7 +120,7 @@ class Buckets(Part):
 
     name_prefix: Annotated[str, StringConstraints(pattern=patterns.BUCKET_PREFIX)] | None = Field(
         default=None,
-        description="Fixed names <prefix>-data, -checkpoints and -assets; left out, CloudFormation names them.",
+        description="Fixed names PREFIX-data, PREFIX-checkpoints, PREFIX-assets; left out, CloudFormation names them.",
     )
     checkpoint_days: int = Field(
         default=90,

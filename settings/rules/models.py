@@ -52,7 +52,8 @@ def on_a_mount(environment: Environment, key: KeyPath, model: Model) -> Iterator
     """Folders lie on shared file systems, each below a mount: what is on a node's own disk is gone with the
     node.
     """
-    mounts = [item.mount for _, item in (*lustres(environment), *volumes(environment))]
+    mounts = [lustre.mount for _, lustre in lustres(environment)]
+    mounts += [volume.mount for _, volume in volumes(environment)]
     for name in ALL_FOLDERS:
         if has(model.folders, name):
             folder = getattr(model.folders, name)

@@ -26,9 +26,10 @@ def _minutes(time: str) -> int:
 
 @rule_for_each(_file_systems)
 def apart(_: Environment, key: KeyPath, system: Lustre | OpenZfs) -> Iterator[Finding]:
-    """Both windows last 30 minutes; a backup in the maintenance window would not start in its own.
+    """Both windows last 30 minutes and may not overlap; the maintenance day is in every day's reach.
 
-    Source: FSx user guides, "Maintenance windows" and "Automatic daily backups" (30 minutes each).
+    Source: FSx for Windows File Server guide, "Update a file system using the AWS CLI", which states it for the same
+    two fields; FSx for Lustre guide, "Maintenance windows" (30 minutes).
     """
     if not system.backups.days:
         return
