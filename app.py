@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 import aws_cdk as cdk
 
 import settings
 from stacks.deployment import compose
 
-ENVIRONMENTS = Path(__file__).parent / "environments"
 DEFAULT = "local"
-
-
-def environment_file(name: str) -> Path:
-    """The file of an environment.
-
-    Raises:
-        ValueError: there is none of that name.
-    """
-    files = {file.stem: file for file in sorted(ENVIRONMENTS.glob("*.yaml"))}
-    if name not in files:
-        raise ValueError(f"env is {name!r}, but environments/ has {', '.join(files)}. Use -c env=<one of these>.")
-    return files[name]
 
 
 def main() -> int:
@@ -32,7 +18,7 @@ def main() -> int:
     # Without the CDK CLI, which names the folder, an app would write to a new temporary folder each time.
     app = cdk.App(outdir=os.environ.get("CDK_OUTDIR", "cdk.out"))
     try:
-        compose(app, settings.load(environment_file(str(app.node.try_get_context("env") or DEFAULT))))
+        compose(app, settings.load(settings.environment_file(str(app.node.try_get_context("env") or DEFAULT))))
     except (settings.Faults, ValueError) as fault:
         return _fail(fault)
     except RuntimeError as error:

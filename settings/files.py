@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 ENVIRONMENTS = Path(__file__).resolve().parents[1] / "environments"
@@ -22,4 +23,4 @@ def environment_file(name: str) -> Path:
             f"There is no environment {name!r}. Under environments/ there are: {', '.join(files)}. "
             "Name one of these, or the path of a .yaml file."
         )
-    return files[name]
+    return Path(os.path.relpath(files[name]))

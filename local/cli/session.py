@@ -14,7 +14,7 @@ import boto3
 
 from local.cli.problem import Problem
 from local.world import launch
-from settings import Environment, load
+from settings import Environment, environment_file, load
 
 if TYPE_CHECKING:
     from local.world.launch import World
@@ -22,18 +22,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_PORT = 4600
 """First of the two loopback ports of the local world: AWS, and the one after it for the ParallelCluster API."""
-
-
-def environment_file(name: str) -> Path:
-    """The file that a user means by a name or a path."""
-    path = Path(name)
-    if path.suffix in {".yaml", ".yml"}:
-        return path.resolve()
-    found = ROOT / "environments" / f"{name}.yaml"
-    if not found.is_file():
-        known = ", ".join(sorted(file.stem for file in (ROOT / "environments").glob("*.yaml")))
-        raise Problem(f"No environment named {name!r}: there is no file environments/{name}.yaml. There are: {known}.")
-    return found
 
 
 @dataclass(frozen=True)
@@ -47,7 +35,10 @@ class Session:
     @classmethod
     def open(cls, name: str, state: Path | None) -> Session:
         """Read the environment file; wrong input raises settings.Faults."""
-        file = environment_file(name)
+        try:
+            file = environment_file(name).resolve()
+        except ValueError as unknown:
+            raise Problem(str(unknown)) from unknown
         environment = load(file)
         if environment.network.existing:
             raise Problem(
