@@ -164,6 +164,7 @@ class ClusterStack(cdk.Stack):
             {
                 "cluster/name": environment.cluster_name,
                 "cluster/stack-arn": cluster.stack_arn,
+                "cluster/status": cluster.status,
                 "cluster/version": cluster.version,
                 "head-node/instance-id": cluster.head_node_instance_id,
                 "head-node/private-ip": cluster.head_node_private_ip,

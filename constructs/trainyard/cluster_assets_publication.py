@@ -14,6 +14,7 @@ from constructs import Construct
 
 from trainyard import cluster_bundle
 from trainyard.nag import acknowledge
+from trainyard.nag_wildcards import wildcard_resource
 
 
 class ClusterAssetsPublication(Construct):
@@ -58,26 +59,29 @@ class ClusterAssetsPublication(Construct):
                 memory_limit=256,
                 log_group=logs.LogGroup(self, "Log", retention=log_retention, removal_policy=log_removal),
             )
-        self._acknowledge_findings()
+        self._acknowledge_findings(bucket)
 
-    def _acknowledge_findings(self) -> None:
-        function = cdk.Stack.of(self).node.find_child(_SINGLETON)
-        acknowledge(
-            function,
-            "AwsSolutions-L1",
-            "The function is CDK's own BucketDeployment; its runtime comes with the pinned aws-cdk-lib.",
-        )
-        acknowledge(
-            function,
-            "AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole]",
-            "CDK's BucketDeployment attaches the policy by which Lambda functions write their logs.",
-        )
-        acknowledge(
-            function,
-            "AwsSolutions-IAM5",
-            "CDK's BucketDeployment reads the bootstrap's assets and writes the assets bucket, both by prefix.",
-        )
+    def _acknowledge_findings(self, bucket: s3.IBucket) -> None:
+        """Of BucketDeployment's function, which CDK makes and gives its rights."""
+        stack = cdk.Stack.of(self)
+        function = stack.node.find_child(_SINGLETON)
+        bootstrap = f"cdk-{stack.synthesizer.bootstrap_qualifier}-assets-{stack.account}-{stack.region}"
+        reasons = {
+            "AwsSolutions-L1": "The runtime of CDK's own function comes with the pinned aws-cdk-lib.",
+            f"AwsSolutions-IAM4[Policy::{_LOGS_POLICY}]": "The AWS policy by which Lambda functions write their logs.",
+            f"AwsSolutions-IAM5[Resource::arn:{stack.partition}:s3:::{bootstrap}/*]": (
+                "Sources are named by their content, so the grant is for the bootstrap's asset bucket."
+            ),
+            wildcard_resource(self, bucket, bucket.bucket_arn, "/*"): "BucketDeployment knows no grant by prefix.",
+            **{
+                f"AwsSolutions-IAM5[Action::{action}]": "CDK's grants of read and write on the two buckets."
+                for action in ("s3:Abort*", "s3:DeleteObject*", "s3:GetBucket*", "s3:GetObject*", "s3:List*")
+            },
+        }
+        for finding, reason in reasons.items():
+            acknowledge(function, finding, reason)
 
 
 # The id that BucketDeployment gives its function, which all deployments of a stack with the same memory share.
 _SINGLETON = "Custom::CDKBucketDeployment8693BB64968944B69AAFB0CC9EB8756C256MiB"
+_LOGS_POLICY = "arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"

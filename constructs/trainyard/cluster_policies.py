@@ -10,6 +10,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from trainyard.nag import acknowledge
+from trainyard.nag_wildcards import wildcard_resource
 
 # The API may attach policies of ours only if their ARN has `policy/parallelcluster` (its template, policy
 # DefaultParallelClusterIamAdminPolicy); a path does that and leaves the name to CloudFormation.
@@ -25,9 +26,9 @@ class ClusterPolicies(Construct):
     compute nodes read the buckets by ParallelCluster's S3Access (`cluster_config.iam`), which login nodes do not have.
     """
 
-    head: iam.IManagedPolicy
-    compute: iam.IManagedPolicy
-    login: iam.IManagedPolicy
+    head: iam.ManagedPolicy
+    compute: iam.ManagedPolicy
+    login: iam.ManagedPolicy
 
     def __init__(
         self,
@@ -51,10 +52,15 @@ class ClusterPolicies(Construct):
                 *_pull(repositories),
                 _add_objects(*both),
                 _list(*both),
-                _read(assets, prefix=ASSETS_PREFIX),
                 _read(*both),
+                _read(assets, prefix=ASSETS_PREFIX),
             ],
         )
+        for policy, buckets in ((self.head, both), (self.compute, (checkpoints,)), (self.login, both)):
+            for bucket in buckets:
+                self._acknowledge_objects(policy, bucket, "/*", "Any object of the bucket: keys are the users' own.")
+        prefix = f"/{ASSETS_PREFIX}*"
+        self._acknowledge_objects(self.login, assets, prefix, "Bundles are named by their content, so by prefix.")
 
     def _policy(self, construct_id: str, nodes: str, statements: list[iam.PolicyStatement]) -> iam.ManagedPolicy:
         policy = iam.ManagedPolicy(
@@ -70,6 +76,9 @@ class ClusterPolicies(Construct):
             "ecr:GetAuthorizationToken knows no resources; the pull is limited to the environment's repositories.",
         )
         return policy
+
+    def _acknowledge_objects(self, policy: iam.ManagedPolicy, bucket: s3.IBucket, suffix: str, reason: str) -> None:
+        acknowledge(policy, wildcard_resource(self, bucket, bucket.bucket_arn, suffix), reason)
 
 
 def _pull(repositories: list[ecr.IRepository]) -> list[iam.PolicyStatement]:

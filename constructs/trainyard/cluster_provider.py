@@ -16,6 +16,7 @@ from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
 
 from trainyard.nag import acknowledge
+from trainyard.nag_wildcards import wildcard_resource
 from trainyard.python_function import PythonFunction
 
 ENTRY = Path(__file__).parents[2] / "lambda" / "cluster_resource"
@@ -74,13 +75,7 @@ class ClusterProvider(Construct):
 
     def _state_machine(self) -> sfn.StateMachine:
         log_group = logs.LogGroup(
-            self,
-            "StateMachineLog",
-            # Step Functions writes to groups of this prefix without a resource policy for each:
-            # https://docs.aws.amazon.com/step-functions/latest/dg/bp-cwl.html
-            log_group_name=f"/aws/vendedlogs/states/{cdk.Stack.of(self).stack_name}-cluster",
-            retention=self._log_retention,
-            removal_policy=self._log_removal,
+            self, "StateMachineLog", retention=self._log_retention, removal_policy=self._log_removal
         )
         machine = sfn.StateMachine(
             self,
@@ -92,8 +87,17 @@ class ClusterProvider(Construct):
             # Execution data holds the cluster configuration and a pre-signed URL.
             logs=sfn.LogOptions(destination=log_group, level=sfn.LogLevel.ALL, include_execution_data=False),
         )
-        reason = "Log delivery and X-Ray know no resources: their actions can be granted on * only."
-        acknowledge(machine, "AwsSolutions-IAM5[Resource::*]", reason)
+        acknowledge(
+            machine,
+            "AwsSolutions-IAM5[Resource::*]",
+            "Log delivery and X-Ray know no resources: their actions can be granted on * only.",
+        )
+        function = self.work.function
+        acknowledge(
+            machine,
+            wildcard_resource(machine, function, function.function_arn, ":*"),
+            "The versions and aliases of the one function that the state machine calls; it has none.",
+        )
         return machine
 
     def _definition(self) -> sfn.IChainable:

@@ -13,6 +13,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from trainyard.bundling import bundling_options
+from trainyard.nag import acknowledge
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 ARCHITECTURE = lambda_.Architecture.ARM_64
@@ -65,4 +66,9 @@ class PythonFunction(Construct):
             memory_size=memory_mib,
             environment=dict(environment or {}),
             bundling=bundling_options(RUNTIME, ARCHITECTURE),
+        )
+        acknowledge(
+            self.function,
+            "AwsSolutions-L1",
+            "Lambda supports Python 3.13 until 2029. A newer runtime is a decision, since wheels are bundled for one.",
         )
