@@ -11,9 +11,10 @@ from volume_snapshots.rotation import Snapshot, expired, name_at
 
 if TYPE_CHECKING:
     from types_boto3_fsx.client import FSxClient
+    from types_boto3_fsx.type_defs import TagTypeDef
 
 # The role may delete only what carries it.
-TAG = {"Key": "trainyard:scheduled-snapshot", "Value": "true"}
+TAG: TagTypeDef = {"Key": "trainyard:scheduled-snapshot", "Value": "true"}
 
 
 class Event(TypedDict):

@@ -1,0 +1,84 @@
+"""Environments and their synthesized templates for the tests of constructs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk.assertions import Template
+from constructs import Construct
+
+from settings.model import Environment
+from stacks.data_links import DataLinksStack
+from stacks.images import ImagesStack
+from stacks.network import NetworkStack
+from stacks.storage import StorageStack
+
+_SMALLEST: dict[str, Any] = {
+    "name": "unit",
+    "account": "111122223333",
+    "region": "eu-central-1",
+    "network": {"zone": "euc1-az2"},
+    "cluster": {"queues": [{"name": "cpu", "compute": [{"name": "c7i", "instance_types": ["c7i.xlarge"], "max": 1}]}]},
+}
+
+
+def environment(**parts: object) -> Environment:
+    """The smallest environment, with the keys of the parts given put over its own."""
+    given = deepcopy(_SMALLEST)
+    for part, value in parts.items():
+        given[part] = {**given.get(part, {}), **value} if isinstance(value, dict) else value
+    return Environment.model_validate(given)
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """The templates of the stacks, and the assembly that they came from."""
+
+    network: Template
+    storage: Template
+    data_links: Template
+    images: Template
+    assembly: cdk.cx_api.CloudAssembly
+
+
+def synthesize(settings: Environment) -> Stacks:
+    """Synthesize the four stacks as a deployment does, without bundling the functions."""
+    app = cdk.App(context={"aws:cdk:bundling-stacks": []}, builtin_cloud_formation_validation=False)
+    made = build(app, settings)
+    assembly = app.synth()
+    network, storage, data_links, images = (Template.from_stack(stack) for stack in made)
+    return Stacks(network, storage, data_links, images, assembly)
+
+
+def build(app: Construct, settings: Environment) -> tuple[cdk.Stack, cdk.Stack, cdk.Stack, cdk.Stack]:
+    """Network, storage, data-link and image stacks."""
+    env = cdk.Environment(account=settings.account, region=settings.region)
+    network = NetworkStack(app, "network", environment=settings, env=env, stack_name=f"{settings.name}-network")
+    storage = StorageStack(
+        app,
+        "storage",
+        environment=settings,
+        network=network.network,
+        security_groups=network.security_groups,
+        env=env,
+        stack_name=f"{settings.name}-storage",
+    )
+    data_links = DataLinksStack(
+        app, "data-links", environment=settings, buckets=storage.buckets, lustre=storage.lustre, env=env
+    )
+    return network, storage, data_links, ImagesStack(app, "images", environment=settings, env=env)
+
+
+def only(template: Template, kind: str, **matching: object) -> Mapping[str, Any]:
+    """The one resource of that type whose properties have these values."""
+    found = [
+        resource
+        for resource in template.find_resources(kind).values()
+        if all(resource.get("Properties", {}).get(key) == value for key, value in matching.items())
+    ]
+    assert len(found) == 1, f"{len(found)} resources of type {kind} with {matching}"
+    return found[0]

@@ -1,0 +1,79 @@
+"""The templates against cdk-nag's AwsSolutions rules and against cfn-lint."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_s3 as s3
+from cdk_nag import AwsSolutionsChecks
+
+from settings.model import Environment
+from tests.constructs.stacks_of import build, environment
+
+_LUSTRE: dict[str, Any] = {
+    "name": "training",
+    "mount": "/fsx",
+    "capacity_gib": 4800,
+    "throughput": 1000,
+    "efa": True,
+    "associations": [{"path": "/data", "bucket": "data", "prefix": "data/", "export_events": ["new"]}],
+}
+_OPENZFS: dict[str, Any] = {
+    "capacity_gib": 64,
+    "volumes": [
+        {"name": name, "mount": f"/{name}", "user_quota_gib": 5, "snapshots": {}} for name in ("home", "shared")
+    ],
+}
+ENVIRONMENTS = {
+    "kept, by NAT": environment(
+        network={"clients": ["203.0.113.0/24"], "grafana": True},
+        storage={"lustre": [_LUSTRE], "openzfs": _OPENZFS},
+    ),
+    "deleted, endpoints only": environment(
+        network={"egress": "endpoints-only"},
+        storage={"lustre": [{**_LUSTRE, "backups": {"days": 1}, "metadata_iops": 6000}], "openzfs": _OPENZFS},
+        retention={"buckets": "delete-with-data", "file_systems": "delete", "images": "delete", "logs": "delete"},
+    ),
+}
+
+
+@pytest.mark.parametrize("settings", ENVIRONMENTS.values(), ids=ENVIRONMENTS.keys())
+def test_aws_solutions_rules_find_nothing(settings: Environment, tmp_path: Path) -> None:
+    app = _app(tmp_path)
+    build(app, settings)
+    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    app.synth()  # fails with the findings
+
+
+def test_aws_solutions_rules_do_find_what_is_wrong(tmp_path: Path) -> None:
+    app = _app(tmp_path)
+    network, *_ = build(app, environment())
+    s3.Bucket(network, "Open")
+    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    with pytest.raises(RuntimeError, match="AwsSolutions-S10"):
+        app.synth()
+
+
+@pytest.mark.parametrize("settings", ENVIRONMENTS.values(), ids=ENVIRONMENTS.keys())
+def test_cfn_lint_finds_nothing(settings: Environment, tmp_path: Path) -> None:
+    app = _app(tmp_path)
+    build(app, settings)
+    app.synth()
+    # W3005: CDK itself writes DependsOn beside a GetAtt for each function and its role.
+    command = [str(Path(sys.executable).with_name("cfn-lint")), "--format", "json", "--ignore-checks", "W3005", "--"]
+    linted = subprocess.run(
+        [*command, *map(str, tmp_path.glob("*.template.json"))], capture_output=True, text=True, check=False
+    )
+    assert json.loads(linted.stdout) == []
+
+
+def _app(folder: Path) -> cdk.App:
+    return cdk.App(
+        context={"aws:cdk:bundling-stacks": []}, outdir=str(folder), builtin_cloud_formation_validation=False
+    )
