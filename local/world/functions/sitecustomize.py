@@ -23,18 +23,19 @@ if RUNTIME:
     sys.path[:] = [path for path in sys.path if not path.endswith("site-packages")] + [RUNTIME]
 
 
-class _LoopbackConnection(http.client.HTTPSConnection):
-    """HTTPS to anywhere but the world, where it is HTTP."""
-
-    def connect(self):
-        if self.host == ENDPOINT.hostname:
-            self.port = ENDPOINT.port
-            http.client.HTTPConnection.connect(self)
-        else:
-            super().connect()
+# Methods are replaced, not classes: http.client names its own class in super().
+_connect_by_tls = http.client.HTTPSConnection.connect
 
 
-http.client.HTTPSConnection = _LoopbackConnection
+def _connect(self):
+    if self.host == ENDPOINT.hostname:
+        self.port = ENDPOINT.port
+        http.client.HTTPConnection.connect(self)
+    else:
+        _connect_by_tls(self)
+
+
+http.client.HTTPSConnection.connect = _connect
 
 
 def _unpacked(argument):
@@ -46,20 +47,19 @@ def _unpacked(argument):
     return argument
 
 
-class _Popen(subprocess.Popen):
-    """Programs out of layers; zip archives lose the executable bit, so a Python script is run by this Python."""
-
-    def __init__(self, args, *rest, **named):
-        if isinstance(args, (list, tuple)) and args:
-            command = [_unpacked(argument) for argument in args]
-            if command[0] != args[0] and not os.access(command[0], os.X_OK):
-                command = [sys.executable, *command]
-            elif command[0] != args[0]:
-                with open(command[0], "rb") as program:
-                    if b"python" in program.readline():
-                        command = [sys.executable, *command]
-            args = command
-        super().__init__(args, *rest, **named)
+_start_program = subprocess.Popen.__init__
 
 
-subprocess.Popen = _Popen
+def _start(self, args, *rest, **named):
+    # Programs out of layers: unpacking loses the executable bit, and their first line names Lambda's Python.
+    if isinstance(args, (list, tuple)) and args:
+        command = [_unpacked(argument) for argument in args]
+        if command[0] != args[0]:
+            with open(command[0], "rb") as program:
+                if b"python" in program.readline():
+                    command = [sys.executable, *command]
+        args = command
+    _start_program(self, args, *rest, **named)
+
+
+subprocess.Popen.__init__ = _start

@@ -1,0 +1,228 @@
+"""What a laboratory consists of: nodes, shared file systems and names, from an environment file. Nothing is started here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from local.cli.problem import Problem
+from settings import Environment
+from settings.instances import InstanceFacts, instance_types
+from settings.model.cluster import Compute, Queue
+from trainyard.cluster_settings import cluster_settings
+
+Base = Literal["bookworm", "trixie"]
+Role = Literal["aws", "head", "compute"]
+
+GIB = 1024
+# The laboratory's own network; every laboratory has it to itself, so all may use the same addresses.
+AWS_ADDRESS = "10.0.16.2"
+HEAD_ADDRESS = "10.0.16.10"
+HEAD_NAME = "ip-10-0-16-10"
+AWS_NAME = "aws"
+MOST_NODES = 250
+# What stands for an instance type that settings/data does not know.
+UNKNOWN_INSTANCE = InstanceFacts(vcpus=4, memory_mib=16384, architecture="x86_64")
+# Real NVMe disks of a P5 have 3.84 TB each; lsblk's stand-in shows as many.
+NVME_DISK_GB = 3800
+
+
+@dataclass(frozen=True)
+class Node:
+    """One machine of the laboratory. `name` is its host name, `memory_mib` what Slurm is told, not what it may use."""
+
+    name: str
+    role: Role
+    address: str
+    index: int
+    queue: str = ""
+    compute: str = ""
+    instance_type: str = ""
+    cpus: int = 1
+    memory_mib: int = GIB
+    gpus: int = 0
+    gpu: str = ""
+    gpu_memory_mib: int = 0
+    efa_interfaces: int = 0
+    nvme_disks: int = 0
+    scratch: str = ""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A file system that nodes share: a tmpfs of a bounded size that stands for Lustre, OpenZFS or the head node's NFS export."""
+
+    name: str
+    mount: str
+    kind: Literal["lustre", "openzfs", "export", "lab"]
+    size_mib: int
+    mode: str = "0755"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much each tmpfs may hold, MiB. None of it is taken before it is used."""
+
+    root_mib: int = 4 * GIB
+    shared_mib: int = 16 * GIB
+    scratch_mib: int = 16 * GIB
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Slurm's own patience in seconds. ParallelCluster has 180 s for slurmd; a test cannot wait that long."""
+
+    slurmd_s: int = 10
+    kill_wait_s: int = 5
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a laboratory is made from."""
+
+    environment: Environment
+    base: Base
+    nodes: tuple[Node, ...]
+    shared: tuple[Shared, ...]
+    sizes: Sizes = Sizes()
+    timeouts: Timeouts = Timeouts()
+    binds: Mapping[str, str] = field(default_factory=dict)
+    slurm: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def head(self) -> Node:
+        return next(node for node in self.nodes if node.role == "head")
+
+    @property
+    def aws(self) -> Node:
+        return next(node for node in self.nodes if node.role == "aws")
+
+    @property
+    def compute(self) -> tuple[Node, ...]:
+        return tuple(node for node in self.nodes if node.role == "compute")
+
+    @property
+    def user(self) -> str:
+        """The cluster's user, uid 1000."""
+        found: str = self.settings()["cluster"]["user"]  # type: ignore[index, assignment]
+        return found
+
+    @property
+    def buckets(self) -> dict[str, str]:
+        """Names of the buckets by what they are for."""
+        return {name: f"{self.environment.name}-{name}" for name in ("data", "checkpoints", "assets")}
+
+    @property
+    def registry(self) -> str:
+        """Host name of the registry, as ECR has it."""
+        return f"{self.environment.account}.dkr.ecr.{self.environment.region}.amazonaws.com"
+
+    def repository_uri(self, name: str) -> str:
+        """URI of a repository as ECR writes it, without a tag."""
+        return f"{self.registry}/{name}"
+
+    def settings(self) -> dict[str, object]:
+        """The cluster/settings.json of this environment, as the product writes it."""
+        return cluster_settings(
+            self.environment,
+            repository_uris={one.name: self.repository_uri(one.name) for one in self.environment.images.repositories},
+            data_bucket=self.buckets["data"],
+            checkpoints_bucket=self.buckets["checkpoints"],
+            assets_bucket=self.buckets["assets"],
+        )
+
+
+def make(
+    environment: Environment,
+    *,
+    nodes: int = 2,
+    counts: Mapping[str, int] | None = None,
+    base: Base = "bookworm",
+    sizes: Sizes | None = None,
+    timeouts: Timeouts | None = None,
+    binds: Mapping[str, str] | None = None,
+    slurm: Mapping[str, str] | None = None,
+) -> Plan:
+    """The plan for an environment.
+
+    Args:
+        nodes: compute nodes of the first compute resource with GPUs, or of the first of all where none has GPUs.
+        counts: instead of `nodes`, the nodes of each compute resource, by "queue/compute".
+        base: the Debian release whose packages the nodes have (bookworm: Slurm 22.05, trixie: Slurm 24.11).
+        sizes: bounds of the file systems in MiB.
+        timeouts: Slurm's, in seconds.
+        binds: folders of this machine to mount read-only, by their path on the nodes.
+        slurm: slurm.conf parameters of the caller's; they come last and win.
+
+    Raises:
+        Problem: `counts` names a compute resource that the environment has not, or there are too many nodes.
+    """
+    resources = {f"{queue.name}/{compute.name}": (queue, compute) for queue in environment.cluster.queues for compute in queue.compute}
+    counts = dict(counts) if counts is not None else {_preferred(resources): nodes}
+    if unknown := [name for name in counts if name not in resources]:
+        raise Problem(f"no compute resource '{unknown[0]}' in environment '{environment.name}'; there are: {', '.join(resources)}")
+    if not 1 <= sum(counts.values()) <= MOST_NODES:
+        raise Problem(f"a laboratory has 1 to {MOST_NODES} compute nodes, not {sum(counts.values())}")
+    machines = [
+        Node(name=AWS_NAME, role="aws", address=AWS_ADDRESS, index=0),
+        Node(name=HEAD_NAME, role="head", address=HEAD_ADDRESS, index=1, instance_type=environment.cluster.head_node.instance_type),
+    ]
+    for name, count in counts.items():
+        for number in range(1, count + 1):
+            machines.append(_compute_node(*resources[name], number, len(machines)))
+    sizes = sizes or Sizes()
+    return Plan(
+        environment=environment,
+        base=base,
+        nodes=tuple(machines),
+        shared=_shared(environment, sizes),
+        sizes=sizes,
+        timeouts=timeouts or Timeouts(),
+        binds=dict(binds or {}),
+        slurm=dict(slurm or {}),
+    )
+
+
+def facts_of(compute: Compute) -> InstanceFacts:
+    """What the smallest common denominator of a compute resource is: its first instance type's figures."""
+    return instance_types().get(compute.instance_types[0], UNKNOWN_INSTANCE)
+
+
+def _preferred(resources: Mapping[str, tuple[Queue, Compute]]) -> str:
+    with_gpus = (name for name, (_, compute) in resources.items() if facts_of(compute).gpus)
+    return next(with_gpus, next(iter(resources)))
+
+
+def _compute_node(queue: Queue, compute: Compute, number: int, index: int) -> Node:
+    facts = facts_of(compute)
+    return Node(
+        name=f"{queue.name}-dy-{compute.name}-{number}",
+        role="compute",
+        address=f"10.0.17.{index}",
+        index=index,
+        queue=queue.name,
+        compute=compute.name,
+        instance_type=compute.instance_types[0],
+        cpus=facts.vcpus,
+        # ParallelCluster's default SchedulableMemory: 95 % of the instance's.
+        memory_mib=facts.memory_mib * 95 // 100,
+        gpus=facts.gpus,
+        gpu=facts.gpu,
+        gpu_memory_mib=facts.gpu_memory_mib,
+        efa_interfaces=facts.efa_interfaces if compute.efa else 0,
+        nvme_disks=round(facts.nvme_gb / NVME_DISK_GB) or int(facts.nvme_gb > 0),
+        scratch=queue.scratch if queue.scratch and facts.nvme_gb else "",
+    )
+
+
+def _shared(environment: Environment, sizes: Sizes) -> tuple[Shared, ...]:
+    storage = environment.storage
+    found = [Shared("lab", "/run/lab", "lab", GIB), Shared("slurm", "/opt/slurm", "export", GIB)]
+    found += [Shared(f"lustre-{one.name}", one.mount, "lustre", sizes.shared_mib) for one in storage.lustre]
+    if storage.openzfs:
+        found += [Shared(f"openzfs-{one.name}", one.mount, "openzfs", sizes.shared_mib) for one in storage.openzfs.volumes]
+    if "/home" not in {one.mount for one in found}:
+        found.append(Shared("home", "/home", "export", sizes.shared_mib))
+    return tuple(found)
