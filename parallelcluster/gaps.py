@@ -7,7 +7,7 @@ gives. So every validator still runs and still fails on what is not there. The g
 - FSx DescribeVolumes, EC2 DescribeCapacityReservations and DescribeCapacityBlockStatus, Resource Groups
   ListGroupResources of reservations: not implemented.
 - EC2 RunInstances as a dry run: breaks on block devices without a size (ephemeral ones); they are left out of the
-  request.
+  request. It does not ask whether the zone offers the type, which is asked here.
 - Secrets Manager DescribeSecret: a secret cannot be made under a given ARN.
 - IAM GetPolicy: policies of other accounts than moto's cannot be made, and loading AWS's own takes two seconds a
   world; their names come from moto's list of them.
@@ -36,22 +36,35 @@ OPENZFS_FILE_SYSTEM_ID = "fs-0123456789abcde2f"
 
 
 class Gaps:
-    """Answers for one world: its VPC, subnet, zone by name, and the network interface of each file system."""
+    """Answers for one world: its VPC, subnet, zone by name, the network interface of each file system, and the instance
+    types that the zone offers.
+    """
 
-    def __init__(self, seeds: Seeds, *, vpc_id: str, subnet_id: str, zone: str, interfaces: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        seeds: Seeds,
+        *,
+        vpc_id: str,
+        subnet_id: str,
+        zone: str,
+        interfaces: Mapping[str, str],
+        offered: frozenset[str],
+    ) -> None:
         self._seeds = seeds
         self._zone = zone
         self._vpc_id = vpc_id
         self._subnet_id = subnet_id
         self._interfaces = interfaces
+        self._offered = offered
 
     def register(self, events: Events) -> None:
         """Answer the calls of every client that is made from the session of `events` from now on."""
-        answers: dict[str, Callable[[dict[str, Any]], Answer]] = {
+        answers: dict[str, Callable[[dict[str, Any]], Answer | None]] = {
             "fsx.DescribeFileSystems": self._file_systems,
             "fsx.DescribeVolumes": self._volumes,
             "ec2.DescribeCapacityReservations": self._reservations,
             "ec2.DescribeCapacityBlockStatus": self._block_status,
+            "ec2.RunInstances": self._dry_run,
             "resource-groups.ListGroupResources": self._group_resources,
             "iam.GetPolicy": self._policy,
             "secrets-manager.DescribeSecret": self._secret,
@@ -132,6 +145,16 @@ class Gaps:
             ]
         )
 
+    def _dry_run(self, request: dict[str, Any]) -> Answer | None:
+        instance_type = request.get("InstanceType")
+        if instance_type in self._offered:
+            return None  # moto looks at the rest
+        return _error(
+            "Unsupported",
+            f"Your requested instance type ({instance_type}) is not supported in your requested Availability Zone "
+            f"({self._zone}).",
+        )
+
     def _group_resources(self, request: dict[str, Any]) -> Answer:
         group = request.get("Group", "")
         if group not in self._seeds.reservation_groups:
@@ -175,8 +198,8 @@ def _partition(region: str) -> str:
     return str(boto3.session.Session().get_partition_for_region(region))
 
 
-def _handler(answer: Callable[[dict[str, Any]], Answer]) -> Callable[..., Answer]:
-    def handle(params: dict[str, Any], **_: object) -> Answer:
+def _handler(answer: Callable[[dict[str, Any]], Answer | None]) -> Callable[..., Answer | None]:
+    def handle(params: dict[str, Any], **_: object) -> Answer | None:
         body = params["body"]
         # JSON services have serialized their request already, EC2 has not.
         return answer(body if isinstance(body, dict) else json.loads(body))

@@ -13,6 +13,8 @@ from unittest import mock
 os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
 
 import boto3
+import botocore.session
+from botocore.loaders import create_loader
 from moto import mock_aws
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.amis import Ami
@@ -24,6 +26,8 @@ from pcluster.utils import get_installed_version
 from parallelcluster.gaps import ACCOUNT, OPENZFS_FILE_SYSTEM_ID, Gaps
 from parallelcluster.seeds import SeedError, Seeds
 
+# botocore's service models are megabytes of JSON: read once for all worlds.
+_LOADER = create_loader()
 _LUSTRE_PORTS = (("tcp", 988, 988), ("tcp", 1018, 1023))
 _NFS_PORTS = tuple(
     (protocol, first, last) for protocol in ("tcp", "udp") for first, last in ((111, 111), (2049, 2049), (20001, 20003))
@@ -39,7 +43,9 @@ def world(seeds: Seeds) -> Iterator[None]:
     """
     settings = {"AWS_DEFAULT_REGION": seeds.region, "AWS_REGION": seeds.region}
     with mock.patch.dict(os.environ, settings), mock_aws():
-        boto3.setup_default_session(region_name=seeds.region)
+        session = botocore.session.Session()
+        session.register_component("data_loader", _LOADER)
+        boto3.setup_default_session(botocore_session=session, region_name=seeds.region)
         AWSApi.reset()
         Cache.clear_all()
         try:
@@ -64,7 +70,14 @@ def _seed(seeds: Seeds) -> None:
         ec2.create_key_pair(KeyName=name)
     session = boto3.DEFAULT_SESSION
     assert session is not None  # noqa: S101 - for the type checker; set above
-    gaps = Gaps(seeds, vpc_id=vpc_id, subnet_id=min(seeds.subnet_ids, default=""), zone=zone, interfaces=interfaces)
+    gaps = Gaps(
+        seeds,
+        vpc_id=vpc_id,
+        subnet_id=min(seeds.subnet_ids, default=""),
+        zone=zone,
+        interfaces=interfaces,
+        offered=_offered(ec2, zone),
+    )
     gaps.register(session.events)
 
 
@@ -74,6 +87,13 @@ def _zone(ec2: Any, seeds: Seeds) -> str:  # noqa: ANN401 - boto3 client
     if zone_id not in zones:
         raise SeedError(f"{seeds.region} has no zone {zone_id}; it has {', '.join(zones)}.")
     return str(zones[zone_id])
+
+
+def _offered(ec2: Any, zone: str) -> frozenset[str]:  # noqa: ANN401 - boto3 client
+    pages = ec2.get_paginator("describe_instance_type_offerings").paginate(
+        LocationType="availability-zone", Filters=[{"Name": "location", "Values": [zone]}]
+    )
+    return frozenset(offering["InstanceType"] for page in pages for offering in page["InstanceTypeOfferings"])
 
 
 def _seed_subnets(ec2: Any, seeds: Seeds, vpc_id: str, zone: str) -> None:  # noqa: ANN401 - boto3 client
