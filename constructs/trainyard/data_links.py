@@ -50,7 +50,7 @@ class DataLinks(Construct):
 
 def _construct_id(association: Association) -> str:
     """By its folder, which is the association's identity: the order in the file may change."""
-    return association.path.strip("/").replace("/", "-") or "Root"
+    return association.path.strip("/").replace("/", ":") or "Root"
 
 
 def _policies(association: Association) -> fsx.CfnDataRepositoryAssociation.S3Property | None:

@@ -25,7 +25,8 @@ class ImageRepositories(Construct):
     def _repository(self, settings: Repository, kept: bool) -> ecr.Repository:
         repository = ecr.Repository(
             self,
-            settings.name.replace("/", "-"),
+            # A slash would end a construct id; no repository name holds a colon.
+            settings.name.replace("/", ":"),
             repository_name=settings.name,
             encryption=ecr.RepositoryEncryption.AES_256,
             image_scan_on_push=settings.scan_on_push,

@@ -40,3 +40,8 @@ def test_images_go_with_the_stack_where_asked() -> None:
     resource = repository({}, images="delete")
     assert resource["DeletionPolicy"] == "Delete"
     assert resource["Properties"]["EmptyOnDelete"] is True
+
+
+def test_names_that_differ_in_a_slash_are_two_repositories() -> None:
+    names = [{"name": "team/train"}, {"name": "team-train"}]
+    synthesize(environment(images={"repositories": names})).images.resource_count_is("AWS::ECR::Repository", 2)
