@@ -55,7 +55,7 @@ class Progress:
         if status.endswith(FINAL) and "CLEANUP" not in status:
             self._running.pop(stack, None)
             colour = "green" if status in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "DELETE_COMPLETE") else "red"
-            self._say(f"[{colour}]{stack}: {status}[/{colour}] ({self._done[stack]} resources)")
+            self._say(f"[{colour}]{stack}: {status}[/{colour}]")
         elif self._running.get(stack) != status:
             self._running[stack] = status
             self._say(f"{stack}: {status}")
@@ -67,4 +67,4 @@ class Progress:
 
     def _say(self, text: str) -> None:
         self._last = time.monotonic()
-        self._console.print(f"[dim]{self._last - self._started:5.0f} s[/dim]  {text}", highlight=False)
+        self._console.print(f"[dim]{self._last - self._started:5.0f} s[/dim]  {text}", highlight=False, soft_wrap=True)

@@ -36,7 +36,7 @@ def merge(request: dict[str, Any]) -> dict[str, Any]:
 def check(request: dict[str, Any], image_of: Callable[[str], dict[str, Any] | None]) -> dict[str, Any]:
     """What EC2 refuses before it launches anything; answers the subnet that the instance goes to."""
     interfaces = request.get("NetworkInterfaces", [])
-    subnet_id = request.get("SubnetId") or next((i["SubnetId"] for i in interfaces if i.get("SubnetId")), None)
+    subnet_id = request.get("SubnetId") or next((found for i in interfaces if (found := _subnet_of(i))), None)
     subnet: dict[str, Any] | None = ec2._subnets.get(subnet_id) if subnet_id else None
     if subnet is None:
         raise Ec2Error("InvalidSubnetID.NotFound", f"The subnet ID '{subnet_id}' does not exist")
@@ -64,6 +64,15 @@ def check(request: dict[str, Any], image_of: Callable[[str], dict[str, Any] | No
     _check_interfaces(kind, interfaces)
     _check_reservation(request, kind, subnet)
     return subnet
+
+
+def _subnet_of(interface: dict[str, Any]) -> str | None:
+    """The subnet that an interface asks for, or that the existing interface it names is in."""
+    existing = interface.get("NetworkInterfaceId")
+    if existing and existing not in ec2._network_interfaces:
+        raise Ec2Error("InvalidNetworkInterfaceID.NotFound", f"The network interface '{existing}' does not exist")
+    subnet_id: str | None = ec2._network_interfaces[existing]["SubnetId"] if existing else interface.get("SubnetId")
+    return subnet_id
 
 
 def _check_interfaces(kind: str, interfaces: list[dict[str, Any]]) -> None:
@@ -104,7 +113,7 @@ def install(image_of: Callable[[str], dict[str, Any] | None]) -> None:
         if request.get("DryRun"):
             raise Ec2Error("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
         first = (merged.get("NetworkInterfaces") or [{}])[0]
-        groups = merged.get("SecurityGroupIds") or first.get("Groups") or [_default_group(subnet["VpcId"])]
+        groups = merged.get("SecurityGroupIds") or first.get("Groups") or _groups_of(first, subnet)
         profile = merged.get("IamInstanceProfile") or {}
         resolved, error = (None, None)
         if profile:
@@ -171,8 +180,12 @@ def free_address(subnet: dict[str, Any]) -> str:
     raise Ec2Error("InsufficientFreeAddressesInSubnet", f"{subnet['SubnetId']} has no free address")
 
 
-def _default_group(vpc_id: str) -> str:
-    return str(ec2._vpcs[vpc_id]["DefaultSecurityGroupId"])
+def _groups_of(interface: dict[str, Any], subnet: dict[str, Any]) -> list[str]:
+    """The groups of the existing interface that is named, or the VPC's default group."""
+    existing = ec2._network_interfaces.get(interface.get("NetworkInterfaceId", ""))
+    if existing:
+        return [group["GroupId"] for group in existing["Groups"]]
+    return [ec2._vpcs[subnet["VpcId"]]["DefaultSecurityGroupId"]]
 
 
 def install_interfaces() -> None:
