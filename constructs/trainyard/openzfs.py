@@ -90,7 +90,8 @@ class OpenZfsFileSystem(Construct):
     def _volume(self, volume: Volume, parent_id: str, vpc_cidr: str) -> fsx.CfnVolume:
         user_quota = None
         if volume.user_quota_gib is not None:
-            # Id 0 stands for every user without a quota of its own.
+            # FSx has no field for a default. It answers with a quota of id 0 for each volume, taken here for that
+            # of all users without one of their own. No document says so: docs/unproven.md lists it.
             user_quota = [
                 fsx.CfnVolume.UserAndGroupQuotasProperty(
                     id=0, type="USER", storage_capacity_quota_gib=volume.user_quota_gib
@@ -99,7 +100,8 @@ class OpenZfsFileSystem(Construct):
         return fsx.CfnVolume(
             self,
             f"Volume-{volume.name}",
-            name=volume.name,
+            # A volume's name takes letters, digits and underscores alone (FSx for OpenZFS guide, creating a volume).
+            name=volume.name.replace("-", "_"),
             volume_type="OPENZFS",
             open_zfs_configuration=fsx.CfnVolume.OpenZFSConfigurationProperty(
                 parent_volume_id=parent_id,

@@ -217,3 +217,9 @@ def test_without_snapshots_there_is_no_function() -> None:
         environment(storage={"openzfs": {"capacity_gib": 64, "volumes": [{"name": "home", "mount": "/home"}]}})
     ).storage
     storage.resource_count_is("AWS::Lambda::Function", 0)
+
+
+def test_volume_names_hold_nothing_that_fsx_refuses() -> None:
+    volumes = [{"name": "shared-code", "mount": "/code"}]
+    storage = synthesize(environment(storage={"openzfs": {"capacity_gib": 64, "volumes": volumes}})).storage
+    assert only(storage, "AWS::FSx::Volume")["Properties"]["Name"] == "shared_code"
