@@ -130,10 +130,7 @@ def down(session: Session, *, delete_data: bool) -> None:
         "destroy",
         "--all",
         "--force",
-        "--context",
-        f"env={session.context}",
-        "--output",
-        str(session.state / "cdk.out"),
+        *_assembly(session),
         "--progress",
         "events",
         log=log,
@@ -149,6 +146,14 @@ def down(session: Session, *, delete_data: bool) -> None:
     launch.stop(session.state)
     session.outputs_file.unlink(missing_ok=True)
     console.print("[green]Down.[/green] Nothing runs any more.")
+
+
+def _assembly(session: Session) -> tuple[str, ...]:
+    """What was synthesized for the last deployment; a destroy needs no newer one. Where there is none, how to make it."""
+    assembly = session.state / "cdk.out"
+    if (assembly / "manifest.json").is_file():
+        return ("--app", str(assembly))
+    return ("--context", f"env={session.context}", "--output", str(assembly))
 
 
 def diff(session: Session) -> None:
