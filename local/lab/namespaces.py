@@ -17,6 +17,7 @@ from local.cli.problem import Problem
 
 HERE = Path(__file__).parent / "node"
 SUPERVISE = HERE / "supervise.sh"
+START = HERE / "start.sh"
 INIT = "/usr/local/lib/lab/init"
 START_SECONDS = 30
 END_SECONDS = 10
@@ -69,6 +70,17 @@ def start_supervisor(state: Path, log: Path) -> int:
         time.sleep(0.02)
     end(state)
     raise Problem(f"the laboratory's namespaces cannot be made: {log.read_text()[-500:].strip() or 'no answer'}")
+
+
+def start_nodes(state: Path, pid: int, names: Sequence[str]) -> None:
+    """Start nodes whose folders are written; returns when their inits run."""
+    inside(pid, ["bash", str(START), str(state), *names])
+    deadline = time.monotonic() + START_SECONDS
+    while not set(names) <= set(nodes(state)):
+        if time.monotonic() > deadline:
+            logs = "\n".join((state / "nodes" / name / "log").read_text()[-300:] for name in names)
+            raise Problem(f"not all nodes started: {logs.strip()}")
+        time.sleep(0.02)
 
 
 def inside(pid: int, line: Sequence[str], *, timeout: float | None = None) -> subprocess.CompletedProcess[str]:

@@ -134,7 +134,7 @@ def _gres(plan: Plan) -> str:
 
 
 def _cgroup() -> str:
-    return "ConstrainDevices=yes\nConstrainCores=no\nConstrainRAMSpace=no\nConstrainSwapSpace=no\n"
+    return "CgroupPlugin=cgroup/v1\nConstrainDevices=yes\nConstrainCores=no\nConstrainRAMSpace=no\nConstrainSwapSpace=no\n"
 
 
 def _slurmdbd(plan: Plan, password: str) -> str:
