@@ -1,0 +1,71 @@
+"""The ParallelCluster API: the public template of the pinned version, or an API that stands already."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk.assertions import Template
+
+from settings.model.cluster import Api
+from trainyard import parallelcluster
+from trainyard.parallelcluster_api import ParallelClusterApi
+
+PROJECT = Path(__file__).parents[2] / "parallelcluster"
+BOUNDARY = "arn:aws:iam::111122223333:policy/boundary"
+
+
+def test_the_version_is_the_one_that_the_genuine_package_is_installed_in() -> None:
+    locked = tomllib.loads((PROJECT / "uv.lock").read_text(encoding="utf-8"))["package"]
+    assert [item["version"] for item in locked if item["name"] == "aws-parallelcluster"] == [parallelcluster.version()]
+
+
+@pytest.mark.parametrize(
+    ("region", "host"),
+    [
+        ("us-east-1", "us-east-1-aws-parallelcluster.s3.us-east-1.amazonaws.com"),
+        ("cn-north-1", "cn-north-1-aws-parallelcluster.s3.cn-north-1.amazonaws.com.cn"),
+    ],
+)
+def test_the_template_is_that_of_the_region_and_the_version(region: str, host: str) -> None:
+    url = f"https://{host}/parallelcluster/{parallelcluster.version()}/api/parallelcluster-api.yaml"
+    assert parallelcluster.api_template_url(region) == url
+
+
+def test_a_project_without_one_pin_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tmp_path / "pyproject.toml"
+    project.write_text('[project]\ndependencies = ["aws-parallelcluster>=3.16"]\n')
+    monkeypatch.setattr(parallelcluster, "_PROJECT", project)
+    with pytest.raises(ValueError, match=r"must pin aws-parallelcluster to one version.*>=3\.16"):
+        parallelcluster.version.__wrapped__()
+
+
+def test_a_new_api_makes_roles_and_takes_calls_of_its_user_role_alone() -> None:
+    stack = cdk.Stack()
+    api = ParallelClusterApi(stack, "Api", region="us-west-2", permissions_boundary=BOUNDARY)
+    Template.from_stack(stack).has_resource_properties(
+        "AWS::CloudFormation::Stack",
+        {
+            "TemplateURL": parallelcluster.api_template_url("us-west-2"),
+            "Parameters": {
+                "Region": "us-west-2",
+                "EnableIamAdminAccess": "true",
+                "CreateApiUserRole": "true",
+                "PermissionsBoundaryPolicy": BOUNDARY,
+            },
+        },
+    )
+    [_, output] = stack.resolve(api.url)["Fn::GetAtt"]
+    assert output == "Outputs.ParallelClusterApiInvokeUrl"
+    assert api.version == parallelcluster.version()
+
+
+def test_an_existing_api_is_taken_as_it_is() -> None:
+    stack = cdk.Stack()
+    role = "arn:aws:iam::111122223333:role/caller"
+    existing = Api(url="https://abc.execute-api.us-west-2.amazonaws.com/prod", user_role_arn=role)
+    api = ParallelClusterApi(stack, "Api", region="us-west-2", existing=existing)
+    Template.from_stack(stack).resource_count_is("AWS::CloudFormation::Stack", 0)
+    assert (api.url, api.user_role_arn) == ("https://abc.execute-api.us-west-2.amazonaws.com/prod", role)

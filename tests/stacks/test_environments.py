@@ -1,0 +1,90 @@
+"""All shipped environments: wired as promised, clean in cfn-lint and cdk-nag."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_s3 as s3
+from cfnlint.api import ManualArgs, lint  # type: ignore[import-untyped]
+
+from tests.stacks.conftest import Synthesis, checked_app
+
+IGNORED = {
+    "W3005": "CDK itself writes DependsOn beside a GetAtt for each function and its role.",
+    "W6001": "The cluster stack repeats what other stacks export, so that people look in one place.",
+}
+STACKS = {"network", "storage", "data-links", "images", "api", "cluster"}
+
+
+def test_cfn_lint_finds_nothing_and_nag_let_the_synthesis_pass(synthesis: Synthesis) -> None:
+    found = []
+    for name, template in synthesis.templates.items():
+        arguments = ManualArgs(regions=[synthesis.environment.region], ignore_checks=list(IGNORED))
+        matches = lint(json.dumps(template), config=arguments)
+        found += [f"{name}: {match.rule.id} {match.path}: {match.message}" for match in matches]
+    assert found == []
+
+
+def test_cfn_lint_would_not_let_a_fault_pass() -> None:
+    template = {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"BucketNam": "typo"}}}}
+    [match] = lint(json.dumps(template), config=ManualArgs(regions=["us-east-1"]))
+    assert match.rule.id == "E3002"
+
+
+def test_nag_would_not_let_a_fault_pass(tmp_path: Path) -> None:
+    app = checked_app(tmp_path)
+    s3.Bucket(cdk.Stack(app, "Stack"), "Bucket")
+    with pytest.raises(RuntimeError, match="ValidationFailed"):
+        app.synth()
+    assert "AwsSolutions-S1" in (tmp_path / "validation-report.json").read_text(encoding="utf-8")
+
+
+def test_stacks_carry_the_environments_name_and_construct_ids_do_not(synthesis: Synthesis) -> None:
+    environment = synthesis.environment
+    manifest = json.loads((synthesis.folder / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
+    stacks = {key: item for key, item in manifest.items() if item["type"] == "aws:cloudformation:stack"}
+    assert set(stacks) == STACKS
+    for construct_id, stack in stacks.items():
+        assert stack["properties"]["stackName"] == f"{environment.name}-{construct_id}"
+        assert stack["environment"] == f"aws://{environment.account}/{environment.region}"
+        assert stack["properties"]["tags"] == {**environment.tags, "trainyard:environment": environment.name}
+
+
+def test_stacks_wait_for_what_they_refer_to_and_nothing_else(synthesis: Synthesis) -> None:
+    manifest = json.loads((synthesis.folder / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
+    waits = {name: STACKS.intersection(manifest[name].get("dependencies", [])) for name in STACKS}
+    has_links = any(lustre.associations for lustre in synthesis.environment.storage.lustre)
+    assert waits == {
+        "network": set(),
+        "images": set(),
+        "api": set(),
+        "storage": {"network"},
+        "data-links": {"storage"} if has_links else set(),
+        "cluster": {"network", "storage", "images", "api"},
+    }
+
+
+def test_what_keeps_data_is_protected_from_termination(synthesis: Synthesis) -> None:
+    deployment, retention = synthesis.deployment, synthesis.environment.retention
+    assert deployment.storage.termination_protection is ("keep" in (retention.buckets, retention.file_systems))
+    assert deployment.images.termination_protection is (retention.images == "keep")
+    assert deployment.network.termination_protection is (retention.file_systems == "keep")
+    assert not deployment.cluster.termination_protection
+    assert not deployment.api.termination_protection
+
+
+def test_the_cluster_gets_its_configuration_as_a_structure(synthesis: Synthesis) -> None:
+    [cluster] = synthesis.resources("cluster", "Custom::ParallelCluster").values()
+    properties = cluster["Properties"]
+    assert properties["ClusterName"] == synthesis.environment.cluster_name
+    assert properties["ServiceTimeout"] == "3600"
+    queues = properties["Configuration"]["Scheduling"]["SlurmQueues"]
+    assert [queue["Name"] for queue in queues] == [queue.name for queue in synthesis.environment.cluster.queues]
+    path = "Scheduling.SlurmQueues[].ComputeResources[].MaxCount"
+    assert path in properties["ConfigurationTypes"]["integer"]
+    # The head node's first script fetches the assets, so they are there before.
+    [published] = synthesis.resources("cluster", "Custom::CDKBucketDeployment")
+    assert published in cluster["DependsOn"]
