@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -13,7 +14,11 @@ from local.cli.progress import Progress
 from local.cli.session import DEFAULT_PORT, ROOT, Session, aws, forget_users_aws
 from local.world import launch
 
+WIDTH_IN_A_LOG = 160
+
 console = Console(highlight=False)
+if not console.is_terminal and "COLUMNS" not in os.environ:
+    console.width = WIDTH_IN_A_LOG
 
 BOOTSTRAP_STACK = "CDKToolkit"
 
@@ -149,7 +154,7 @@ def down(session: Session, *, delete_data: bool) -> None:
 
 
 def _assembly(session: Session) -> tuple[str, ...]:
-    """What was synthesized for the last deployment; a destroy needs no newer one. Where there is none, how to make it."""
+    """What was synthesized for the last deployment, which is all a destroy needs; without it, how to make it."""
     assembly = session.state / "cdk.out"
     if (assembly / "manifest.json").is_file():
         return ("--app", str(assembly))

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from local.world.repairs import bucket_tags, instance_profile, outputs_only, policies, secure_transport, template_url, vpc, wait_last
+from local.world.repairs import (
+    bucket_tags,
+    instance_profile,
+    outputs_only,
+    policies,
+    root_at_the_api,
+    secure_transport,
+    template_url,
+    vpc,
+    wait_last,
+)
 
-_REPAIRS = (bucket_tags, instance_profile, outputs_only, policies, secure_transport, template_url, vpc, wait_last)
+_REPAIRS = (
+    bucket_tags, instance_profile, outputs_only, policies, root_at_the_api, secure_transport, template_url, vpc, wait_last,
+)
 
 
 def install() -> None:
