@@ -5,7 +5,8 @@ gives. So every validator still runs and still fails on what is not there. The g
 
 - FSx DescribeFileSystems: ids of 8 hex digits where the schema demands 17, no VpcId, no network interfaces.
 - FSx DescribeVolumes, EC2 DescribeCapacityReservations and DescribeCapacityBlockStatus, Resource Groups
-  ListGroupResources of reservations: not implemented.
+  ListGroupResources and GetGroupConfiguration of reservations: not implemented.
+- EC2 DescribeKeyPairs: no KeyType.
 - EC2 RunInstances as a dry run: breaks on block devices without a size (ephemeral ones); they are left out of the
   request. It does not ask whether the zone offers the type, which is asked here.
 - Secrets Manager DescribeSecret: a secret cannot be made under a given ARN.
@@ -64,7 +65,9 @@ class Gaps:
             "fsx.DescribeVolumes": self._volumes,
             "ec2.DescribeCapacityReservations": self._reservations,
             "ec2.DescribeCapacityBlockStatus": self._block_status,
+            "ec2.DescribeKeyPairs": self._key_pairs,
             "ec2.RunInstances": self._dry_run,
+            "resource-groups.GetGroupConfiguration": self._group_configuration,
             "resource-groups.ListGroupResources": self._group_resources,
             "iam.GetPolicy": self._policy,
             "secrets-manager.DescribeSecret": self._secret,
@@ -154,6 +157,18 @@ class Gaps:
             f"Your requested instance type ({instance_type}) is not supported in your requested Availability Zone "
             f"({self._zone}).",
         )
+
+    def _key_pairs(self, request: dict[str, Any]) -> Answer:
+        names = _members(request, "KeyName")
+        for name in names:
+            if name not in self._seeds.key_types:
+                return _error("InvalidKeyPair.NotFound", f"The key pair '{name}' does not exist")
+        return _success(KeyPairs=[{"KeyName": name, "KeyType": self._seeds.key_types[name]} for name in names])
+
+    def _group_configuration(self, request: dict[str, Any]) -> Answer:
+        if request.get("Group") not in self._seeds.reservation_groups:
+            return _error("NotFoundException", f"Cannot find group: {request.get('Group')}")
+        return _success(GroupConfiguration={"Configuration": [{"Type": "AWS::EC2::CapacityReservationPool"}]})
 
     def _group_resources(self, request: dict[str, Any]) -> Answer:
         group = request.get("Group", "")

@@ -44,11 +44,12 @@ class Seeds:
         openzfs_volume_ids: volumes of one FSx for OpenZFS file system.
         reservations: by id.
         reservation_groups: ids of reservations, by the ARN of their resource group.
-        image_ids: AMIs of the account, for x86_64.
+        image_ids: AMIs of the account for x86_64, built by `pcluster build-image` for `image_os`.
+        image_os: their operating system.
         policy_arns: managed policies of the account. AWS's own are all there.
         buckets: names of buckets.
         objects: s3:// URIs of objects in them.
-        key_names: EC2 key pairs.
+        key_types: ed25519 or rsa, by the name of the EC2 key pair.
         secret_arns: secrets of Secrets Manager.
     """
 
@@ -64,10 +65,11 @@ class Seeds:
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
     reservation_groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
     image_ids: frozenset[str] = frozenset()
+    image_os: str = ""
     policy_arns: frozenset[str] = frozenset()
     buckets: frozenset[str] = frozenset()
     objects: frozenset[str] = frozenset()
-    key_names: frozenset[str] = frozenset()
+    key_types: Mapping[str, str] = field(default_factory=dict)
     secret_arns: frozenset[str] = frozenset()
 
 
@@ -89,7 +91,8 @@ def seeds_for(configuration: Json, overrides: Json) -> Seeds:
         "image_ids": _values(configuration, "CustomAmi"),
         "policy_arns": _values(configuration, "Policy") | _values(configuration, "PermissionsBoundary"),
         "objects": frozenset(uri for uri in _values(configuration, "Script") if uri.startswith("s3://")),
-        "key_names": _values(configuration, "KeyName", within="Ssh"),
+        "image_os": configuration["Image"]["Os"],
+        "key_types": dict.fromkeys(_values(configuration, "KeyName", within="Ssh"), "ed25519"),
         "secret_arns": _values(configuration, "PasswordSecretArn"),
         "reservations": _reservations(configuration),
         "reservation_groups": _reservation_groups(configuration),
@@ -114,15 +117,17 @@ def region_of(configuration: Json, overrides: Json) -> str:
 
 
 def _override(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
-    if name in ("region", "zone_id", "vpc_cidr"):
+    if name in ("region", "zone_id", "vpc_cidr", "image_os"):
         return value
     try:
         if name == "reservations":
             return {key: Reservation(**item) for key, item in value.items()}
+        if name == "key_types":
+            return dict(value)
         if name == "reservation_groups":
             return {key: frozenset(item) for key, item in value.items()}
         return frozenset(value)
-    except (AttributeError, TypeError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
         raise SeedError(f"The world's {name} is {value!r}, which does not fit: {error}.") from error
 
 

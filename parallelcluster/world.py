@@ -20,7 +20,12 @@ from moto.ec2.models import ec2_backends
 from moto.ec2.models.amis import Ami
 from pcluster.aws.aws_api import AWSApi
 from pcluster.aws.common import Cache
-from pcluster.constants import OS_TO_IMAGE_NAME_PART_MAP
+from pcluster.constants import (
+    OS_TO_IMAGE_NAME_PART_MAP,
+    PCLUSTER_IMAGE_BUILD_STATUS_TAG,
+    PCLUSTER_IMAGE_OS_TAG,
+    PCLUSTER_VERSION_TAG,
+)
 from pcluster.utils import get_installed_version
 
 from parallelcluster.gaps import ACCOUNT, OPENZFS_FILE_SYSTEM_ID, Gaps
@@ -39,7 +44,7 @@ def world(seeds: Seeds) -> Iterator[None]:
     """Make the world, and point boto3's default session and ParallelCluster at it.
 
     Raises:
-        SeedError: the region has no such zone, or the VPC no room for the subnets.
+        SeedError: the region has no such zone.
     """
     settings = {"AWS_DEFAULT_REGION": seeds.region, "AWS_REGION": seeds.region}
     with mock.patch.dict(os.environ, settings), mock_aws():
@@ -66,8 +71,6 @@ def _seed(seeds: Seeds) -> None:
     interfaces = _seed_security_groups(ec2, seeds, vpc_id)
     _seed_images(seeds)
     _seed_objects(seeds)
-    for name in sorted(seeds.key_names):
-        ec2.create_key_pair(KeyName=name)
     session = boto3.DEFAULT_SESSION
     assert session is not None  # noqa: S101 - for the type checker; set above
     gaps = Gaps(
@@ -162,12 +165,25 @@ def _seed_images(seeds: Seeds) -> None:
         for architecture in ("x86_64", "arm64")
     ]
     for number, (name, architecture) in enumerate(official):
-        _add_image(backend, f"ami-{number:017x}", name, architecture, "amazon")
+        _add_image(backend, f"ami-{number:017x}", name=name, architecture=architecture, owner="amazon")
+    tags = {
+        PCLUSTER_VERSION_TAG: version,
+        PCLUSTER_IMAGE_OS_TAG: seeds.image_os,
+        PCLUSTER_IMAGE_BUILD_STATUS_TAG: "available",
+    }
     for image_id in sorted(seeds.image_ids):
-        _add_image(backend, image_id, f"own-{image_id}", "x86_64", None)
+        _add_image(backend, image_id, name=f"own-{image_id}", architecture="x86_64", tags=tags)
 
 
-def _add_image(backend: Any, image_id: str, name: str, architecture: str, owner: str | None) -> None:  # noqa: ANN401
+def _add_image(
+    backend: Any,  # noqa: ANN401 - moto is untyped
+    image_id: str,
+    *,
+    name: str,
+    architecture: str,
+    owner: str | None = None,
+    tags: dict[str, str] | None = None,
+) -> None:
     backend.amis[image_id] = _Image(
         backend,
         image_id,
@@ -179,6 +195,7 @@ def _add_image(backend: Any, image_id: str, name: str, architecture: str, owner:
         root_device_type="ebs",
         image_type="machine",
         public=True,
+        tags=tags,
     )
 
 

@@ -84,6 +84,10 @@ def _unknown_aws_policy(configuration: Configuration) -> None:
     policies.append({"Policy": "arn:aws:iam::aws:policy/AmazonNoSuchPolicy"})
 
 
+def _key_pair(configuration: Configuration) -> None:
+    configuration["HeadNode"]["Ssh"]["KeyName"] = "operators"
+
+
 def _small_root_volume(configuration: Configuration) -> None:
     configuration["HeadNode"]["LocalStorage"]["RootVolume"]["Size"] = 20
 
@@ -111,6 +115,9 @@ BAD: dict[str, Bad] = {
     "unknown-aws-policy": Bad("AmazonNoSuchPolicy", _unknown_aws_policy, validator="AdditionalIamPolicyValidator"),
     "unknown-policy": Bad("parallelcluster-head", world={"policy_arns": []}, validator="AdditionalIamPolicyValidator"),
     "small-root-volume": Bad("Root volume size 20 GiB", _small_root_volume, validator="RootVolumeSizeValidator"),
+    "rsa-key-on-ubuntu": Bad(
+        "does not support RSA keys", _key_pair, {"key_types": {"operators": "rsa"}}, "KeyPairValidator"
+    ),
     "no-such-file-system": Bad("does not exist", world={"lustre_ids": []}, validator="AWSClientError"),
     "no-such-volume": Bad("does not exist", world={"openzfs_volume_ids": []}, validator="AWSClientError"),
     "zone-without-the-type": Bad(

@@ -21,6 +21,11 @@ def compute_actions(references: References, region: str) -> Section:
     return _actions(references, region, {"OnNodeStart": "compute-start", "OnNodeConfigured": "compute-configured"})
 
 
+def login_actions(references: References, region: str) -> Section:
+    """`login-configured` after a login node is set up; a pool must have it from the first day."""
+    return _actions(references, region, {"OnNodeConfigured": "login-configured"})
+
+
 def _actions(references: References, region: str, wanted: dict[str, EntryScript]) -> Section:
     scripts = references.entry_scripts
     actions: Section = {

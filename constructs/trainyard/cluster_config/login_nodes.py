@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from settings.model.environment import Environment
+from trainyard.cluster_config.custom_actions import login_actions
 from trainyard.cluster_config.head_node import NOBODY
 from trainyard.cluster_config.iam import login_node_iam
 from trainyard.cluster_config.references import References
@@ -24,6 +25,7 @@ def login_nodes(environment: Environment, references: References) -> Section:
             "AdditionalSecurityGroups": list(references.login_security_group_ids),
         },
         "Ssh": {"AllowedIps": NOBODY},
+        **login_actions(references, environment.region),
         "Iam": login_node_iam(environment, references),
     }
     return {"LoginNodes": {"Pools": [pool]}}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-EntryScript = Literal["head-configured", "compute-start", "compute-configured", "updated"]
+EntryScript = Literal["head-configured", "compute-start", "compute-configured", "login-configured", "updated"]
 """When a script of the cluster's assets runs: see `custom_actions`."""
 
 
