@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import get_args
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -13,7 +14,7 @@ from constructs import Construct
 from settings.model import Environment
 from trainyard.buckets import Buckets
 from trainyard.cluster_assets_publication import ClusterAssetsPublication
-from trainyard.cluster_config import References, render
+from trainyard.cluster_config import EntryScript, References, render
 from trainyard.cluster_policies import ClusterPolicies
 from trainyard.cluster_provider import ClusterProvider
 from trainyard.cluster_resource import ClusterResource
@@ -109,7 +110,6 @@ class ClusterStack(cdk.Stack):
         openzfs: OpenZfsFileSystem | None,
     ) -> References:
         cluster = self._environment.cluster
-        script = self.assets.entry_script
         return References(
             head_subnet_id=_subnet(network, cluster.head_node.subnet),
             compute_subnet_id=network.private_subnet.subnet_id,
@@ -125,12 +125,7 @@ class ClusterStack(cdk.Stack):
             data_bucket=buckets.data.bucket_name,
             checkpoints_bucket=buckets.checkpoints.bucket_name,
             assets_bucket=buckets.assets.bucket_name,
-            entry_scripts={
-                "head-configured": script,
-                "compute-start": script,
-                "compute-configured": script,
-                "updated": script,
-            },
+            entry_scripts=dict.fromkeys(get_args(EntryScript), self.assets.entry_script),
         )
 
     def _tell(

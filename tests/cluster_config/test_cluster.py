@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from tests.cluster_config.builder import environment, rendered
-from tests.cluster_config.references import references
+from tests.cluster_config.references import ENTRY_SCRIPT, references
 from trainyard.cluster_config import render
 
 STORAGE = {
@@ -38,6 +38,12 @@ def test_login_nodes() -> None:
                     "AdditionalSecurityGroups": ["sg-login000000000000"],
                 },
                 "Ssh": {"AllowedIps": "127.0.0.1/32"},
+                "CustomActions": {
+                    "OnNodeConfigured": {
+                        "Script": "s3://example-assets/cluster/entry/entry.sh",
+                        "Args": ["example-assets", "login-configured", "us-east-1"],
+                    }
+                },
                 "Iam": {
                     "AdditionalIamPolicies": [
                         {"Policy": "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"},

@@ -1,0 +1,78 @@
+"""Deployments that the shipped environments do not show, and synthesis that is the same each time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import settings
+from settings.model.cluster import Api, LoginNodes
+from stacks.deployment import compose
+from tests.stacks.conftest import ROOT, Synthesis, checked_app
+
+
+def synthesize(folder: Path, environment: settings.Environment) -> dict[str, dict[str, Any]]:
+    """The templates by stack; cdk-nag's findings fail the synthesis."""
+    app = checked_app(folder)
+    compose(app, environment)
+    app.synth()
+    return {
+        file.name.removesuffix(".template.json"): json.loads(file.read_text(encoding="utf-8"))
+        for file in folder.glob("*.template.json")
+    }
+
+
+def variant(environment: settings.Environment, **cluster: object) -> settings.Environment:
+    return environment.model_copy(update={"cluster": environment.cluster.model_copy(update=cluster)})
+
+
+@pytest.fixture
+def environment() -> settings.Environment:
+    return settings.load(ROOT / "environments" / "local.yaml")
+
+
+def test_a_second_synthesis_gives_the_same_templates_and_assets(
+    tmp_path: Path, environment: settings.Environment, local: Synthesis
+) -> None:
+    assert synthesize(tmp_path, environment) == local.templates
+    assert {file.name for file in tmp_path.glob("asset.*")} == {file.name for file in local.folder.glob("asset.*")}
+
+
+def test_an_existing_api_needs_no_stack_of_its_own(tmp_path: Path, environment: settings.Environment) -> None:
+    role = "arn:aws:iam::111122223333:role/caller"
+    api = Api(url="https://abc.execute-api.us-east-1.amazonaws.com/prod", user_role_arn=role)
+    templates = synthesize(tmp_path, variant(environment, api=api))
+    kinds = {resource["Type"] for resource in templates["api"]["Resources"].values()}
+    assert "AWS::CloudFormation::Stack" not in kinds
+    [cluster] = [
+        item["Properties"]
+        for item in templates["cluster"]["Resources"].values()
+        if item["Type"] == "Custom::ParallelCluster"
+    ]
+    assert (cluster["ApiUrl"], cluster["ApiUserRoleArn"]) == (api.url, role)
+
+
+def test_public_login_nodes_lie_in_the_public_subnet_and_run_their_script(
+    tmp_path: Path, environment: settings.Environment
+) -> None:
+    templates = synthesize(tmp_path, variant(environment, login_nodes=LoginNodes(subnet="public")))
+    [cluster] = [
+        item["Properties"]
+        for item in templates["cluster"]["Resources"].values()
+        if item["Type"] == "Custom::ParallelCluster"
+    ]
+    [pool] = cluster["Configuration"]["LoginNodes"]["Pools"]
+    assert "PublicSubnet" in json.dumps(pool["Networking"]["SubnetIds"])
+    assert pool["CustomActions"]["OnNodeConfigured"]["Args"][1:] == ["login-configured", "us-east-1"]
+
+
+def test_a_public_node_in_a_network_without_a_public_subnet_is_refused(
+    tmp_path: Path, environment: settings.Environment
+) -> None:
+    network = environment.network.model_copy(update={"egress": "endpoints-only"})
+    public = variant(environment, login_nodes=LoginNodes(subnet="public")).model_copy(update={"network": network})
+    with pytest.raises(ValueError, match="the network has no public subnet"):
+        compose(checked_app(tmp_path), public)
