@@ -40,7 +40,7 @@ def test_login_nodes() -> None:
                 "Ssh": {"AllowedIps": "127.0.0.1/32"},
                 "CustomActions": {
                     "OnNodeConfigured": {
-                        "Script": "s3://example-assets/cluster/entry/entry.sh",
+                        "Script": ENTRY_SCRIPT,
                         "Args": ["example-assets", "login-configured", "us-east-1"],
                     }
                 },
