@@ -52,6 +52,14 @@ def test_a_failed_update_is_reported_and_its_rollback_update_succeeds() -> None:
 def test_new_assets_after_a_rolled_back_update_succeed_too() -> None:
     api = FakeApi(cluster("UPDATE_ROLLBACK_COMPLETE"))
     assert Machine(api).run(events.update(properties(AssetsVersion="2"), SMALL)).status == "SUCCESS"
+    # Whether the former configuration is the wanted one is for the API to say.
+    assert api.changing == [("update", "local")]
+
+
+def test_no_changes_is_no_success_where_the_cluster_is_half_updated() -> None:
+    api = FakeApi(cluster("UPDATE_FAILED"))
+    verdict = Machine(api).run(events.update(properties(AssetsVersion="2"), SMALL))
+    assert verdict.status == "FAILED" and "has the wanted configuration, but is UPDATE_FAILED" in verdict.reason
 
 
 def test_a_cluster_whose_rollback_failed_says_what_to_do() -> None:
