@@ -8,7 +8,7 @@ from pathlib import Path
 import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_s3 as s3
-from cfnlint.api import ManualArgs, lint  # type: ignore[import-untyped]
+from cfnlint.api import ManualArgs, lint
 
 from tests.stacks.conftest import Synthesis, checked_app
 
