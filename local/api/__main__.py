@@ -34,12 +34,21 @@ def main() -> None:
     scratch.mkdir(parents=True, exist_ok=True)
     kept = {key: os.environ[key] for key in KEPT if key in os.environ}
     os.environ.clear()
-    os.environ.update(kept | {
-        "AWS_ENDPOINT_URL": given.endpoint, "AWS_ACCESS_KEY_ID": given.account, "AWS_SECRET_ACCESS_KEY": "local",
-        "AWS_REGION": given.region, "AWS_DEFAULT_REGION": given.region, "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull, "TMPDIR": str(scratch),
-        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
-    })
+    os.environ.update(
+        kept
+        | {
+            "AWS_ENDPOINT_URL": given.endpoint,
+            "AWS_ACCESS_KEY_ID": given.account,
+            "AWS_SECRET_ACCESS_KEY": "local",
+            "AWS_REGION": given.region,
+            "AWS_DEFAULT_REGION": given.region,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+            "TMPDIR": str(scratch),
+            "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
+        }
+    )
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s [%(name)s] %(message)s")
 
     # Only now: pcluster reads the environment.

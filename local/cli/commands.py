@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from local.cli import cdk, leftovers, summary
+from local.cli.heartbeat import Heartbeat
 from local.cli.problem import Problem
 from local.cli.progress import Progress
 from local.cli.session import DEFAULT_PORT, ROOT, Session, aws, forget_users_aws
@@ -54,8 +55,10 @@ def up(session: Session, port: int | None) -> None:
     _bootstrap(session, world, log)
     console.print("Deploying with the CDK CLI: cdk deploy --all")
     progress = Progress(console)
-    code = cdk.run(
-        world.env(),
+    code = _run(
+        session,
+        world,
+        progress,
         "deploy",
         "--all",
         "--context",
@@ -70,14 +73,17 @@ def up(session: Session, port: int | None) -> None:
         "events",
         "--outputs-file",
         str(session.outputs_file),
-        log=log,
-        on_line=progress.line,
     )
     if code:
         raise Problem(_failure("The deployment failed", progress, log, aws_world=world, session=session))
     console.print("Nothing to change: what stands is what the file says" if not progress.changed else "Deployed")
     summary.show(session, world, console)
     console.print(f"[dim]{time.monotonic() - begun:.0f} s in all. Everything the CDK CLI said: {_shown(log)}[/dim]")
+
+
+def _run(session: Session, world: launch.World, progress: Progress, *arguments: str) -> int:
+    with Heartbeat(progress, aws(world), session.environment.cluster_name):
+        return cdk.run(world.env(), *arguments, log=session.state / "cdk.log", on_line=progress.line)
 
 
 def _bootstrap(session: Session, world: launch.World, log: Path) -> None:
@@ -130,16 +136,16 @@ def down(session: Session, *, delete_data: bool) -> None:
     log = session.state / "cdk.log"
     console.print("Destroying with the CDK CLI: cdk destroy --all")
     progress = Progress(console)
-    code = cdk.run(
-        world.env(),
+    code = _run(
+        session,
+        world,
+        progress,
         "destroy",
         "--all",
         "--force",
         *_assembly(session),
         "--progress",
         "events",
-        log=log,
-        on_line=progress.line,
     )
     if code:
         raise Problem(_failure("The destruction failed", progress, log, aws_world=world, session=session))

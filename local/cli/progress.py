@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 
 from rich.console import Console
 
@@ -23,7 +22,6 @@ class Progress:
         self._console = console
         self._started = time.monotonic()
         self._last = self._started
-        self._done: Counter[str] = Counter()
         self._running: dict[str, str] = {}
         self._lock = threading.Lock()
         self.failures: list[str] = []
@@ -43,28 +41,27 @@ class Progress:
             if event.type == STACK:
                 self._stack(event.stack, event.status)
             elif event.status.endswith("_FAILED"):
-                self._say(f"[red]{event.stack}: {event.status} {event.type} {event.name}[/red]")
+                self.say(f"[red]{event.stack}: {event.status} {event.type} {event.name}[/red]")
                 self.failures.append(f"{event.stack}: {event.type} {event.name}")
-            elif event.status.endswith("_COMPLETE"):
-                self._done[event.stack] += 1
             if event.type == CLUSTER:
-                self._say(f"{event.stack}: the cluster's resource is {event.status}")
-            self._sign_of_life()
+                self.say(f"{event.stack}: the cluster's resource is {event.status}")
 
     def _stack(self, stack: str, status: str) -> None:
         if status.endswith(FINAL) and "CLEANUP" not in status:
             self._running.pop(stack, None)
             colour = "green" if status in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "DELETE_COMPLETE") else "red"
-            self._say(f"[{colour}]{stack}: {status}[/{colour}]")
+            self.say(f"[{colour}]{stack}: {status}[/{colour}]")
         elif self._running.get(stack) != status:
             self._running[stack] = status
-            self._say(f"{stack}: {status}")
+            self.say(f"{stack}: {status}")
 
-    def _sign_of_life(self) -> None:
-        if time.monotonic() - self._last > HEARTBEAT_S and self._running:
-            counts = ", ".join(f"{stack} {self._done[stack]}" for stack in sorted(self._running))
-            self._say(f"[dim]still at work; resources done: {counts}[/dim]")
+    def sign_of_life(self) -> None:
+        """Say that the work goes on, where nothing was said for a while."""
+        if time.monotonic() - self._last > HEARTBEAT_S:
+            at_work = ", ".join(sorted(self._running)) or "the CDK app"
+            self.say(f"[dim]still at work: {at_work}[/dim]")
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
+        """Print one line with the seconds since the start."""
         self._last = time.monotonic()
         self._console.print(f"[dim]{self._last - self._started:5.0f} s[/dim]  {text}", highlight=False, soft_wrap=True)

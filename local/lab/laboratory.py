@@ -304,15 +304,17 @@ class Laboratory:
 
     def _start_services(self, plan: Plan, before_slurmd: Callable[[], None] | None) -> None:
         with ThreadPoolExecutor(max_workers=8) as pool:
+            # munged on the head node and the database side by side; then what needs them.
             aws = pool.submit(self._services, plan.aws.name, "mariadb", "imds", "registry")
-            munges = [pool.submit(self._services, node.name, "munge") for node in (plan.head, *plan.compute)]
+            self._services(plan.head.name, "munge")
+            munges = [pool.submit(self._services, node.name, "munge") for node in plan.compute]
             aws.result()
-            for munge in munges:
-                munge.result()
             self.run("chown slurm: /opt/slurm/etc/slurmdbd.conf && chmod 600 /opt/slurm/etc/slurmdbd.conf", user="root")
             self._services(plan.head.name, "slurmdbd")
             self.run(["sacctmgr", "-i", "add", "cluster", plan.environment.cluster_name], user="root")
             self._services(plan.head.name, "slurmctld")
+            for munge in munges:
+                munge.result()
             if before_slurmd:
                 before_slurmd()
             for daemon in [pool.submit(self._services, node.name, "slurmd") for node in plan.compute]:

@@ -54,6 +54,7 @@ def _slurm(plan: Plan, confined: bool) -> str:
         "SlurmdLogFile": "/var/log/slurmd.log",
         "SlurmctldDebug": "info",
         "SlurmdDebug": "info",
+        "MailProg": "/bin/true",
         "MpiDefault": "none",
         "ReturnToService": 1,
         "ProctrackType": "proctrack/cgroup" if confined else "proctrack/linuxproc",

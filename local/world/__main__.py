@@ -38,17 +38,30 @@ def environment(given: argparse.Namespace) -> dict[str, str]:
     state = given.state_dir.resolve()
     kept = {key: os.environ[key] for key in KEPT if key in os.environ}
     return kept | {
-        "PYTHONPATH": str(FUNCTIONS), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(state / "tmp"),
-        "NODE_PATH": str(NODE_PACKAGES), "NODE_OPTIONS": f"--require {FUNCTIONS / 'loopback.js'}",
+        "PYTHONPATH": str(FUNCTIONS),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TMPDIR": str(state / "tmp"),
+        "NODE_PATH": str(NODE_PACKAGES),
+        "NODE_OPTIONS": f"--require {FUNCTIONS / 'loopback.js'}",
         "WORLD_RUNTIME_PACKAGES": str(state / "runtime"),
-        "GATEWAY_PORT": str(given.port), "BIND_HOST": HOST, "MINISTACK_HOST": HOST, "STATE_DIR": str(state),
-        "MINISTACK_REGION": given.region, "MINISTACK_ACCOUNT_ID": given.account, "AUTH": "true",
+        "GATEWAY_PORT": str(given.port),
+        "BIND_HOST": HOST,
+        "MINISTACK_HOST": HOST,
+        "STATE_DIR": str(state),
+        "MINISTACK_REGION": given.region,
+        "MINISTACK_ACCOUNT_ID": given.account,
+        "AUTH": "true",
         # Or it listens on every interface, port 8883.
         "IOT_MTLS_ENABLED": "0",
-        "LOG_LEVEL": "INFO", "LAMBDA_EXECUTOR": "local",
-        "AWS_ACCESS_KEY_ID": given.account, "AWS_SECRET_ACCESS_KEY": "local", "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-        "AWS_REGION": given.region, "AWS_DEFAULT_REGION": given.region,
+        "LOG_LEVEL": "INFO",
+        "LAMBDA_EXECUTOR": "local",
+        "AWS_ACCESS_KEY_ID": given.account,
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_REGION": given.region,
+        "AWS_DEFAULT_REGION": given.region,
         "AWS_ENDPOINT_URL": f"http://{HOST}:{given.port}",
     }
 

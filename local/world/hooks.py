@@ -16,7 +16,11 @@ PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
     "ministack.app": ("SERVICE_HANDLERS", "_resolve_port", "app", "main"),
     "ministack.core.iam_actions": ("SERVICE_TO_IAM_NAMESPACE",),
     "ministack.core.iam_evaluator": (
-        "EvalContext", "_is_root_key", "_resolve_condition_key", "enforce", "evaluate_resource_policy",
+        "EvalContext",
+        "_is_root_key",
+        "_resolve_condition_key",
+        "enforce",
+        "evaluate_resource_policy",
     ),
     "ministack.core.responses": ("AccountRegionScopedDict", "get_account_id", "get_region", "request_scope"),
     "ministack.core.router": ("SERVICE_PATTERNS",),

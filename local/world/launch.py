@@ -58,10 +58,16 @@ class World:
         On top of an environment with a profile or a session token they are not enough: use child_environment.
         """
         return {
-            "AWS_ENDPOINT_URL": self.endpoint, "AWS_ACCESS_KEY_ID": self.account, "AWS_SECRET_ACCESS_KEY": "local",
-            "AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region,
-            "AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-            "AWS_EC2_METADATA_DISABLED": "true", "CDK_DISABLE_CLI_TELEMETRY": "true", "CDK_DISABLE_VERSION_CHECK": "1",
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": self.account,
+            "AWS_SECRET_ACCESS_KEY": "local",
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "CDK_DISABLE_CLI_TELEMETRY": "true",
+            "CDK_DISABLE_VERSION_CHECK": "1",
         }
 
     def child_environment(self) -> dict[str, str]:
@@ -69,7 +75,7 @@ class World:
         return {key: value for key, value in os.environ.items() if not key.startswith("AWS_")} | self.env()
 
 
-def start(
+def start(  # noqa: PLR0917 - what a world is, in the order in which one says it
     state_dir: Path, account: str, region: str, port: int, api_port: int, seeds: Mapping[str, Any] | None = None
 ) -> World:
     """Start a world for one account and region, or return the one that runs in this folder already.
@@ -95,12 +101,28 @@ def start(
     common = ["--account", account, "--region", region, "--state-dir", str(state_dir.resolve())]
     commands = {
         "world": [
-            str(interpreters["local"]), "-m", "local.world", *common, "--port", str(port), "--api-port", str(api_port),
-            "--parallelcluster-version", parallelcluster_version(), "--seeds", str(seeds_file.resolve()),
+            str(interpreters["local"]),
+            "-m",
+            "local.world",
+            *common,
+            "--port",
+            str(port),
+            "--api-port",
+            str(api_port),
+            "--parallelcluster-version",
+            parallelcluster_version(),
+            "--seeds",
+            str(seeds_file.resolve()),
         ],
         "api": [
-            str(interpreters["parallelcluster"]), "-m", "local.api", *common, "--port", str(api_port),
-            "--endpoint", f"http://{HOST}:{port}",
+            str(interpreters["parallelcluster"]),
+            "-m",
+            "local.api",
+            *common,
+            "--port",
+            str(api_port),
+            "--endpoint",
+            f"http://{HOST}:{port}",
         ],
     }
     processes = {name: _spawn(command, state_dir / f"{name}.log") for name, command in commands.items()}
@@ -174,8 +196,13 @@ def _spawn(command: list[str], log: Path) -> subprocess.Popen[bytes]:
     kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "LC_ALL") if key in os.environ}
     with log.open("wb") as stream:
         return subprocess.Popen(
-            command, cwd=CHECKOUT, env=kept | {"PYTHONPATH": str(CHECKOUT)}, stdin=subprocess.DEVNULL, stdout=stream,
-            stderr=subprocess.STDOUT, start_new_session=True,
+            command,
+            cwd=CHECKOUT,
+            env=kept | {"PYTHONPATH": str(CHECKOUT)},
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
 
 
@@ -202,12 +229,13 @@ def _processes_of(state_dir: Path) -> list[int]:
     """The processes whose command line names this folder: the world, the API, and functions unpacked below it."""
     listing = subprocess.run(["ps", "-axww", "-o", "pid=,command="], capture_output=True, text=True, check=True).stdout
     marker = str(state_dir.resolve())
+    unpacked = str(state_dir.resolve() / "tmp" / "_")[:-1]
     found = []
     for line in listing.splitlines():
         number, _, command = line.strip().partition(" ")
-        ours = f"{marker}/tmp/" in command or f"--state-dir {marker} " in f"{command} "
+        ours = unpacked in command or f"--state-dir {marker} " in f"{command} "
         # The program itself must be one that a world starts: an editor with a file of this folder open is not.
-        program = Path(command.split(" ")[0]).name
+        program = Path(command.split(" ")[0]).name.lower()
         if ours and int(number) != os.getpid() and program.startswith(("python", "node")):
             found.append(int(number))
     return found

@@ -40,8 +40,11 @@ def load(path: Path) -> None:
             raise SeedError(f"{path}: capacity_reservations[{index}].type is {kind!r}; allowed: {', '.join(TYPES)}")
         try:
             reservations.add(
-                reservation_id=entry["id"], instance_type=entry["instance_type"], zone_id=entry["zone_id"],
-                count=int(entry["count"]), block=kind == "capacity-block",
+                reservation_id=entry["id"],
+                instance_type=entry["instance_type"],
+                zone_id=entry["zone_id"],
+                count=int(entry["count"]),
+                block=kind == "capacity-block",
             )
         except KeyError as error:
             raise SeedError(f"{path}: capacity_reservations[{index}] lacks {error}") from error

@@ -14,7 +14,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 import botocore.session
-from botocore.model import OperationModel, ServiceModel, Shape
+from botocore.model import OperationModel, ServiceModel
 from botocore.parsers import create_parser
 from botocore.serialize import create_serializer
 from ministack.services import ec2
@@ -44,11 +44,16 @@ def call(operation: str, **arguments: Any) -> dict[str, Any]:
     params = {key: [str(value)] for key, value in body.items()}
     status, _headers, answer = ec2._ACTION_MAP[operation](params)
     raw = {"status_code": status, "headers": {}, "body": answer}
-    parsed: dict[str, Any] = create_parser("ec2").parse(raw, operation_model.output_shape)
+    parsed: dict[str, Any] = create_parser("ec2").parse(raw, _shape(operation_model.output_shape))
     if status >= 400:
         error = parsed.get("Error", {})
         raise Ec2Error(error.get("Code", "InternalError"), error.get("Message", ""), status)
     return parsed
+
+
+def _shape(shape: Any) -> Any:
+    # botocore's stubs allow None where every operation used here has a shape.
+    return shape
 
 
 def answers(operation: str) -> Callable[[Callable[[dict[str, Any]], dict[str, Any]]], Any]:
@@ -78,7 +83,7 @@ def read(operation: OperationModel, params: dict[str, Any]) -> dict[str, Any]:
     return _read(operation.input_shape, flat, prefixes, "") or {}
 
 
-def _read(shape: Shape, flat: dict[str, str], prefixes: set[str], prefix: str) -> Any:
+def _read(shape: Any, flat: dict[str, str], prefixes: set[str], prefix: str) -> Any:
     if prefix and prefix not in prefixes:
         return None
     if shape.type_name == "structure":
@@ -90,7 +95,7 @@ def _read(shape: Shape, flat: dict[str, str], prefixes: set[str], prefix: str) -
                 found[name] = value
         return found
     if shape.type_name == "list":
-        items = []
+        items: list[Any] = []
         while (item := _read(shape.member, flat, prefixes, f"{prefix}.{len(items) + 1}")) is not None:
             items.append(item)
         return items
@@ -98,12 +103,16 @@ def _read(shape: Shape, flat: dict[str, str], prefixes: set[str], prefix: str) -
     if text is None:
         return None
     convert: dict[str, Callable[[str], Any]] = {
-        "integer": int, "long": int, "float": float, "double": float, "boolean": lambda value: value.lower() == "true",
+        "integer": int,
+        "long": int,
+        "float": float,
+        "double": float,
+        "boolean": lambda value: value.lower() == "true",
     }
     return convert.get(shape.type_name, str)(text)
 
 
-def _query_name(member: Shape, name: str) -> str:
+def _query_name(member: Any, name: str) -> str:
     if "queryName" in member.serialization:
         return str(member.serialization["queryName"])
     wire_name = str(member.serialization.get("name", name))
@@ -121,7 +130,7 @@ def write(operation: OperationModel, answer: dict[str, Any]) -> Answer:
     return 200, {"Content-Type": "text/xml;charset=UTF-8"}, body.encode()
 
 
-def _write_members(shape: Shape, value: dict[str, Any]) -> str:
+def _write_members(shape: Any, value: dict[str, Any]) -> str:
     return "".join(
         _write(member, value[name], str(member.serialization.get("name", name)))
         for name, member in shape.members.items()
@@ -129,7 +138,7 @@ def _write_members(shape: Shape, value: dict[str, Any]) -> str:
     )
 
 
-def _write(shape: Shape, value: Any, tag: str) -> str:
+def _write(shape: Any, value: Any, tag: str) -> str:
     if shape.type_name == "structure":
         inner = _write_members(shape, value)
     elif shape.type_name == "list":

@@ -10,6 +10,11 @@ for name in slurmctld slurmd slurmstepd; do
   [[ -e "/usr/sbin/${name}" || ! -e "/usr/sbin/${name}-wlm" ]] || ln -s "${name}-wlm" "/usr/sbin/${name}"
 done
 
+# Slurm's plugin opens PMIx by its development name.
+for library in /usr/lib/*/pmix2/lib/libpmix.so.2; do
+  [[ ! -e "${library}" ]] || ln -sf libpmix.so.2 "${library%.2}"
+done
+
 # Compiled here, against the headers of the very Slurm that will load it: a plugin of another Slurm aborts every srun.
 gcc -std=gnu11 -O2 -Wall -shared -fPIC -o /usr/local/lib/slurm/spank_pyxis.so /tmp/pyxis.c
 rm /tmp/pyxis.c

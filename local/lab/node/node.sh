@@ -96,4 +96,4 @@ END
 touch "${LIVE}.ready"
 mkdir -p .old
 pivot_root . .old
-exec chroot . /bin/bash -c 'umount -l /.old && rmdir /.old; exec /bin/bash /usr/local/lib/lab/init "$@"' init "${STATE}" "${NODE}" </dev/null
+exec chroot . /bin/bash -ec 'umount -l /.old; rmdir /.old; exec /bin/bash /usr/local/lib/lab/init "$@"' init "${STATE}" "${NODE}" </dev/null

@@ -23,27 +23,43 @@ def install() -> None:
 def _instance_attributes(instance_id: str) -> dict[str, Any]:
     record = ec2._instances[instance_id]
     return {
-        "InstanceId": instance_id, "PrivateIp": record["PrivateIpAddress"], "PublicIp": record["PublicIpAddress"],
-        "PrivateDnsName": record["PrivateDnsName"], "PublicDnsName": record["PublicDnsName"],
-        "AvailabilityZone": record["Placement"]["AvailabilityZone"], "VpcId": record["VpcId"],
+        "InstanceId": instance_id,
+        "PrivateIp": record["PrivateIpAddress"],
+        "PublicIp": record["PublicIpAddress"],
+        "PrivateDnsName": record["PrivateDnsName"],
+        "PublicDnsName": record["PublicDnsName"],
+        "AvailabilityZone": record["Placement"]["AvailabilityZone"],
+        "VpcId": record["VpcId"],
     }
 
 
 def _create_instance(_logical_id: str, properties: Properties, _stack: str) -> Made:
-    same = ("ImageId", "InstanceType", "SubnetId", "SecurityGroupIds", "KeyName", "UserData", "LaunchTemplate",
-            "MetadataOptions")
+    same = (
+        "ImageId",
+        "InstanceType",
+        "SubnetId",
+        "SecurityGroupIds",
+        "KeyName",
+        "UserData",
+        "LaunchTemplate",
+        "MetadataOptions",
+    )
     request: dict[str, Any] = {key: properties[key] for key in same if properties.get(key)}
     if properties.get("IamInstanceProfile"):
         request["IamInstanceProfile"] = {"Name": properties["IamInstanceProfile"]}
     request["NetworkInterfaces"] = [
-        {**{key: value for key, value in entry.items() if key not in {"GroupSet", "DeviceIndex"}},
-         "Groups": entry.get("GroupSet", []), "DeviceIndex": int(entry["DeviceIndex"])}
+        {
+            **{key: value for key, value in entry.items() if key not in {"GroupSet", "DeviceIndex"}},
+            "Groups": entry.get("GroupSet", []),
+            "DeviceIndex": int(entry["DeviceIndex"]),
+        }
         for entry in properties.get("NetworkInterfaces", [])
     ]
     if not request["NetworkInterfaces"]:
         del request["NetworkInterfaces"]
-    made = call("RunInstances", MinCount=1, MaxCount=1, **request,
-                TagSpecifications=tag_specification("instance", properties))
+    made = call(
+        "RunInstances", MinCount=1, MaxCount=1, **request, TagSpecifications=tag_specification("instance", properties)
+    )
     instance_id = made["Instances"][0]["InstanceId"]
     return instance_id, _instance_attributes(instance_id)
 
@@ -61,8 +77,13 @@ def _delete_instance(physical_id: str, _properties: Properties) -> None:
 def _create_group(logical_id: str, properties: Properties, stack: str) -> Made:
     name = provisioners._physical_name(stack, logical_id)
     wanted = {key: properties[key] for key in ("PartitionCount", "SpreadLevel") if properties.get(key)}
-    made = call("CreatePlacementGroup", GroupName=name, Strategy=properties.get("Strategy", "cluster"), **wanted,
-                TagSpecifications=tag_specification("placement-group", properties))
+    made = call(
+        "CreatePlacementGroup",
+        GroupName=name,
+        Strategy=properties.get("Strategy", "cluster"),
+        **wanted,
+        TagSpecifications=tag_specification("placement-group", properties),
+    )
     return name, {"GroupName": name, "GroupId": made.get("PlacementGroup", {}).get("GroupId", "")}
 
 
@@ -74,8 +95,12 @@ def _create_key(_logical_id: str, properties: Properties, _stack: str) -> Made:
     name = properties["KeyName"]
     tags = tag_specification("key-pair", properties)
     if properties.get("PublicKeyMaterial"):
-        made = call("ImportKeyPair", KeyName=name, PublicKeyMaterial=properties["PublicKeyMaterial"].encode(),
-                    TagSpecifications=tags)
+        made = call(
+            "ImportKeyPair",
+            KeyName=name,
+            PublicKeyMaterial=properties["PublicKeyMaterial"].encode(),
+            TagSpecifications=tags,
+        )
     else:
         made = call("CreateKeyPair", KeyName=name, TagSpecifications=tags)
     return name, {"KeyPairId": made.get("KeyPairId", ""), "KeyFingerprint": made.get("KeyFingerprint", "")}
@@ -87,8 +112,11 @@ def _delete_key(physical_id: str, _properties: Properties) -> None:
 
 def _create_volume(_logical_id: str, properties: Properties, _stack: str) -> Made:
     same = ("AvailabilityZone", "Size", "VolumeType", "Iops", "Throughput", "Encrypted", "KmsKeyId", "SnapshotId")
-    made = call("CreateVolume", **{key: properties[key] for key in same if key in properties},
-                TagSpecifications=tag_specification("volume", properties))
+    made = call(
+        "CreateVolume",
+        **{key: properties[key] for key in same if key in properties},
+        TagSpecifications=tag_specification("volume", properties),
+    )
     return made["VolumeId"], {"VolumeId": made["VolumeId"]}
 
 
@@ -100,7 +128,9 @@ def _create_reservation(_logical_id: str, properties: Properties, _stack: str) -
     same = ("InstanceType", "InstancePlatform", "AvailabilityZone", "AvailabilityZoneId", "InstanceCount")
     made = call("CreateCapacityReservation", **{key: properties[key] for key in same if key in properties})
     record = made["CapacityReservation"]
-    attributes = {key: record[key] for key in ("CapacityReservationArn", "AvailableInstanceCount", "TotalInstanceCount")}
+    attributes = {
+        key: record[key] for key in ("CapacityReservationArn", "AvailableInstanceCount", "TotalInstanceCount")
+    }
     return record["CapacityReservationId"], {"Id": record["CapacityReservationId"], **attributes}
 
 

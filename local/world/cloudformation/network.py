@@ -18,8 +18,12 @@ def install() -> None:
     provide("AWS::EC2::FlowLog", _create_flow_log, _delete_flow_log)
     provide("AWS::EC2::NetworkInterface", _create_interface, _delete_interface, _update_interface)
     for direction in ("Ingress", "Egress"):
-        provide(f"AWS::EC2::SecurityGroup{direction}", _rule_creator(direction), _rule_deleter(direction),
-                _rule_updater(direction))
+        provide(
+            f"AWS::EC2::SecurityGroup{direction}",
+            _rule_creator(direction),
+            _rule_deleter(direction),
+            _rule_updater(direction),
+        )
 
 
 def _create_address(_logical_id: str, properties: Properties, _stack: str) -> Made:
@@ -32,8 +36,11 @@ def _create_address(_logical_id: str, properties: Properties, _stack: str) -> Ma
 
 def _delete_address(physical_id: str, _properties: Properties) -> None:
     for allocation in [key for key, record in ec2._addresses.items() if record["PublicIp"] == physical_id]:
-        in_use = [nat["NatGatewayId"] for nat in ec2._nat_gateways.values()
-                  if nat["AllocationId"] == allocation and nat["State"] != "deleted"]
+        in_use = [
+            nat["NatGatewayId"]
+            for nat in ec2._nat_gateways.values()
+            if nat["AllocationId"] == allocation and nat["State"] != "deleted"
+        ]
         if in_use:
             raise Ec2Error("InvalidIPAddress.InUse", f"Address {physical_id} is in use by {', '.join(in_use)}")
         call("ReleaseAddress", AllocationId=allocation)
@@ -73,12 +80,23 @@ def _delete_nat(physical_id: str, _properties: Properties) -> None:
 def _create_flow_log(_logical_id: str, properties: Properties, _stack: str) -> Made:
     wanted: dict[str, Any] = {
         key: properties[key]
-        for key in ("ResourceType", "TrafficType", "LogDestination", "LogDestinationType", "LogGroupName", "LogFormat",
-                    "DeliverLogsPermissionArn")
+        for key in (
+            "ResourceType",
+            "TrafficType",
+            "LogDestination",
+            "LogDestinationType",
+            "LogGroupName",
+            "LogFormat",
+            "DeliverLogsPermissionArn",
+        )
         if properties.get(key)
     }
-    made = call("CreateFlowLogs", ResourceIds=[properties["ResourceId"]], **wanted,
-                TagSpecifications=tag_specification("vpc-flow-log", properties))
+    made = call(
+        "CreateFlowLogs",
+        ResourceIds=[properties["ResourceId"]],
+        **wanted,
+        TagSpecifications=tag_specification("vpc-flow-log", properties),
+    )
     flow_log = made["FlowLogIds"][0]
     return flow_log, {"Id": flow_log}
 
@@ -89,12 +107,17 @@ def _delete_flow_log(physical_id: str, _properties: Properties) -> None:
 
 def _create_interface(_logical_id: str, properties: Properties, _stack: str) -> Made:
     made = call(
-        "CreateNetworkInterface", SubnetId=properties["SubnetId"], Groups=properties.get("GroupSet", []),
+        "CreateNetworkInterface",
+        SubnetId=properties["SubnetId"],
+        Groups=properties.get("GroupSet", []),
         Description=properties.get("Description", ""),
         TagSpecifications=tag_specification("network-interface", properties),
     )["NetworkInterface"]
-    attributes = {"Id": made["NetworkInterfaceId"], "PrimaryPrivateIpAddress": made["PrivateIpAddress"],
-                  "VpcId": made["VpcId"]}
+    attributes = {
+        "Id": made["NetworkInterfaceId"],
+        "PrimaryPrivateIpAddress": made["PrivateIpAddress"],
+        "VpcId": made["VpcId"],
+    }
     return made["NetworkInterfaceId"], attributes
 
 
@@ -132,8 +155,9 @@ def _permission(properties: Properties) -> dict[str, Any]:
 
 def _rule_creator(direction: str) -> Any:
     def create(_logical_id: str, properties: Properties, _stack: str) -> Made:
-        made = call(f"AuthorizeSecurityGroup{direction}", GroupId=properties["GroupId"],
-                    IpPermissions=[_permission(properties)])
+        made = call(
+            f"AuthorizeSecurityGroup{direction}", GroupId=properties["GroupId"], IpPermissions=[_permission(properties)]
+        )
         rule = made["SecurityGroupRules"][0]["SecurityGroupRuleId"]
         return rule, {"Id": rule}
 
@@ -144,8 +168,11 @@ def _rule_deleter(direction: str) -> Any:
     def delete(_physical_id: str, properties: Properties) -> None:
         # A group that went first took its rules with it.
         if properties["GroupId"] in ec2._security_groups:
-            call(f"RevokeSecurityGroup{direction}", GroupId=properties["GroupId"],
-                 IpPermissions=[_permission(properties)])
+            call(
+                f"RevokeSecurityGroup{direction}",
+                GroupId=properties["GroupId"],
+                IpPermissions=[_permission(properties)],
+            )
 
     return delete
 

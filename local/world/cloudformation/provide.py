@@ -22,6 +22,7 @@ def provide(resource_type: str, create: Create, delete: Delete, update: Update |
     `update` carries out an in-place change and answers the attributes; without one a change that does not
     replace is recorded and the attributes stay.
     """
+
     def create_checked(logical_id: str, properties: Properties, stack: str) -> Made:
         registry.check(resource_type, properties)
         return create(logical_id, properties, stack)
@@ -34,7 +35,10 @@ def provide(resource_type: str, create: Create, delete: Delete, update: Update |
         return physical_id, update(physical_id, old, new) if update else {}
 
     provisioners._RESOURCE_HANDLERS[resource_type] = {
-        "create": create_checked, "update": update_checked, "update_with_logical_id": True, "delete": delete,
+        "create": create_checked,
+        "update": update_checked,
+        "update_with_logical_id": True,
+        "delete": delete,
     }
     provisioners._REPLACING_PROPERTIES[resource_type] = registry.create_only(resource_type)
     tags = registry.schema(resource_type).get("properties", {}).get("Tags", {})

@@ -25,7 +25,9 @@ def install() -> None:
         if resource_type in provisioners._RESOURCE_HANDLERS or resource_type.startswith(_REFUSED_PREFIXES):
             continue
         provisioners._RESOURCE_HANDLERS[resource_type] = {
-            "create": _creator(resource_type), "update": _updater(resource_type), "update_with_logical_id": True,
+            "create": _creator(resource_type),
+            "update": _updater(resource_type),
+            "update_with_logical_id": True,
             "delete": lambda _physical_id, _properties: None,
         }
 
@@ -35,9 +37,9 @@ def _creator(resource_type: str) -> Any:
         registry.check(resource_type, properties)
         name = provisioners._physical_name(stack, logical_id)
         identifier = registry.identifier(resource_type)
-        physical_id = "|".join(
-            str(properties.get(key) or _attribute(resource_type, key, name)) for key in identifier
-        ) or name
+        physical_id = (
+            "|".join(str(properties.get(key) or _attribute(resource_type, key, name)) for key in identifier) or name
+        )
         return physical_id, {key: _attribute(resource_type, key, name) for key in registry.read_only(resource_type)}
 
     return create

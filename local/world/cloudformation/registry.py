@@ -14,6 +14,8 @@ from jsonschema import Draft7Validator, ValidationError
 from jsonschema.exceptions import SchemaError
 from jsonschema.validators import extend
 
+_extend: Any = extend  # untyped in its stubs
+
 _SCHEMAS = Path(cfnlint.__file__).parent / "data" / "schemas"
 
 
@@ -23,7 +25,7 @@ def _pattern(_validator: Any, pattern: str, value: Any, _schema: Any) -> Iterato
         yield ValidationError(f"{value!r} does not match {pattern!r}")
 
 
-_Validator = extend(Draft7Validator, {"pattern": _pattern})
+_Validator: Any = _extend(Draft7Validator, {"pattern": _pattern})
 
 
 class Refused(ValueError):
@@ -107,15 +109,17 @@ def _coerced(value: Any, shape: dict[str, Any], root: dict[str, Any]) -> Any:
     if isinstance(value, list):
         items = shape.get("items", {})
         return [_coerced(entry, items if isinstance(items, dict) else {}, root) for entry in value]
-    wanted = shape.get("type")
-    if isinstance(value, str):
-        if wanted == "boolean" and value.lower() in {"true", "false"}:
-            return value.lower() == "true"
-        if wanted in {"integer", "number"}:
-            try:
-                return int(value) if wanted == "integer" else float(value)
-            except ValueError:
-                return value
+    return _scalar(value, shape.get("type"))
+
+
+def _scalar(value: Any, wanted: Any) -> Any:
     if wanted == "string" and isinstance(value, bool | int | float):
         return str(value).lower() if isinstance(value, bool) else str(value)
-    return value
+    if not isinstance(value, str):
+        return value
+    if wanted == "boolean":
+        return {"true": True, "false": False}.get(value.lower(), value)
+    try:
+        return {"integer": int, "number": float}.get(wanted, str)(value)
+    except (TypeError, ValueError):
+        return value

@@ -10,6 +10,7 @@ import gzip
 import importlib.util
 import json
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,9 @@ def _resources() -> Path:
 @cache
 def instance_types() -> dict[str, dict[str, Any]]:
     """Every instance type that the data knows, by name, as DescribeInstanceTypes answers it."""
-    types: dict[str, dict[str, Any]] = json.loads(gzip.decompress((_resources() / "instance_types.json.gz").read_bytes()))
+    types: dict[str, dict[str, Any]] = json.loads(
+        gzip.decompress((_resources() / "instance_types.json.gz").read_bytes())
+    )
     return types
 
 
@@ -58,9 +61,7 @@ def zone_name(zone_id: str) -> str | None:
 
 def offered(instance_type: str, zone_id: str | None = None) -> bool:
     """Whether the current region (or one zone of it) offers an instance type."""
-    return any(
-        name == instance_type and zone_id in (None, zone) for name, zone in offerings(get_region())
-    )
+    return any(name == instance_type and zone_id in (None, zone) for name, zone in offerings(get_region()))
 
 
 def install() -> None:
@@ -72,8 +73,13 @@ def install() -> None:
         region = get_region()
         found = [
             {
-                "ZoneName": name, "ZoneId": zone, "State": "available", "RegionName": region,
-                "GroupName": f"{region}-zg-1", "NetworkBorderGroup": region, "ZoneType": "availability-zone",
+                "ZoneName": name,
+                "ZoneId": zone,
+                "State": "available",
+                "RegionName": region,
+                "GroupName": f"{region}-zg-1",
+                "NetworkBorderGroup": region,
+                "ZoneType": "availability-zone",
                 "OptInStatus": "opt-in-not-required",
             }
             for name, zone in zones(region).items()
@@ -83,11 +89,19 @@ def install() -> None:
             unknown = [value for value in wanted if value not in {zone[key] for zone in found}]
             if unknown:
                 raise Ec2Error("InvalidParameterValue", f"Invalid availability zone: [{', '.join(unknown)}]")
-        keys = {"zone-name": "ZoneName", "zone-id": "ZoneId", "region-name": "RegionName", "state": "State",
-                "zone-type": "ZoneType", "opt-in-status": "OptInStatus", "group-name": "GroupName"}
+        keys = {
+            "zone-name": "ZoneName",
+            "zone-id": "ZoneId",
+            "region-name": "RegionName",
+            "state": "State",
+            "zone-type": "ZoneType",
+            "opt-in-status": "OptInStatus",
+            "group-name": "GroupName",
+        }
         return {
             "AvailabilityZones": [
-                zone for zone in found
+                zone
+                for zone in found
                 if (not wanted_names or zone["ZoneName"] in wanted_names)
                 and (not wanted_ids or zone["ZoneId"] in wanted_ids)
                 and matches(request, {name: zone[key] for name, key in keys.items()})
@@ -111,8 +125,12 @@ def install() -> None:
         kind = request.get("LocationType", "region")
         region = get_region()
         names = {zone: name for name, zone in zones(region).items()}
-        place = {"region": lambda _zone: region, "availability-zone": names.__getitem__,
-                 "availability-zone-id": lambda zone: zone}.get(kind)
+        places: dict[str, Callable[[str], str]] = {
+            "region": lambda _zone: region,
+            "availability-zone": names.__getitem__,
+            "availability-zone-id": lambda zone: zone,
+        }
+        place = places.get(kind)
         if place is None:
             raise Ec2Error("InvalidParameterValue", f"The location type '{kind}' is not supported")
         rows = sorted({(name, place(zone)) for name, zone in offerings(region)})

@@ -38,17 +38,35 @@ def official(version: str) -> dict[str, dict[str, Any]]:
 
 def _image(image_id: str, name: str, architecture: str, owner: str, alias: str | None) -> dict[str, Any]:
     return {
-        "ImageId": image_id, "Name": name, "ImageLocation": f"amazon/{name}", "Description": name, "State": "available",
-        "OwnerId": owner, "ImageOwnerAlias": alias, "Public": alias == "amazon", "Architecture": architecture,
-        "ImageType": "machine", "RootDeviceType": "ebs", "RootDeviceName": "/dev/xvda", "VirtualizationType": "hvm",
-        "Hypervisor": "xen", "EnaSupport": True, "SriovNetSupport": "simple", "CreationDate": BUILT,
-        "PlatformDetails": "Linux/UNIX", "UsageOperation": "RunInstances", "BootMode": "uefi-preferred",
+        "ImageId": image_id,
+        "Name": name,
+        "ImageLocation": f"amazon/{name}",
+        "Description": name,
+        "State": "available",
+        "OwnerId": owner,
+        "ImageOwnerAlias": alias,
+        "Public": alias == "amazon",
+        "Architecture": architecture,
+        "ImageType": "machine",
+        "RootDeviceType": "ebs",
+        "RootDeviceName": "/dev/xvda",
+        "VirtualizationType": "hvm",
+        "Hypervisor": "xen",
+        "EnaSupport": True,
+        "SriovNetSupport": "simple",
+        "CreationDate": BUILT,
+        "PlatformDetails": "Linux/UNIX",
+        "UsageOperation": "RunInstances",
+        "BootMode": "uefi-preferred",
         "BlockDeviceMappings": [
             {
                 "DeviceName": "/dev/xvda",
                 "Ebs": {
-                    "DeleteOnTermination": True, "VolumeSize": ROOT_VOLUME_GIB, "VolumeType": "gp3",
-                    "Encrypted": False, "SnapshotId": "snap-" + image_id.removeprefix("ami-"),
+                    "DeleteOnTermination": True,
+                    "VolumeSize": ROOT_VOLUME_GIB,
+                    "VolumeType": "gp3",
+                    "Encrypted": False,
+                    "SnapshotId": "snap-" + image_id.removeprefix("ami-"),
                 },
             }
         ],
@@ -67,13 +85,16 @@ def install(version: str) -> Callable[[str], dict[str, Any] | None]:
         request = read(operation, params)
         ours = official(version)
         ids = request.get("ImageIds", [])
-        names = [value for wanted in request.get("Filters", []) if wanted["Name"] == "name" for value in wanted["Values"]]
+        names = [
+            value for wanted in request.get("Filters", []) if wanted["Name"] == "name" for value in wanted["Values"]
+        ]
         if not (any(image_id in ours for image_id in ids) or any("aws-parallelcluster" in name for name in names)):
             return original(params)
         owners = set(request.get("Owners", []))
         try:
             found = [
-                image for image in ours.values()
+                image
+                for image in ours.values()
                 if (not ids or image["ImageId"] in ids)
                 and (not owners or owners & {OWNER, "amazon"})
                 and matches(request, _filters(image))
@@ -88,7 +109,13 @@ def install(version: str) -> Callable[[str], dict[str, Any] | None]:
 
 def _filters(image: dict[str, Any]) -> dict[str, Any]:
     return {
-        "name": image["Name"], "image-id": image["ImageId"], "state": image["State"], "owner-id": image["OwnerId"],
-        "architecture": image["Architecture"], "owner-alias": image["ImageOwnerAlias"], "is-public": image["Public"],
-        "root-device-type": image["RootDeviceType"], "virtualization-type": image["VirtualizationType"],
+        "name": image["Name"],
+        "image-id": image["ImageId"],
+        "state": image["State"],
+        "owner-id": image["OwnerId"],
+        "architecture": image["Architecture"],
+        "owner-alias": image["ImageOwnerAlias"],
+        "is-public": image["Public"],
+        "root-device-type": image["RootDeviceType"],
+        "virtualization-type": image["VirtualizationType"],
     }

@@ -17,16 +17,20 @@ def merge(request: dict[str, Any]) -> dict[str, Any]:
     named = request.get("LaunchTemplate")
     if not named:
         return request
-    key = {"LaunchTemplateId": named["LaunchTemplateId"]} if named.get("LaunchTemplateId") else {
-        "LaunchTemplateName": named["LaunchTemplateName"]
-    }
+    key = (
+        {"LaunchTemplateId": named["LaunchTemplateId"]}
+        if named.get("LaunchTemplateId")
+        else {"LaunchTemplateName": named["LaunchTemplateName"]}
+    )
     template = next(
         (t for t in ec2._launch_templates.values() if all(t[name] == value for name, value in key.items())), None
     )
     if template is None:
         raise Ec2Error("InvalidLaunchTemplateId.NotFound", f"The specified launch template does not exist: {key}")
     wanted = str(named.get("Version", "$Default"))
-    number = {"$Latest": template["LatestVersionNumber"], "$Default": template["DefaultVersionNumber"]}.get(wanted, wanted)
+    number = {"$Latest": template["LatestVersionNumber"], "$Default": template["DefaultVersionNumber"]}.get(
+        wanted, wanted
+    )
     version = next((v for v in template["Versions"] if str(v["VersionNumber"]) == str(number)), None)
     if version is None:
         raise Ec2Error("InvalidLaunchTemplateId.VersionNotFound", f"Could not find launch template version {wanted}")
@@ -79,13 +83,16 @@ def _check_interfaces(kind: str, interfaces: list[dict[str, Any]]) -> None:
     network = catalogue.instance_types()[kind]["NetworkInfo"]
     cards = {int(i.get("NetworkCardIndex", 0)) for i in interfaces}
     if cards and max(cards) >= network["MaximumNetworkCards"]:
-        raise Ec2Error("InvalidParameterValue", f"{kind} has {network['MaximumNetworkCards']} network cards, not {max(cards) + 1}")
+        raise Ec2Error(
+            "InvalidParameterValue", f"{kind} has {network['MaximumNetworkCards']} network cards, not {max(cards) + 1}"
+        )
     if any("efa" in i.get("InterfaceType", "") for i in interfaces) and not network.get("EfaSupported"):
         raise Ec2Error("UnsupportedOperation", f"{kind} does not support Elastic Fabric Adapter")
     if len(interfaces) > 1 and any(i.get("AssociatePublicIpAddress") for i in interfaces):
         raise Ec2Error(
             "InvalidParameterCombination",
-            "The associatePublicIPAddress parameter cannot be specified when launching with multiple network interfaces.",
+            "The associatePublicIPAddress parameter cannot be specified when launching with multiple network "
+            "interfaces.",
         )
 
 
@@ -99,7 +106,7 @@ def _check_reservation(request: dict[str, Any], kind: str, subnet: dict[str, Any
         if record[key] != value:
             raise Ec2Error(
                 "InvalidParameterValue",
-                f"The capacity reservation {record['CapacityReservationId']} has {key} {record[key]}, the request {value}",
+                f"{record['CapacityReservationId']} has {key} {record[key]}, the request {value}",
             )
 
 
@@ -123,9 +130,14 @@ def install(image_of: Callable[[str], dict[str, Any] | None]) -> None:
         if error:
             raise Ec2Error("InvalidParameterValue", f"Invalid IAM Instance Profile {profile}")
         made = ec2._launch_instances_internal(
-            image_id=merged["ImageId"], instance_type=merged["InstanceType"], subnet_id=subnet["SubnetId"],
-            count=request.get("MaxCount", 1), key_name=merged.get("KeyName", ""),
-            user_data=merged.get("UserData", ""), sg_ids=groups, iam_profile=resolved,
+            image_id=merged["ImageId"],
+            instance_type=merged["InstanceType"],
+            subnet_id=subnet["SubnetId"],
+            count=request.get("MaxCount", 1),
+            key_name=merged.get("KeyName", ""),
+            user_data=merged.get("UserData", ""),
+            sg_ids=groups,
+            iam_profile=resolved,
         )
         specs = [*request.get("TagSpecifications", []), *merged.get("TagSpecifications", [])]
         tags = {t["Key"]: t["Value"] for s in reversed(specs) if s.get("ResourceType") == "instance" for t in s["Tags"]}
@@ -150,20 +162,31 @@ def install(image_of: Callable[[str], dict[str, Any] | None]) -> None:
     ec2._ACTION_MAP["TerminateInstances"] = terminate_with_interfaces
 
 
-def _settle(instance: dict[str, Any], subnet: dict[str, Any], groups: list[str], *, public: bool, given: str | None) -> None:
+def _settle(
+    instance: dict[str, Any], subnet: dict[str, Any], groups: list[str], *, public: bool, given: str | None
+) -> None:
     """Give the instance an address of its subnet and the interface that carries it."""
-    interface_id = given or call("CreateNetworkInterface", SubnetId=subnet["SubnetId"], Groups=groups)[
-        "NetworkInterface"
-    ]["NetworkInterfaceId"]
+    interface_id = (
+        given
+        or call("CreateNetworkInterface", SubnetId=subnet["SubnetId"], Groups=groups)["NetworkInterface"][
+            "NetworkInterfaceId"
+        ]
+    )
     interface = ec2._network_interfaces[interface_id]
     interface |= {
         "Status": "in-use",
-        "Attachment": {"AttachmentId": "eni-attach-" + interface_id[4:], "InstanceId": instance["InstanceId"],
-                       "DeviceIndex": 0, "Status": "attached", "AttachTime": instance["LaunchTime"]},
+        "Attachment": {
+            "AttachmentId": "eni-attach-" + interface_id[4:],
+            "InstanceId": instance["InstanceId"],
+            "DeviceIndex": 0,
+            "Status": "attached",
+            "AttachTime": instance["LaunchTime"],
+        },
     }
     address = interface["PrivateIpAddress"]
     instance |= {
-        "VpcId": subnet["VpcId"], "PrivateIpAddress": address,
+        "VpcId": subnet["VpcId"],
+        "PrivateIpAddress": address,
         "PrivateDnsName": f"ip-{address.replace('.', '-')}.ec2.internal",
         "Placement": {"AvailabilityZone": subnet["AvailabilityZone"], "Tenancy": "default"},
     }
@@ -195,7 +218,9 @@ def install_interfaces() -> None:
     def create(params: dict[str, Any]) -> Any:
         subnet = ec2._subnets.get(ec2._p(params, "SubnetId"))
         if subnet is None:
-            return ec2._error("InvalidSubnetID.NotFound", f"The subnet ID '{ec2._p(params, 'SubnetId')}' does not exist", 400)
+            return ec2._error(
+                "InvalidSubnetID.NotFound", f"The subnet ID '{ec2._p(params, 'SubnetId')}' does not exist", 400
+            )
         before = set(ec2._network_interfaces.keys())
         try:
             address = free_address(subnet)

@@ -16,7 +16,12 @@ RESERVATIONS: Any = AccountRegionScopedDict()
 
 
 def add(
-    *, instance_type: str, zone_id: str, count: int, block: bool = False, reservation_id: str | None = None,
+    *,
+    instance_type: str,
+    zone_id: str,
+    count: int,
+    block: bool = False,
+    reservation_id: str | None = None,
     tags: list[dict[str, str]] | None = None,
 ) -> dict[str, Any]:
     """Record a reservation; raises Ec2Error for a type or zone that the region does not offer, or a taken id."""
@@ -31,14 +36,27 @@ def add(
     if reservation_id in RESERVATIONS:
         raise Ec2Error("InvalidCapacityReservationId.Duplicate", f"{reservation_id} exists already")
     now = datetime.datetime.now(datetime.UTC)
+    arn = f"arn:aws:ec2:{get_region()}:{get_account_id()}:capacity-reservation/{reservation_id}"
     record: dict[str, Any] = {
-        "CapacityReservationId": reservation_id, "OwnerId": get_account_id(),
-        "CapacityReservationArn": f"arn:aws:ec2:{get_region()}:{get_account_id()}:capacity-reservation/{reservation_id}",
-        "InstanceType": instance_type, "InstancePlatform": "Linux/UNIX", "AvailabilityZone": zone,
-        "AvailabilityZoneId": zone_id, "Tenancy": "default", "TotalInstanceCount": count,
-        "AvailableInstanceCount": count, "EbsOptimized": True, "EphemeralStorage": False, "State": "active",
-        "StartDate": now, "CreateDate": now, "EndDateType": "unlimited", "InstanceMatchCriteria": "targeted",
-        "ReservationType": "default", "Tags": tags or [],
+        "CapacityReservationId": reservation_id,
+        "OwnerId": get_account_id(),
+        "CapacityReservationArn": arn,
+        "InstanceType": instance_type,
+        "InstancePlatform": "Linux/UNIX",
+        "AvailabilityZone": zone,
+        "AvailabilityZoneId": zone_id,
+        "Tenancy": "default",
+        "TotalInstanceCount": count,
+        "AvailableInstanceCount": count,
+        "EbsOptimized": True,
+        "EphemeralStorage": False,
+        "State": "active",
+        "StartDate": now,
+        "CreateDate": now,
+        "EndDateType": "unlimited",
+        "InstanceMatchCriteria": "targeted",
+        "ReservationType": "default",
+        "Tags": tags or [],
     }
     if block:
         ends = now + datetime.timedelta(days=14)
@@ -64,11 +82,18 @@ def install() -> None:
     def describe(request: dict[str, Any]) -> dict[str, Any]:
         ids = request.get("CapacityReservationIds")
         found = [get(wanted) for wanted in ids] if ids else list(RESERVATIONS.values())
-        names = {"instance-type": "InstanceType", "availability-zone": "AvailabilityZone", "state": "State",
-                 "availability-zone-id": "AvailabilityZoneId", "tenancy": "Tenancy",
-                 "instance-match-criteria": "InstanceMatchCriteria", "owner-id": "OwnerId"}
+        names = {
+            "instance-type": "InstanceType",
+            "availability-zone": "AvailabilityZone",
+            "state": "State",
+            "availability-zone-id": "AvailabilityZoneId",
+            "tenancy": "Tenancy",
+            "instance-match-criteria": "InstanceMatchCriteria",
+            "owner-id": "OwnerId",
+        }
         found = [
-            record for record in found
+            record
+            for record in found
             if matches(
                 request,
                 {name: record[key] for name, key in names.items()}
@@ -98,9 +123,11 @@ def install() -> None:
         ]
         found = [
             {
-                "CapacityBlockId": wanted, "InterconnectStatus": "ok",
+                "CapacityBlockId": wanted,
+                "InterconnectStatus": "ok",
                 "TotalCapacity": get(wanted)["TotalInstanceCount"],
-                "TotalAvailableCapacity": get(wanted)["AvailableInstanceCount"], "TotalUnavailableCapacity": 0,
+                "TotalAvailableCapacity": get(wanted)["AvailableInstanceCount"],
+                "TotalUnavailableCapacity": 0,
             }
             for wanted in ids
         ]

@@ -30,17 +30,22 @@ def check(capacity: int | None, settings: dict[str, Any], groups: list[dict[str,
         raise FsxError("MissingFileSystemConfiguration", "StorageCapacity is required for FSx for Lustre.")
     if capacity < 1200 or (capacity != 1200 and capacity % (3600 if deployment == "SCRATCH_1" else 2400)):
         raise FsxError(
-            "BadRequest", f"StorageCapacity {capacity} is not valid for {deployment}: 1200, 2400 or a multiple of 2400 GiB."
+            "BadRequest",
+            f"StorageCapacity {capacity} is not valid for {deployment}: 1200, 2400 or a multiple of 2400 GiB.",
         )
     allowed = THROUGHPUT.get(deployment)
     throughput = settings.get("PerUnitStorageThroughput")
     if allowed and throughput not in allowed:
-        raise FsxError("BadRequest", f"PerUnitStorageThroughput {throughput} is not valid for {deployment}: one of {allowed}.")
+        raise FsxError(
+            "BadRequest", f"PerUnitStorageThroughput {throughput} is not valid for {deployment}: one of {allowed}."
+        )
     if not allowed and throughput is not None:
         raise FsxError("BadRequest", f"PerUnitStorageThroughput is not valid for {deployment}.")
     if version not in LUSTRE_VERSIONS or (deployment == "PERSISTENT_2" and version == "2.10"):
         raise FsxError("BadRequest", f"FileSystemTypeVersion {version} is not valid for {deployment}.")
-    if deployment == "PERSISTENT_2" and any(settings.get(key) for key in ("ImportPath", "ExportPath", "AutoImportPolicy")):
+    if deployment == "PERSISTENT_2" and any(
+        settings.get(key) for key in ("ImportPath", "ExportPath", "AutoImportPolicy")
+    ):
         raise FsxError("BadRequest", "PERSISTENT_2 takes data repository associations, not ImportPath or ExportPath.")
     _check_metadata(settings)
     _check_efa(capacity, settings, groups)
@@ -59,7 +64,9 @@ def _check_metadata(settings: dict[str, Any]) -> None:
         return
     mode, iops = metadata.get("Mode"), metadata.get("Iops")
     if mode == "USER_PROVISIONED" and iops not in METADATA_IOPS:
-        raise FsxError("BadRequest", f"Metadata Iops {iops} is not valid: 1500, 3000, 6000 or a multiple of 12000 to 192000.")
+        raise FsxError(
+            "BadRequest", f"Metadata Iops {iops} is not valid: 1500, 3000, 6000 or a multiple of 12000 to 192000."
+        )
     if mode == "AUTOMATIC" and iops is not None:
         raise FsxError("BadRequest", "Metadata Iops is not valid with mode AUTOMATIC.")
 
@@ -82,7 +89,8 @@ def _check_efa(capacity: int, settings: dict[str, Any], groups: list[dict[str, A
 
 def _all_to_itself(group: dict[str, Any]) -> bool:
     return any(
-        str(rule.get("IpProtocol")) == "-1" and any(pair.get("GroupId") == group["GroupId"] for pair in rule["UserIdGroupPairs"])
+        str(rule.get("IpProtocol")) == "-1"
+        and any(pair.get("GroupId") == group["GroupId"] for pair in rule["UserIdGroupPairs"])
         for rule in group["IpPermissions"]
     )
 
@@ -91,15 +99,21 @@ def check_association(file_system: dict[str, Any], path: str, repository: str) -
     """Raise FsxError unless FSx would tie this directory to this place in S3."""
     settings = file_system.get("LustreConfiguration")
     if not settings or settings["DeploymentType"] in {"SCRATCH_1", "PERSISTENT_1"}:
-        raise FsxError("BadRequest", "Data repository associations need a SCRATCH_2 or PERSISTENT_2 Lustre file system.")
+        raise FsxError(
+            "BadRequest", "Data repository associations need a SCRATCH_2 or PERSISTENT_2 Lustre file system."
+        )
     if not path.startswith("/"):
         raise FsxError("BadRequest", f"FileSystemPath {path} does not begin with /.")
     bucket = repository.removeprefix("s3://").split("/")[0]
     if not repository.startswith("s3://") or bucket not in s3._buckets:
-        raise FsxError("InvalidDataRepositoryType", f"DataRepositoryPath {repository}: the bucket '{bucket}' does not exist.")
+        raise FsxError(
+            "InvalidDataRepositoryType", f"DataRepositoryPath {repository}: the bucket '{bucket}' does not exist."
+        )
     others = [a for a in store.ASSOCIATIONS.values() if a["FileSystemId"] == file_system["FileSystemId"]]
     if len(others) >= MAX_ASSOCIATIONS:
-        raise FsxError("ServiceLimitExceeded", f"A file system has at most {MAX_ASSOCIATIONS} data repository associations.")
+        raise FsxError(
+            "ServiceLimitExceeded", f"A file system has at most {MAX_ASSOCIATIONS} data repository associations."
+        )
     for other in others:
         for key, value in (("FileSystemPath", path), ("DataRepositoryPath", repository)):
             if store.overlaps(other[key], value):

@@ -23,10 +23,18 @@ def create_file_system(request: Request) -> Request:
     capacity = request.get("StorageCapacity")
     key = store.new_id("fs")
     record: dict[str, Any] = {
-        "FileSystemId": key, "OwnerId": get_account_id(), "CreationTime": store.now(), "FileSystemType": kind,
-        "Lifecycle": "AVAILABLE", "StorageCapacity": capacity, "StorageType": request.get("StorageType", "SSD"),
-        "VpcId": first["VpcId"], "SubnetIds": request["SubnetIds"], "ResourceARN": store.arn("file-system", key),
-        "DNSName": f"{key}.fsx.{get_region()}.amazonaws.com", "Tags": request.get("Tags", []),
+        "FileSystemId": key,
+        "OwnerId": get_account_id(),
+        "CreationTime": store.now(),
+        "FileSystemType": kind,
+        "Lifecycle": "AVAILABLE",
+        "StorageCapacity": capacity,
+        "StorageType": request.get("StorageType", "SSD"),
+        "VpcId": first["VpcId"],
+        "SubnetIds": request["SubnetIds"],
+        "ResourceARN": store.arn("file-system", key),
+        "DNSName": f"{key}.fsx.{get_region()}.amazonaws.com",
+        "Tags": request.get("Tags", []),
         "KmsKeyId": request.get("KmsKeyId") or f"arn:aws:kms:{get_region()}:{get_account_id()}:key/aws-fsx",
     }
     if kind == "LUSTRE":
@@ -35,14 +43,22 @@ def create_file_system(request: Request) -> Request:
         lustre.check(capacity, settings, groups, version)
         record["FileSystemTypeVersion"] = version
         record["LustreConfiguration"] = {
-            "DeploymentType": "SCRATCH_1", "CopyTagsToBackups": False, "DataCompressionType": "NONE",
-            "WeeklyMaintenanceStartTime": "1:05:00", **settings, "MountName": key[3:11],
+            "DeploymentType": "SCRATCH_1",
+            "CopyTagsToBackups": False,
+            "DataCompressionType": "NONE",
+            "WeeklyMaintenanceStartTime": "1:05:00",
+            **settings,
+            "MountName": key[3:11],
         }
     elif kind == "OPENZFS":
         settings = dict(request.get("OpenZFSConfiguration", {}))
         openzfs.check(capacity, settings, len(request["SubnetIds"]))
         root = openzfs.volume(key, "fsx", "/fsx", settings.pop("RootVolumeConfiguration", {}), [])
-        record["OpenZFSConfiguration"] = {"WeeklyMaintenanceStartTime": "1:05:00", **settings, "RootVolumeId": root["VolumeId"]}
+        record["OpenZFSConfiguration"] = {
+            "WeeklyMaintenanceStartTime": "1:05:00",
+            **settings,
+            "RootVolumeId": root["VolumeId"],
+        }
     else:
         raise FsxError("UnsupportedOperation", f"FileSystemType {kind} is not emulated here: LUSTRE or OPENZFS.")
     # Lustre takes an interface for each server; two are enough to be looked at.
@@ -55,8 +71,12 @@ def create_file_system(request: Request) -> Request:
 
 
 def _interface(record: Request, subnet_id: str, groups: list[Request]) -> str:
-    made = call("CreateNetworkInterface", SubnetId=subnet_id, Groups=[group["GroupId"] for group in groups],
-                Description=f"Created by Amazon FSx for file system {record['FileSystemId']}")
+    made = call(
+        "CreateNetworkInterface",
+        SubnetId=subnet_id,
+        Groups=[group["GroupId"] for group in groups],
+        Description=f"Created by Amazon FSx for file system {record['FileSystemId']}",
+    )
     key: str = made["NetworkInterface"]["NetworkInterfaceId"]
     ec2._network_interfaces[key]["Status"] = "in-use"
     return key
@@ -67,7 +87,9 @@ def update_file_system(request: Request) -> Request:
     record = store.file_system(request["FileSystemId"])
     capacity = request.get("StorageCapacity", record["StorageCapacity"])
     if capacity < record["StorageCapacity"]:
-        raise FsxError("BadRequest", f"StorageCapacity cannot shrink from {record['StorageCapacity']} to {capacity} GiB.")
+        raise FsxError(
+            "BadRequest", f"StorageCapacity cannot shrink from {record['StorageCapacity']} to {capacity} GiB."
+        )
     kind = "LustreConfiguration" if record["FileSystemType"] == "LUSTRE" else "OpenZFSConfiguration"
     settings = {**record[kind], **request.get(kind, {})}
     if kind == "LustreConfiguration":
@@ -85,7 +107,9 @@ def delete_file_system(request: Request) -> Request:
     """DeleteFileSystem: associations go with it, as do OpenZFS volumes; other volumes than the root must be named."""
     record = store.file_system(request["FileSystemId"])
     key = record["FileSystemId"]
-    children = [v for v in store.VOLUMES.values() if v["FileSystemId"] == key and "ParentVolumeId" in v["OpenZFSConfiguration"]]
+    children = [
+        v for v in store.VOLUMES.values() if v["FileSystemId"] == key and "ParentVolumeId" in v["OpenZFSConfiguration"]
+    ]
     options = request.get("OpenZFSConfiguration", {}).get("Options", [])
     if children and "DELETE_CHILD_VOLUMES_AND_SNAPSHOTS" not in options:
         raise FsxError("BadRequest", f"File system {key} has volumes: {', '.join(v['VolumeId'] for v in children)}.")
@@ -105,9 +129,15 @@ def create_association(request: Request) -> Request:
     lustre.check_association(record, path, repository)
     key = store.new_id("dra")
     made = {
-        "AssociationId": key, "ResourceARN": store.arn("association", record["FileSystemId"], key),
-        "FileSystemId": record["FileSystemId"], "Lifecycle": "AVAILABLE", "FileSystemPath": path,
-        "DataRepositoryPath": repository, "CreationTime": store.now(), "Tags": request.get("Tags", []), "S3": request.get("S3", {}),
+        "AssociationId": key,
+        "ResourceARN": store.arn("association", record["FileSystemId"], key),
+        "FileSystemId": record["FileSystemId"],
+        "Lifecycle": "AVAILABLE",
+        "FileSystemPath": path,
+        "DataRepositoryPath": repository,
+        "CreationTime": store.now(),
+        "Tags": request.get("Tags", []),
+        "S3": request.get("S3", {}),
         "BatchImportMetaDataOnCreate": request.get("BatchImportMetaDataOnCreate", False),
         "ImportedFileChunkSize": request.get("ImportedFileChunkSize", 1024),
     }
@@ -126,11 +156,17 @@ def delete_association(request: Request) -> Request:
     """DeleteDataRepositoryAssociation."""
     key = _association(request)["AssociationId"]
     del store.ASSOCIATIONS[key]
-    return {"AssociationId": key, "Lifecycle": "DELETING", "DeleteDataInFileSystem": request.get("DeleteDataInFileSystem", False)}
+    return {
+        "AssociationId": key,
+        "Lifecycle": "DELETING",
+        "DeleteDataInFileSystem": request.get("DeleteDataInFileSystem", False),
+    }
 
 
 def _association(request: Request) -> Request:
-    return store.require(store.ASSOCIATIONS, request["AssociationId"], "DataRepositoryAssociationNotFound", "Association")
+    return store.require(
+        store.ASSOCIATIONS, request["AssociationId"], "DataRepositoryAssociationNotFound", "Association"
+    )
 
 
 def create_volume(request: Request) -> Request:
@@ -174,9 +210,15 @@ def create_snapshot(request: Request) -> Request:
     """CreateSnapshot."""
     record = store.volume(request["VolumeId"])
     key = store.new_id("fsvolsnap")
-    made = {"SnapshotId": key, "ResourceARN": store.arn("snapshot", record["FileSystemId"], record["VolumeId"], key),
-            "Name": request["Name"], "VolumeId": record["VolumeId"], "CreationTime": store.now(), "Lifecycle": "AVAILABLE",
-            "Tags": request.get("Tags", [])}
+    made = {
+        "SnapshotId": key,
+        "ResourceARN": store.arn("snapshot", record["FileSystemId"], record["VolumeId"], key),
+        "Name": request["Name"],
+        "VolumeId": record["VolumeId"],
+        "CreationTime": store.now(),
+        "Lifecycle": "AVAILABLE",
+        "Tags": request.get("Tags", []),
+    }
     store.SNAPSHOTS[key] = made
     return {"Snapshot": made}
 

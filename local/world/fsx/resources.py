@@ -6,7 +6,7 @@ from typing import Any
 
 from local.world.cloudformation.provide import Made, Properties, provide
 from local.world.fsx import store
-from local.world.fsx.service import _model, perform
+from local.world.fsx.service import model, perform
 
 _UPDATABLE = {
     "LustreConfiguration": "UpdateFileSystemLustreConfiguration",
@@ -35,15 +35,24 @@ def typed(value: Any, shape: Any) -> Any:
     return value
 
 
+def _members(shape_name: str) -> frozenset[str]:
+    """The settings that an Update operation takes."""
+    shape: Any = model().shape_for(shape_name)
+    return frozenset(shape.members)
+
+
 def _do(operation: str, request: Properties) -> Properties:
-    return perform(operation, typed(request, _model().operation_model(operation).input_shape))
+    return perform(operation, typed(request, model().operation_model(operation).input_shape))
 
 
 def _file_system_attributes(record: Properties) -> Properties:
     lustre, openzfs = record.get("LustreConfiguration", {}), record.get("OpenZFSConfiguration", {})
     return {
-        "Id": record["FileSystemId"], "DNSName": record["DNSName"], "ResourceARN": record["ResourceARN"],
-        "LustreMountName": lustre.get("MountName", ""), "RootVolumeId": openzfs.get("RootVolumeId", ""),
+        "Id": record["FileSystemId"],
+        "DNSName": record["DNSName"],
+        "ResourceARN": record["ResourceARN"],
+        "LustreMountName": lustre.get("MountName", ""),
+        "RootVolumeId": openzfs.get("RootVolumeId", ""),
     }
 
 
@@ -57,9 +66,12 @@ def _update_file_system(physical_id: str, old: Properties, new: Properties) -> P
     if old.get("StorageCapacity") != new.get("StorageCapacity"):
         request["StorageCapacity"] = new["StorageCapacity"]
     for kind, shape_name in _UPDATABLE.items():
-        allowed = _model().shape_for(shape_name).members
-        changed = {key: value for key, value in new.get(kind, {}).items()
-                   if key in allowed and old.get(kind, {}).get(key) != value}
+        allowed = _members(shape_name)
+        changed = {
+            key: value
+            for key, value in new.get(kind, {}).items()
+            if key in allowed and old.get(kind, {}).get(key) != value
+        }
         if changed:
             request[kind] = changed
     record = _do("UpdateFileSystem", request)["FileSystem"] if len(request) > 1 else store.file_system(physical_id)
@@ -80,7 +92,10 @@ def _create_association(_logical_id: str, properties: Properties, _stack: str) -
 
 
 def _update_association(physical_id: str, _old: Properties, new: Properties) -> Properties:
-    _do("UpdateDataRepositoryAssociation", {"AssociationId": physical_id, **{k: new[k] for k in ("S3", "ImportedFileChunkSize") if k in new}})
+    _do(
+        "UpdateDataRepositoryAssociation",
+        {"AssociationId": physical_id, **{k: new[k] for k in ("S3", "ImportedFileChunkSize") if k in new}},
+    )
     return {}
 
 
@@ -95,9 +110,11 @@ def _create_volume(_logical_id: str, properties: Properties, _stack: str) -> Mad
 
 
 def _update_volume(physical_id: str, _old: Properties, new: Properties) -> Properties:
-    allowed = _model().shape_for("UpdateOpenZFSVolumeConfiguration").members
+    allowed = _members("UpdateOpenZFSVolumeConfiguration")
     settings = {key: value for key, value in new.get("OpenZFSConfiguration", {}).items() if key in allowed}
-    record = _do("UpdateVolume", {"VolumeId": physical_id, "Name": new["Name"], "OpenZFSConfiguration": settings})["Volume"]
+    record = _do("UpdateVolume", {"VolumeId": physical_id, "Name": new["Name"], "OpenZFSConfiguration": settings})[
+        "Volume"
+    ]
     return {"VolumeId": physical_id, "ResourceARN": record["ResourceARN"]}
 
 

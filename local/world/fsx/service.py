@@ -20,7 +20,7 @@ TARGET = "AWSSimbaAPIService"
 
 
 @cache
-def _model() -> ServiceModel:
+def model() -> ServiceModel:
     loader = botocore.session.Session().get_component("data_loader")
     return ServiceModel(loader.load_service_model("fsx", "service-2"), "fsx")
 
@@ -29,7 +29,7 @@ def perform(operation: str, request: dict[str, Any]) -> dict[str, Any]:
     """Carry out one operation; raises FsxError for input that the API's own model or FSx itself refuses."""
     if operation not in OPERATIONS:
         raise FsxError("UnsupportedOperation", f"{operation} is not emulated here.")
-    shape = _model().operation_model(operation).input_shape
+    shape: Any = model().operation_model(operation).input_shape
     report = ParamValidator().validate(request, shape)
     if report.has_errors():
         raise FsxError("BadRequest", report.generate_report())
@@ -53,6 +53,10 @@ async def handle(_method: str, _path: str, headers: dict[str, str], body: bytes,
 
 def install() -> None:
     """Add the service: without the IAM name, AUTH would let every call through."""
-    router.SERVICE_PATTERNS["fsx"] = {"target_prefixes": [TARGET], "host_patterns": [r"^fsx\."], "credential_scope": "fsx"}
+    router.SERVICE_PATTERNS["fsx"] = {
+        "target_prefixes": [TARGET],
+        "host_patterns": [r"^fsx\."],
+        "credential_scope": "fsx",
+    }
     app.SERVICE_HANDLERS["fsx"] = handle
     iam_actions.SERVICE_TO_IAM_NAMESPACE["fsx"] = "fsx"

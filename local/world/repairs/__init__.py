@@ -15,7 +15,15 @@ from local.world.repairs import (
 )
 
 _REPAIRS = (
-    bucket_tags, instance_profile, outputs_only, policies, root_at_the_api, secure_transport, template_url, vpc, wait_last,
+    bucket_tags,
+    instance_profile,
+    outputs_only,
+    policies,
+    root_at_the_api,
+    secure_transport,
+    template_url,
+    vpc,
+    wait_last,
 )
 
 

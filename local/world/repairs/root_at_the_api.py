@@ -18,11 +18,17 @@ def install() -> None:
     """Ask the API's policy about root too."""
     original = iam_evaluator.enforce
 
-    def enforce(
-        access_key: str, action: str, service: str, region: str, resource_arn: str = "*",
+    def enforce(  # noqa: PLR0917 - ministack's own signature
+        access_key: str,
+        action: str,
+        service: str,
+        region: str,
+        resource_arn: str = "*",
         service_context: dict[str, Any] | None = None,
     ) -> Any:
-        denied = original(access_key, action, service, region, resource_arn=resource_arn, service_context=service_context)
+        denied = original(
+            access_key, action, service, region, resource_arn=resource_arn, service_context=service_context
+        )
         if denied is not None or action != "execute-api:Invoke" or not iam_evaluator._is_root_key(access_key or ""):
             return denied
         policy, owner = apigateway_v1.rest_api_policy_for_arn(resource_arn) or ("", "")

@@ -13,10 +13,14 @@ from ministack.services.cloudformation import provisioners
 
 def install() -> None:
     """Add the attributes after create and update."""
-    _extend("AWS::EC2::VPC", lambda key: {"CidrBlock": ec2._vpcs[key]["CidrBlock"], "CidrBlockAssociations": [],
-                                          "Ipv6CidrBlocks": []})
-    _extend("AWS::EC2::Subnet", lambda key: {name: ec2._subnets[key][name] for name in
-                                             ("VpcId", "CidrBlock", "AvailabilityZoneId")})
+    _extend(
+        "AWS::EC2::VPC",
+        lambda key: {"CidrBlock": ec2._vpcs[key]["CidrBlock"], "CidrBlockAssociations": [], "Ipv6CidrBlocks": []},
+    )
+    _extend(
+        "AWS::EC2::Subnet",
+        lambda key: {name: ec2._subnets[key][name] for name in ("VpcId", "CidrBlock", "AvailabilityZoneId")},
+    )
 
 
 def _extend(resource_type: str, attributes: Any) -> None:
