@@ -76,7 +76,7 @@ def refusal_todo(error: ApiError) -> str:
         return (
             "To do: stop the compute fleet first (`pcluster update-compute-fleet --status STOP_REQUESTED`), or set"
             " Scheduling.SlurmSettings.QueueUpdateStrategy to TERMINATE, which ends the jobs of the nodes concerned;"
-            " then deploy again. If this was a rollback, do the first and run `aws cloudformation continue-update-rollback`."
+            " then deploy again. In a rollback: do the first, then run `aws cloudformation continue-update-rollback`."
         )
     if error.refused:
         return "To do: take the change back, or replace the cluster by giving it another name in the environment file."
