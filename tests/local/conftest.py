@@ -1,0 +1,52 @@
+"""One world for the tests of this folder, on free ports."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import boto3
+import pytest
+
+from local.world import launch
+
+ACCOUNT = "111122223333"
+REGION = "us-west-2"
+RESERVATION = "cr-0123456789abcdef0"
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports on loopback that nobody listens on just now."""
+    probes = [socket.create_server((launch.HOST, 0)) for _ in range(count)]
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[launch.World]:
+    """A running world with one reservation."""
+    state = tmp_path_factory.mktemp("world")
+    seeds = {
+        "capacity_reservations": [
+            {
+                "id": RESERVATION,
+                "instance_type": "p5.48xlarge",
+                "zone_id": "usw2-az1",
+                "count": 2,
+                "type": "capacity-block",
+            }
+        ],
+        "ssm_parameters": {"/given/before": "yes"},
+    }
+    port, api_port = free_ports(2)
+    running = launch.start(state, ACCOUNT, REGION, port, api_port, seeds)
+    yield running
+    launch.stop(state)
+
+
+@pytest.fixture(scope="session")
+def aws(world: launch.World) -> boto3.Session:
+    """boto3 as the account's own key; clients still need the endpoint, see `client`."""
+    return boto3.Session(aws_access_key_id=world.account, aws_secret_access_key="local", region_name=world.region)

@@ -1,0 +1,48 @@
+"""Starting and finding a world: what goes wrong is said in words."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from local.world import launch
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    with socket.create_server((launch.HOST, 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(launch.WorldError, match=rf"port {port} .* in use.*PORT=<number>"):
+            launch.start(tmp_path, "111122223333", "us-east-1", port, port)
+
+
+def test_a_killed_world_is_no_world(tmp_path: Path) -> None:
+    state = {"account": "111122223333", "region": "us-east-1", "port": 1, "api_port": 2, "pids": [2**22 - 1, 2**22 - 2]}
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    assert launch.find(tmp_path) is None
+    launch.stop(tmp_path)
+    assert not (tmp_path / "state.json").exists()
+
+
+def test_a_broken_state_file_is_no_world(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text("{")
+    assert launch.find(tmp_path) is None
+
+
+def test_a_child_sees_none_of_the_callers_aws_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "production")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "secret")
+    world = launch.World(tmp_path, "111122223333", "us-east-1", 4600, 4601, ())
+    found = world.child_environment()
+    assert "AWS_PROFILE" not in found
+    assert "AWS_SESSION_TOKEN" not in found
+    assert found["AWS_ENDPOINT_URL"] == "http://127.0.0.1:4600"
+    assert found["AWS_CONFIG_FILE"] == os.devnull
+    assert found["AWS_ACCESS_KEY_ID"] == "111122223333"
+
+
+def test_the_version_is_read_where_it_stands() -> None:
+    assert launch.parallelcluster_version().count(".") == 2
