@@ -89,8 +89,8 @@ class Queue(Part):
         description="Left out: on where EFA is used on on-demand or spot capacity, off otherwise.",
     )
     exclusive: bool = Field(default=False, description="A job gets whole nodes.")
-    scratch: MountPath | None = Field(
-        default="/scratch", description="Where local NVMe is mounted; null leaves it out."
+    scratch: MountPath = Field(
+        default="/scratch", description="Where the local NVMe disks of types that have them are mounted as one."
     )
     gpu_health_check: bool | None = Field(default=None, description="Left out: on for instances with GPUs.")
     root_volume: RootVolume = Field(default=RootVolume(), description="Root volume of the nodes.")

@@ -65,15 +65,13 @@ def apart(environment: Environment) -> Iterator[Finding]:
 @rule_for_each(queues)
 def scratch(environment: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]:
     """The local disks are mounted on the same nodes as the shared file systems. Source: as for `apart`."""
-    if queue.scratch is None:
-        return
     yield from _system((*key, "scratch"), queue.scratch)
     for other_key, mount in shared(environment):
         if overlap(queue.scratch, mount):
             yield Finding(
                 (*key, "scratch"),
                 f"{queue.scratch}, which overlaps with {mount} of {key_text(other_key)}",
-                "a folder apart from the shared mounts, or null for none",
+                "a folder apart from the shared mounts",
             )
 
 

@@ -89,7 +89,7 @@ def test_local_storage() -> None:
         "Throughput": 1000,
         "Encrypted": True,
     }
-    assert "EphemeralVolume" not in rendered_queue(scratch=None)["ComputeSettings"]["LocalStorage"]
+    assert rendered_queue(scratch="/nvme")["ComputeSettings"]["LocalStorage"]["EphemeralVolume"] == {"MountDir": "/nvme"}
 
 
 @pytest.mark.parametrize(

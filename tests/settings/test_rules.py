@@ -54,7 +54,7 @@ GOOD: list[dict[str, Any]] = [
     {f"{Z}.backups": {"days": 0, "window": "18:00"}},
     {f"{L}.mount": "/fsx2", **NO_MODELS},
     {f"{L}.mount": "/mnt/fsx", **NO_MODELS},
-    {f"{Q}.scratch": None},
+    {f"{Q}.scratch": "/local"},
     {f"{N}.cidr": "192.168.4.0/24"},
     {f"{N}.cidr": "172.18.0.0/16"},
     {f"{N}.clients": ["203.0.113.7/32"], f"{N}.grafana": True},

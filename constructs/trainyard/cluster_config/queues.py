@@ -73,10 +73,10 @@ def _placement_group(settings: Queue) -> bool:
 
 
 def _local_storage(settings: Queue) -> Section:
-    storage: Section = {"RootVolume": root_volume(settings.root_volume)}
-    if settings.scratch:
-        storage["EphemeralVolume"] = {"MountDir": settings.scratch}
-    return storage
+    return {
+        "RootVolume": root_volume(settings.root_volume),
+        "EphemeralVolume": {"MountDir": settings.scratch},
+    }
 
 
 def _gpu_health_check(settings: Compute, its_queue: Queue) -> bool:
