@@ -176,13 +176,22 @@ class Laboratory:
         machine.remove_group(f"{self.group}/{name}")
 
     def start(self, node: str, *, slurmd: bool = True) -> None:
-        """Start a node that was killed, as a new instance: its root and its scratch are empty again."""
+        """Start a node that was killed, as a new instance: its root and its scratch are empty again.
+
+        Returns when Slurm uses it, or with `slurmd=False` before slurmd runs, so that something can be done first; then `join`.
+        """
         name = self.node(node).name
         if name in namespaces.nodes(self.state):
             return
         namespaces.start_nodes(self.state, self._supervisor(), [name])
+        self._services(name, "munge")
         if slurmd:
-            self._services(name, "munge", "slurmd")
+            self.join(name)
+
+    def join(self, node: str) -> None:
+        """Start slurmd on a node, and wait until Slurm uses it."""
+        self._services(node, "slurmd")
+        self.wait_for_nodes(node)
 
     def resize(self, mount: str, mib: int, *, node: str | None = None) -> None:
         """Bound a shared file system, or with `node` that node's scratch or root (`/`), to `mib` MiB, while in use.

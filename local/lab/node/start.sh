@@ -3,7 +3,8 @@
 # Each node's folder STATE/nodes/NODE holds `spec` (shell variables) and `files` (laid over the root).
 set -euo pipefail
 readonly STATE="$1"
-readonly HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+readonly HERE
 shift
 
 for node in "$@"; do

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Installs what the Slurm laboratory needs on this machine: Debian or Ubuntu, as root. Quick where all is there already.
+# The nodes' own packages (Slurm, MariaDB, the registry) do not come here: they go into a root file system of their own.
+#
+# Exit codes: 0 all is there; 1 the installation failed; 69 it cannot be done here (no Debian or Ubuntu, no package archive);
+# 77 root is needed for it.
+set -euo pipefail
+
+# Command and package that brings it.
+readonly NEEDED=(
+  "mmdebstrap mmdebstrap"
+  "ip iproute2"
+  "mount mount"
+  "nsenter util-linux"
+  "unshare util-linux"
+  "setpriv util-linux"
+)
+readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
+readonly ATTEMPTS=3
+
+lab::stop() {
+  printf 'install-lab-packages: %s\n' "$2" >&2
+  exit "$1"
+}
+
+lab::missing() {
+  local pair
+  for pair in "${NEEDED[@]}"; do
+    command -v "${pair% *}" >/dev/null || printf '%s\n' "${pair#* }"
+  done
+  # mmdebstrap checks the archive's signature with it; Ubuntu does not have it from the start.
+  [[ -e "${KEYRING}" ]] || echo debian-archive-keyring
+}
+
+lab::main() {
+  export PATH="${PATH}:/usr/sbin:/sbin" DEBIAN_FRONTEND=noninteractive
+  local packages
+  packages="$(lab::missing | sort -u | tr '\n' ' ')"
+  [[ -n "${packages}" ]] || return 0
+  command -v apt-get >/dev/null || lab::stop 69 "missing: ${packages}- and this is neither Debian nor Ubuntu. Install them by your own means."
+  [[ "$(id -u)" == 0 ]] || lab::stop 77 "missing: ${packages}- installing them needs root: sudo $0"
+  local attempt
+  for ((attempt = 1; ; attempt++)); do
+    # Another apt-get may hold the lock.
+    apt-get -o DPkg::Lock::Timeout=120 -o Acquire::Retries=2 update --quiet=2 --error-on=any >/dev/null && break
+    ((attempt < ATTEMPTS)) || lab::stop 69 "no package archive is reachable (apt-get update failed ${ATTEMPTS} times); missing: ${packages}"
+    sleep 2
+  done
+  # shellcheck disable=SC2086 # a list of words
+  apt-get -o DPkg::Lock::Timeout=120 install --yes --quiet=2 --no-install-recommends ${packages} >/dev/null ||
+    lab::stop 1 "apt-get could not install: ${packages}"
+  packages="$(lab::missing | tr '\n' ' ')"
+  [[ -z "${packages}" ]] || lab::stop 1 "still missing after the installation: ${packages}"
+}
+
+lab::main
