@@ -47,6 +47,7 @@ def push(
     *,
     rootfs: str | None = None,
     env: Mapping[str, str] | None = None,
+    workdir: str = "/workspace",
     padding_mib: int = 0,
 ) -> Image:
     """Build an image and push it to the laboratory's registry.
@@ -57,6 +58,7 @@ def push(
         tag: the image's tag.
         rootfs: folder on the node `aws` with the image's root file system; left out, a busybox of 2 MB.
         env: the image's environment, beside its PATH.
+        workdir: the image's working directory; it must be there.
         padding_mib: MiB of random content in the small image, so that it can be as large as a test needs.
 
     Raises:
@@ -65,6 +67,7 @@ def push(
     uri = laboratory.plan.repository_uri(repository)
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", **(env or {})}
     arguments = [f"--config.env={name}={value}" for name, value in variables.items()]
+    arguments.append(f"--config.workingdir={workdir}")
     script = 'set -eu; work="$(mktemp -d)"; cd "$work"\n' + (_SMALL if rootfs is None else "") + _PUSH + 'rm -rf "$work"\n'
     result = laboratory.run(
         ["bash", "-c", script, "push", *arguments],

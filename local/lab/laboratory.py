@@ -171,7 +171,8 @@ class Laboratory:
     def kill(self, node: str) -> None:
         """Take a node's power away: everything on it is gone at once, nobody is told."""
         name = self.node(node).name
-        namespaces.kill(self.pid(name))
+        self.pid(name)  # it must run
+        namespaces.kill(self.state, name)
         self._forget(self._supervisor(), name)
         machine.remove_group(f"{self.group}/{name}")
 

@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from local.cli.problem import Problem
@@ -19,6 +19,8 @@ HERE = Path(__file__).parent / "node"
 SUPERVISE = HERE / "supervise.sh"
 START = HERE / "start.sh"
 INIT = "/usr/local/lib/lab/init"
+# What carries the laboratory's folder as its argument.
+SCRIPTS = ("supervise.sh", "start.sh", "node.sh", "init")
 START_SECONDS = 30
 END_SECONDS = 10
 
@@ -106,42 +108,46 @@ def enter(pid: int, group: str, controllers: Sequence[str]) -> list[str]:
     return ["bash", "-c", join, "enter", "nsenter", "-t", str(pid), *namespaces, f"--root=/proc/{pid}/root", f"--wd=/proc/{pid}/root", "--"]
 
 
-def kill(pid: int) -> None:
-    """End an init, and with it everything in its pid namespace, without a word; wait until it is gone."""
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    _wait([pid])
+def kill(state: Path, node: str) -> None:
+    """End a node, and with it everything in its pid namespace, without a word; wait until it is gone."""
+    pid = nodes(state).get(node)
+    if pid:
+        _kill([pid])
+        _wait(lambda: [one for one, words in _ours(state) if words[-1] == node])
 
 
 def end(state: Path) -> None:
-    """End the laboratory of a folder: its supervisor, and nodes that outlived theirs."""
-    first = supervisor(state)
-    everyone = [pid for pid in (first, *nodes(state).values()) if pid]
-    for pid in everyone:
+    """End everything of the laboratory in a folder, whatever is left of it; wait until it is gone."""
+    _kill([pid for pid, _ in _ours(state)])
+    _wait(lambda: [pid for pid, _ in _ours(state)])
+
+
+def _ours(state: Path) -> list[tuple[int, list[str]]]:
+    """The inits of a laboratory, and the parents that wait for them until the last process of their namespaces is gone."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            words = (folder / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
+        except OSError:
+            continue
+        if str(state) in words and Path(words[words.index(str(state)) - 1]).name in SCRIPTS:
+            found.append((int(folder.name), words))
+    return found
+
+
+def _kill(pids: Sequence[int]) -> None:
+    for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
-    _wait(everyone)
 
 
-def _wait(pids: Sequence[int]) -> None:
+def _wait(left: Callable[[], list[int]]) -> None:
     deadline = time.monotonic() + END_SECONDS
-    left = list(pids)
-    while left and time.monotonic() < deadline:
-        for pid in list(left):
-            try:
-                state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-            except OSError:
-                left.remove(pid)
-                continue
-            if state == "Z":
-                try:
-                    os.waitpid(pid, os.WNOHANG)  # ours, where this process started it
-                except ChildProcessError:
-                    left.remove(pid)
+    while pids := left():
+        if time.monotonic() > deadline:
+            raise Problem(f"processes {pids} of the laboratory do not end; look at /proc/<id>/stack")
         time.sleep(0.02)
-    if left:
-        raise Problem(f"processes {left} of the laboratory do not end; look at /proc/<id>/stack")

@@ -159,6 +159,21 @@ static int image_environment(spank_t sp) {
   return fclose(file);
 }
 
+static const char *folder(void) { return workdir ? workdir : "/"; }
+
+/* `enroot import` keeps the image's working directory as a line of /etc/rc: cd "FOLDER" && ... */
+static void image_workdir(void) {
+  char line[PATH_MAX + 64];
+  FILE *file = fopen("/etc/rc", "re");
+  while (file && fgets(line, sizeof line, file)) {
+    char *end = strncmp(line, "cd \"", 4) ? NULL : strchr(line + 4, '"');
+    if (!end) continue;
+    *end = 0;
+    keep(&workdir, line + 4);
+  }
+  if (file) fclose(file);
+}
+
 /* Before the task gives up root. What is returned here reaches srun's exit status, which it does not from slurm_spank_init_post_opt. */
 int slurm_spank_task_init_privileged(spank_t sp, int ac, char **av) {
   char home[PATH_MAX] = "";
@@ -191,7 +206,14 @@ int slurm_spank_task_init_privileged(spank_t sp, int ac, char **av) {
   if (!writable && mount(NULL, ROOT, NULL, MS_REMOUNT | MS_RDONLY, NULL)) return fail("read-only root");
 
   if (chdir(ROOT) || syscall(SYS_pivot_root, ".", ".") || umount2(".", MNT_DETACH)) return fail("pivot_root");
-  const char *folder = workdir ? workdir : "/";
-  if (chdir(folder)) return fail("--container-workdir=%s", folder);
+  if (!workdir) image_workdir();
+  struct stat found;
+  if (stat(folder(), &found) || !S_ISDIR(found.st_mode)) return fail("--container-workdir=%s", folder());
+  return 0;
+}
+
+/* slurmstepd changes into the job's folder between the two hooks, so the container's comes last. */
+int slurm_spank_task_init(spank_t sp, int ac, char **av) {
+  if (image && chdir(folder())) return fail("--container-workdir=%s", folder());
   return 0;
 }

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import cfnlint
 import regex
 from jsonschema import Draft7Validator, ValidationError
 from jsonschema.exceptions import SchemaError
 from jsonschema.validators import extend
 
+from local.world.packages import installed
+
 _extend: Any = extend  # untyped in its stubs
 
-_SCHEMAS = Path(cfnlint.__file__).parent / "data" / "schemas"
+# Found, not imported: cfn-lint's own code takes a second to load and is not needed.
+_SCHEMAS = installed("cfnlint") / "data" / "schemas"
 
 
 def _pattern(_validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator[ValidationError]:

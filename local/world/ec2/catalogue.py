@@ -7,42 +7,33 @@ and the offerings of each region by zone id. moto is read as data, none of its c
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import json
 import re
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from ministack.core.responses import get_region
 from ministack.services import ec2
 
 from local.world.ec2.filters import matches, page
+from local.world.packages import installed
 from local.world.wire import Ec2Error, answers
 
-
-@cache
-def _resources() -> Path:
-    spec = importlib.util.find_spec("moto")
-    if spec is None or spec.origin is None:
-        raise RuntimeError("moto is not installed in local/.venv: run `uv sync` in local/")
-    return Path(spec.origin).parent / "ec2" / "resources"
+_RESOURCES = installed("moto") / "ec2" / "resources"
 
 
 @cache
 def instance_types() -> dict[str, dict[str, Any]]:
     """Every instance type that the data knows, by name, as DescribeInstanceTypes answers it."""
-    types: dict[str, dict[str, Any]] = json.loads(
-        gzip.decompress((_resources() / "instance_types.json.gz").read_bytes())
-    )
+    types: dict[str, dict[str, Any]] = json.loads(gzip.decompress((_RESOURCES / "instance_types.json.gz").read_bytes()))
     return types
 
 
 @cache
 def offerings(region: str) -> tuple[tuple[str, str], ...]:
     """(instance type, zone id) pairs of a region."""
-    path = _resources() / "instance_type_offerings" / "availability-zone-id" / f"{region}.json.gz"
+    path = _RESOURCES / "instance_type_offerings" / "availability-zone-id" / f"{region}.json.gz"
     if not path.exists():
         raise Ec2Error("InvalidParameterValue", f"no instance type offerings are recorded for region {region}")
     return tuple((row["InstanceType"], row["Location"]) for row in json.loads(gzip.decompress(path.read_bytes())))

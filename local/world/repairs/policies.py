@@ -6,19 +6,16 @@ Policies that a template may attach and that ministack lacks are taken from moto
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
-from pathlib import Path
 
 from ministack.services import iam
+
+from local.world.packages import installed
 
 
 def install() -> None:
     """Add what moto records and ministack lacks."""
-    spec = importlib.util.find_spec("moto")
-    if spec is None or spec.origin is None:
-        raise RuntimeError("moto is not installed in local/.venv: run `uv sync` in local/")
-    source = (Path(spec.origin).parent / "iam" / "aws_managed_policies.py").read_text()
+    source = (installed("moto") / "iam" / "aws_managed_policies.py").read_text()
     text = next(
         ast.literal_eval(node.value)
         for node in ast.parse(source).body
