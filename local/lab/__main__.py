@@ -30,11 +30,29 @@ def parser() -> argparse.ArgumentParser:
     common.add_argument("--state", type=Path, default=None, help="its folder (default: .trainyard/lab/NAME)")
     commands = top.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", parents=[common], help="start a laboratory; one of the same name is ended first")
-    up.add_argument("--environment", type=Path, default=ENVIRONMENT, help="environment file (default: environments/local.yaml)")
-    up.add_argument("--nodes", type=int, default=2, help="compute nodes of the first compute resource with GPUs (default: 2)")
-    up.add_argument("--count", action="append", default=[], metavar="QUEUE/COMPUTE=N", help="instead of --nodes; may be given several times")
-    up.add_argument("--base", choices=get_args(Base), default="bookworm", help="bookworm: Slurm 22.05; trixie: Slurm 24.11")
-    up.add_argument("--bind", action="append", default=[], metavar="SOURCE:TARGET", help="a folder of this machine, read-only on all nodes")
+    up.add_argument(
+        "--environment", type=Path, default=ENVIRONMENT, help="environment file (default: environments/local.yaml)"
+    )
+    up.add_argument(
+        "--nodes", type=int, default=2, help="compute nodes of the first compute resource with GPUs (default: 2)"
+    )
+    up.add_argument(
+        "--count",
+        action="append",
+        default=[],
+        metavar="QUEUE/COMPUTE=N",
+        help="instead of --nodes; may be given several times",
+    )
+    up.add_argument(
+        "--base", choices=get_args(Base), default="bookworm", help="bookworm: Slurm 22.05; trixie: Slurm 24.11"
+    )
+    up.add_argument(
+        "--bind",
+        action="append",
+        default=[],
+        metavar="SOURCE:TARGET",
+        help="a folder of this machine, read-only on all nodes",
+    )
     up.add_argument("--no-bootstrap", action="store_true", help="leave the nodes as an AMI has them, with Pyxis on")
     commands.add_parser("down", parents=[common], help="end it: processes, mounts, control groups, files")
     commands.add_parser("status", parents=[common], help="show what runs")
@@ -88,7 +106,9 @@ def up(laboratory: Laboratory, options: argparse.Namespace) -> int:
     else:
         laboratory.up(plan, report=console.print, before_slurmd=lambda: bootstrap.all_nodes(laboratory))
     version = laboratory.output(["sinfo", "--version"])
-    console.print(f"{version}, {len(plan.compute)} compute nodes, in {time.monotonic() - started:.1f} s. `python -m local.lab shell` goes in.")
+    console.print(
+        f"{version}, {len(plan.compute)} compute nodes, in {time.monotonic() - started:.1f} s. `python -m local.lab shell` goes in."
+    )
     return 0
 
 
@@ -102,7 +122,14 @@ def status(laboratory: Laboratory) -> int:
     running = namespaces.nodes(laboratory.state)
     table = Table("node", "address", "role", "instance type", "GPUs", "process", box=None)
     for node in laboratory.plan.nodes:
-        table.add_row(node.name, node.address, node.role, node.instance_type, str(node.gpus or ""), str(running.get(node.name, "not running")))
+        table.add_row(
+            node.name,
+            node.address,
+            node.role,
+            node.instance_type,
+            str(node.gpus or ""),
+            str(running.get(node.name, "not running")),
+        )
     Console().print(table)
     print(laboratory.output("echo; sinfo; echo; squeue", user="root"))
     return 0

@@ -99,7 +99,13 @@ def _bootstrap(suite: Base, target: Path) -> None:
     ]
     try:
         result = subprocess.run(
-            line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S, check=False
+            line,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as problem:
         shutil.rmtree(target, ignore_errors=True)
@@ -107,7 +113,9 @@ def _bootstrap(suite: Base, target: Path) -> None:
     if result.returncode:
         shutil.rmtree(target, ignore_errors=True)
         tail = "\n".join(result.stdout.splitlines()[-15:])
-        raise Problem(f"mmdebstrap cannot make the base of Debian {suite}. Is {line[-1]} reachable? Its last words:\n{tail}")
+        raise Problem(
+            f"mmdebstrap cannot make the base of Debian {suite}. Is {line[-1]} reachable? Its last words:\n{tail}"
+        )
 
 
 @contextmanager

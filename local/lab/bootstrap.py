@@ -38,9 +38,13 @@ def run(laboratory: Laboratory, node: str, role: str, *, check: bool = True) -> 
     bucket = laboratory.plan.buckets["assets"]
     script = 'set -e; aws s3 cp --only-show-errors "s3://$1/cluster/entry/entry.sh" /tmp/entry.sh; exec bash /tmp/entry.sh "$@"'
     arguments = [bucket, role, laboratory.plan.environment.region]
-    result = laboratory.run(["bash", "-c", script, "custom-action", *arguments], node=node, user="root", check=False, timeout=LIMIT_S)
+    result = laboratory.run(
+        ["bash", "-c", script, "custom-action", *arguments], node=node, user="root", check=False, timeout=LIMIT_S
+    )
     if check and result.returncode:
-        raise Problem(f"the bootstrap of {node} as {role} ended with {result.returncode}: {result.stderr.strip() or result.stdout[-2000:]}")
+        raise Problem(
+            f"the bootstrap of {node} as {role} ended with {result.returncode}: {result.stderr.strip() or result.stdout[-2000:]}"
+        )
     return result
 
 

@@ -45,7 +45,9 @@ def write_node(plan: Plan, node: Node, folder: Path, base: Path, group: str, con
     }
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "spec").write_text("".join(f"{name}={shlex.quote(str(value))}\n" for name, value in spec.items()))
-    (folder / "mounts").write_text("".join(f"{one.name} {one.mount}\n" for one in sorted(plan.shared, key=lambda one: one.mount)))
+    (folder / "mounts").write_text(
+        "".join(f"{one.name} {one.mount}\n" for one in sorted(plan.shared, key=lambda one: one.mount))
+    )
     (folder / "binds").write_text("".join(f"{source} {target}\n" for target, source in plan.binds.items()))
     for path, text in _tree(plan, node, base).items():
         file = folder / "files" / path
@@ -73,10 +75,19 @@ def _tree(plan: Plan, node: Node, base: Path) -> dict[str, str]:
         tree["etc/group"] += f"{user}:x:{uid}:\n"
     if node.role == "compute":
         tree["etc/chef/dna.json"] = json.dumps(
-            {"cluster": {"node_type": "ComputeFleet", "scheduler_queue_name": node.queue, "region": plan.environment.region}}, indent=1
+            {
+                "cluster": {
+                    "node_type": "ComputeFleet",
+                    "scheduler_queue_name": node.queue,
+                    "region": plan.environment.region,
+                }
+            },
+            indent=1,
         )
     elif node.role == "head":
-        tree["etc/chef/dna.json"] = json.dumps({"cluster": {"node_type": "HeadNode", "region": plan.environment.region}}, indent=1)
+        tree["etc/chef/dna.json"] = json.dumps(
+            {"cluster": {"node_type": "HeadNode", "region": plan.environment.region}}, indent=1
+        )
     if node.gpus:
         tree["etc/lab/gpus.json"] = json.dumps({"driver": DRIVER, "cuda": CUDA, "gpus": _gpus(node)}, indent=1)
         tree["etc/lab/nvme-disks"] = f"{node.nvme_disks}\n"

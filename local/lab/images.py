@@ -68,7 +68,9 @@ def push(
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", **(env or {})}
     arguments = [f"--config.env={name}={value}" for name, value in variables.items()]
     arguments.append(f"--config.workingdir={workdir}")
-    script = 'set -eu; work="$(mktemp -d)"; cd "$work"\n' + (_SMALL if rootfs is None else "") + _PUSH + 'rm -rf "$work"\n'
+    script = (
+        'set -eu; work="$(mktemp -d)"; cd "$work"\n' + (_SMALL if rootfs is None else "") + _PUSH + 'rm -rf "$work"\n'
+    )
     result = laboratory.run(
         ["bash", "-c", script, "push", *arguments],
         node="aws",

@@ -36,7 +36,13 @@ class Laboratory:
 
     # --- life ---
 
-    def up(self, plan: Plan, *, report: Callable[[str], None] | None = None, before_slurmd: Callable[[], None] | None = None) -> None:
+    def up(
+        self,
+        plan: Plan,
+        *,
+        report: Callable[[str], None] | None = None,
+        before_slurmd: Callable[[], None] | None = None,
+    ) -> None:
         """Start the laboratory; where one runs in this folder already it is ended first, so that the plan is what stands.
 
         Args:
@@ -113,7 +119,9 @@ class Laboratory:
                 return node
         raise Problem(f"no node '{name}'; there are: {', '.join(node.name for node in self.plan.nodes)}")
 
-    def line(self, command: Sequence[str] | str, *, node: str = "head", user: str = "", env: Mapping[str, str] | None = None) -> list[str]:
+    def line(
+        self, command: Sequence[str] | str, *, node: str = "head", user: str = "", env: Mapping[str, str] | None = None
+    ) -> list[str]:
         """The command line, for this host, that runs a command on a node. `user` is a name, the cluster's user by default.
 
         A string is run by `bash -l`, a sequence as it is, with the environment of a fresh login and `env`.
@@ -148,11 +156,18 @@ class Laboratory:
         """
         result = subprocess.run(
             self.line(command, node=node, user=user, env=env),
-            input=stdin if stdin is not None else "", capture_output=True, text=True, timeout=timeout, check=False, cwd="/",
+            input=stdin if stdin is not None else "",
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            cwd="/",
         )
         if check and result.returncode:
             shown = command if isinstance(command, str) else shlex.join(command)
-            raise Problem(f"on {node}: `{shown}` ended with {result.returncode}\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}".rstrip())
+            raise Problem(
+                f"on {node}: `{shown}` ended with {result.returncode}\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}".rstrip()
+            )
         return result
 
     def output(self, command: Sequence[str] | str, *, node: str = "head", user: str = "", timeout: float = 120) -> str:
@@ -202,7 +217,9 @@ class Laboratory:
         if node is None:
             name = next((one.name for one in self.plan.shared if one.mount == mount), None)
             if name is None:
-                raise Problem(f"'{mount}' is no shared file system; there are: {', '.join(one.mount for one in self.plan.shared)}")
+                raise Problem(
+                    f"'{mount}' is no shared file system; there are: {', '.join(one.mount for one in self.plan.shared)}"
+                )
             place = f"{self.state}/live/shared/{name}"
             namespaces.inside(self._supervisor(), ["mount", "-o", f"remount,size={mib}m", place])
         elif mount == self.node(node).scratch:
@@ -223,7 +240,9 @@ class Laboratory:
                 raise Problem(f"not after {seconds:g} s: {what}\n{shown.stdout}")
             time.sleep(0.1)
 
-    def wait_for_nodes(self, *names: str, states: Sequence[str] = ("idle", "mix", "alloc"), seconds: float = READY_SECONDS) -> None:
+    def wait_for_nodes(
+        self, *names: str, states: Sequence[str] = ("idle", "mix", "alloc"), seconds: float = READY_SECONDS
+    ) -> None:
         """Wait until Slurm reports nodes (all compute nodes by default) in one of the states, in sinfo's short words."""
         wanted = set(names or (node.name for node in self.plan.compute))
 

@@ -52,16 +52,33 @@ def supervisor(state: Path) -> int | None:
 
 def nodes(state: Path) -> dict[str, int]:
     """Process ids of the running nodes' inits, by the nodes' names."""
-    return {arguments[3]: pid for pid, arguments in _inits() if arguments[1:3] == [INIT, str(state)] and len(arguments) == 4}
+    return {
+        arguments[3]: pid for pid, arguments in _inits() if arguments[1:3] == [INIT, str(state)] and len(arguments) == 4
+    }
 
 
 def start_supervisor(state: Path, log: Path) -> int:
     """Start the laboratory's first process and wait until its file systems and its bridge stand."""
-    line = ["unshare", "--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child", "--propagation", "private"]
+    line = [
+        "unshare",
+        "--mount",
+        "--net",
+        "--ipc",
+        "--uts",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--propagation",
+        "private",
+    ]
     with log.open("ab") as output:
         process = subprocess.Popen(
             [*line, "bash", str(SUPERVISE), str(state)],
-            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            cwd="/",
             env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"},
         )
     deadline = time.monotonic() + START_SECONDS
@@ -93,7 +110,13 @@ def inside(pid: int, line: Sequence[str], *, timeout: float | None = None) -> su
     """
     result = subprocess.run(
         ["nsenter", "-t", str(pid), "-m", "-n", "-p", "-i", "-u", "--", *line],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout, check=False, cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+        check=False,
+        cwd="/",
         env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"},
     )
     if result.returncode:
@@ -105,7 +128,19 @@ def enter(pid: int, group: str, controllers: Sequence[str]) -> list[str]:
     """The beginning of a command line that runs in a node: in its control group, its namespaces and its root."""
     join = "; ".join([f"echo 0 >/sys/fs/cgroup/{name}/{group}/cgroup.procs" for name in controllers] + ['exec "$@"'])
     namespaces = [f"--{name}" for name in ("mount", "uts", "ipc", "net", "pid", "cgroup")]
-    return ["bash", "-c", join, "enter", "nsenter", "-t", str(pid), *namespaces, f"--root=/proc/{pid}/root", f"--wd=/proc/{pid}/root", "--"]
+    return [
+        "bash",
+        "-c",
+        join,
+        "enter",
+        "nsenter",
+        "-t",
+        str(pid),
+        *namespaces,
+        f"--root=/proc/{pid}/root",
+        f"--wd=/proc/{pid}/root",
+        "--",
+    ]
 
 
 def kill(state: Path, node: str) -> None:

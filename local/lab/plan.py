@@ -72,9 +72,10 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Slurm's own patience in seconds. ParallelCluster has 180 s for slurmd; a test cannot wait that long."""
+    """Slurm's own patience in seconds. ParallelCluster has 180 s for slurmd and 60 s for messages; a test cannot wait that long."""
 
     slurmd_s: int = 10
+    message_s: int = 10
     kill_wait_s: int = 5
 
 
@@ -159,15 +160,27 @@ def make(
     Raises:
         Problem: `counts` names a compute resource that the environment has not, or there are too many nodes.
     """
-    resources = {f"{queue.name}/{compute.name}": (queue, compute) for queue in environment.cluster.queues for compute in queue.compute}
+    resources = {
+        f"{queue.name}/{compute.name}": (queue, compute)
+        for queue in environment.cluster.queues
+        for compute in queue.compute
+    }
     counts = dict(counts) if counts is not None else {_preferred(resources): nodes}
     if unknown := [name for name in counts if name not in resources]:
-        raise Problem(f"no compute resource '{unknown[0]}' in environment '{environment.name}'; there are: {', '.join(resources)}")
+        raise Problem(
+            f"no compute resource '{unknown[0]}' in environment '{environment.name}'; there are: {', '.join(resources)}"
+        )
     if not 1 <= sum(counts.values()) <= MOST_NODES:
         raise Problem(f"a laboratory has 1 to {MOST_NODES} compute nodes, not {sum(counts.values())}")
     machines = [
         Node(name=AWS_NAME, role="aws", address=AWS_ADDRESS, index=0),
-        Node(name=HEAD_NAME, role="head", address=HEAD_ADDRESS, index=1, instance_type=environment.cluster.head_node.instance_type),
+        Node(
+            name=HEAD_NAME,
+            role="head",
+            address=HEAD_ADDRESS,
+            index=1,
+            instance_type=environment.cluster.head_node.instance_type,
+        ),
     ]
     for name, count in counts.items():
         for number in range(1, count + 1):
@@ -222,7 +235,9 @@ def _shared(environment: Environment, sizes: Sizes) -> tuple[Shared, ...]:
     found = [Shared("lab", "/run/lab", "lab", GIB), Shared("slurm", "/opt/slurm", "export", GIB)]
     found += [Shared(f"lustre-{one.name}", one.mount, "lustre", sizes.shared_mib) for one in storage.lustre]
     if storage.openzfs:
-        found += [Shared(f"openzfs-{one.name}", one.mount, "openzfs", sizes.shared_mib) for one in storage.openzfs.volumes]
+        found += [
+            Shared(f"openzfs-{one.name}", one.mount, "openzfs", sizes.shared_mib) for one in storage.openzfs.volumes
+        ]
     if "/home" not in {one.mount for one in found}:
         found.append(Shared("home", "/home", "export", sizes.shared_mib))
     return tuple(found)

@@ -69,7 +69,7 @@ def _slurm(plan: Plan, confined: bool) -> str:
         "KillWait": plan.timeouts.kill_wait_s,
         "WaitTime": 0,
         "UnkillableStepTimeout": 180,
-        "MessageTimeout": 60,
+        "MessageTimeout": plan.timeouts.message_s,
         "SchedulerType": "sched/backfill",
         "SchedulerParameters": "sched_interval=2,bf_interval=2",
         "SelectType": "select/cons_tres",
@@ -110,7 +110,15 @@ def _nodes(plan: Plan) -> str:
         nodes = list(group)
         first = nodes[0]
         gres = f" Gres=gpu:{first.gpu.lower()}:{first.gpus}" if first.gpus else ""
-        features = ",".join(["dynamic", first.instance_type, compute, *(["efa"] if first.efa_interfaces else []), *(["gpu"] if gres else [])])
+        features = ",".join(
+            [
+                "dynamic",
+                first.instance_type,
+                compute,
+                *(["efa"] if first.efa_interfaces else []),
+                *(["gpu"] if gres else []),
+            ]
+        )
         addresses = ",".join(node.address for node in nodes)
         lines.append(
             f"NodeName={_names(nodes)} NodeAddr={addresses} CPUs={first.cpus} RealMemory={first.memory_mib} State=UNKNOWN"
@@ -122,7 +130,9 @@ def _nodes(plan: Plan) -> str:
             exclusive = " OverSubscribe=EXCLUSIVE" if queue.exclusive else ""
             default = "YES" if position == 0 else "NO"
             nodes_of = ",".join(members[queue.name])
-            lines.append(f"PartitionName={queue.name} Nodes={nodes_of} Default={default} MaxTime=INFINITE State=UP{exclusive}")
+            lines.append(
+                f"PartitionName={queue.name} Nodes={nodes_of} Default={default} MaxTime=INFINITE State=UP{exclusive}"
+            )
     return "\n".join([*lines, ""])
 
 
@@ -130,12 +140,16 @@ def _gres(plan: Plan) -> str:
     lines = []
     for _, group in groupby((node for node in plan.compute if node.gpus), key=lambda node: (node.queue, node.compute)):
         nodes = list(group)
-        lines.append(f"NodeName={_names(nodes)} Name=gpu Type={nodes[0].gpu.lower()} File=/dev/nvidia[0-{nodes[0].gpus - 1}]")
+        lines.append(
+            f"NodeName={_names(nodes)} Name=gpu Type={nodes[0].gpu.lower()} File=/dev/nvidia[0-{nodes[0].gpus - 1}]"
+        )
     return "\n".join([*lines, ""])
 
 
 def _cgroup() -> str:
-    return "CgroupPlugin=cgroup/v1\nConstrainDevices=yes\nConstrainCores=no\nConstrainRAMSpace=no\nConstrainSwapSpace=no\n"
+    return (
+        "CgroupPlugin=cgroup/v1\nConstrainDevices=yes\nConstrainCores=no\nConstrainRAMSpace=no\nConstrainSwapSpace=no\n"
+    )
 
 
 def _slurmdbd(plan: Plan, password: str) -> str:

@@ -9,7 +9,7 @@ from ministack.core.responses import request_scope
 from local.world import head_node, public_template, repairs, seeds
 from local.world.cloudformation import compute, network, recorded
 from local.world.ec2 import catalogue, images, instances, reservations
-from local.world.fsx import resources, service
+from local.world.fsx import authorization, resources, service
 
 
 def install(given: argparse.Namespace) -> None:
@@ -20,6 +20,7 @@ def install(given: argparse.Namespace) -> None:
     instances.install(images.install(given.parallelcluster_version))
     instances.install_interfaces()
     service.install()
+    authorization.install()
     network.install()
     compute.install()
     resources.install()

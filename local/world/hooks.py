@@ -14,7 +14,7 @@ WRITTEN_FOR = "1.5.33"
 
 PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
     "ministack.app": ("SERVICE_HANDLERS", "_resolve_port", "app", "main"),
-    "ministack.core.iam_actions": ("SERVICE_TO_IAM_NAMESPACE",),
+    "ministack.core.iam_actions": ("SERVICE_TO_IAM_NAMESPACE", "extract_resource_arn"),
     "ministack.core.iam_evaluator": (
         "EvalContext",
         "_is_root_key",
@@ -60,6 +60,7 @@ PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
     "ministack.services.iam": ("_aws_managed_policies", "_instance_profiles", "_make_aws_managed_record"),
     "ministack.services.s3": ("_bucket_tags", "_buckets", "_create_bucket", "_put_object"),
     "ministack.services.ssm": ("_put_parameter",),
+    "ministack.services.tagging": ("resource_tags",),
 }
 
 

@@ -93,8 +93,8 @@ def start(  # noqa: PLR0917 - what a world is, in the order in which one says it
         return running
     _clean(state_dir)
     interpreters = {name: _interpreter(name) for name in ("local", "parallelcluster")}
-    for setting, number in (("PORT", port), ("API_PORT", api_port)):
-        _require_free(setting, number)
+    for number in (port, api_port):
+        _require_free(number)
     state_dir.mkdir(parents=True, exist_ok=True)
     seeds_file = state_dir / "seeds.json"
     seeds_file.write_text(json.dumps(seeds or {}, indent=1))
@@ -180,15 +180,15 @@ def _interpreter(folder: str) -> Path:
     return path
 
 
-def _require_free(setting: str, number: int) -> None:
+def _require_free(number: int) -> None:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, number))
         except OSError as error:
             raise WorldError(
-                f"port {number} on {HOST} is in use: end the program that listens there, or choose another with "
-                f"{setting}=<number>"
+                f"port {number} on {HOST} is in use: end the program that listens there, or choose others with "
+                "PORT=<number> (a world takes that port and the next)"
             ) from error
 
 

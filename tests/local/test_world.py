@@ -132,7 +132,7 @@ def test_a_role_may_do_what_its_policies_allow_and_no_more(client: Clients, worl
             {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}}
         ],
     }
-    allowed = {
+    allowed: dict[str, Any] = {
         "Version": "2012-10-17",
         "Statement": [{"Effect": "Allow", "Action": "fsx:DescribeFileSystems", "Resource": "*"}],
     }
@@ -143,3 +143,8 @@ def test_a_role_may_do_what_its_policies_allow_and_no_more(client: Clients, worl
     fsx = session.client("fsx", endpoint_url=world.endpoint)
     assert fsx.describe_file_systems()["FileSystems"] == []
     assert "AccessDenied" in refused(fsx.delete_file_system, FileSystemId="fs-0123456789abcdef0")
+    one = "arn:aws:fsx:*:*:*/fs-0123456789abcdef0"
+    allowed["Statement"] = [{"Effect": "Allow", "Action": "fsx:DeleteFileSystem", "Resource": one}]
+    iam.put_role_policy(RoleName="narrow", PolicyName="p", PolicyDocument=json.dumps(allowed))
+    assert "FileSystemNotFound" in refused(fsx.delete_file_system, FileSystemId="fs-0123456789abcdef0")
+    assert "AccessDenied" in refused(fsx.delete_file_system, FileSystemId="fs-0123456789abcdef1")

@@ -212,7 +212,7 @@ def create_snapshot(request: Request) -> Request:
     key = store.new_id("fsvolsnap")
     made = {
         "SnapshotId": key,
-        "ResourceARN": store.arn("snapshot", record["FileSystemId"], record["VolumeId"], key),
+        "ResourceARN": store.arn("snapshot", record["VolumeId"], key),
         "Name": request["Name"],
         "VolumeId": record["VolumeId"],
         "CreationTime": store.now(),
