@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import time
 from pathlib import Path
 
 from local.cli.problem import Problem
@@ -12,6 +14,7 @@ COMMANDS = ("bash", "unshare", "nsenter", "ip", "mount", "chroot", "mmdebstrap")
 # The controllers of control groups version 1 that Slurm's plugins use. cpu and cpuset stay out: a node claims far more cores than there are.
 CONTROLLERS = ("devices", "freezer", "memory", "cpuacct")
 CGROUPS = Path("/sys/fs/cgroup")
+REMOVE_SECONDS = 5
 INSTALL = "scripts/install-lab-packages.sh"
 
 
@@ -51,13 +54,15 @@ def controllers() -> tuple[str, ...]:
 
 
 def remove_group(group: str) -> None:
-    """Remove a control group and those below it, in every controller. The processes in them must be gone."""
-    for controller in CONTROLLERS:
-        top = CGROUPS / controller / group
-        if not top.is_dir():
-            continue
-        for folder, _, _ in os.walk(top, topdown=False):
-            try:
-                Path(folder).rmdir()
-            except OSError:
-                continue
+    """Remove a control group and those below it, in every controller, once the processes in them are gone."""
+    tops = [CGROUPS / controller / group for controller in CONTROLLERS]
+    deadline = time.monotonic() + REMOVE_SECONDS
+    while left := [top for top in tops if top.is_dir()]:
+        for top in left:
+            for folder, _, _ in os.walk(top, topdown=False):
+                # A process that has just been killed still counts for a moment.
+                with contextlib.suppress(OSError):
+                    Path(folder).rmdir()
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.02)
