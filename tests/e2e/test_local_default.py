@@ -45,7 +45,7 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     unchanged = local.ok("diff")
     assert "Stacks with differences" not in unchanged or "Number of stacks with differences: 0" in unchanged
 
-    local.edit(r"max: 2\b", "max: 3")
+    local.edit(r"max: 2(\s+efa)", r"max: 3\1")
     changed = local.ok("diff")
     assert re.search(r"MaxCount.*\n?.*3", changed), changed
 

@@ -1,0 +1,113 @@
+"""The command line of the local default, where no world is needed: what users see, and what is kept out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from local import __main__ as command_line
+from local.cli import cdk, session
+from local.cli.problem import Problem
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    code = command_line.main(list(arguments))
+    return code, capsys.readouterr().err
+
+
+def test_an_unknown_environment_lists_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = run(capsys, "status", "nowhere")
+    assert code == 1
+    assert "'nowhere'" in said
+    assert "jakarta-80xp5e" in said
+    assert "Traceback" not in said
+
+
+def test_nothing_up_says_how_to_start(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for command in ("status", "diff"):
+        code, said = run(capsys, command, "local", "--state", str(tmp_path))
+        assert code == 1
+        assert "make up ENV=local" in said
+
+
+def test_down_of_what_is_not_up_is_no_failure(tmp_path: Path) -> None:
+    assert command_line.main(["down", "local", "--state", str(tmp_path)]) == 0
+
+
+def test_a_file_with_faults_is_refused_with_its_lines(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    text = (ROOT / "environments" / "local.yaml").read_text()
+    file.write_text(text.replace("throughput: 125\n", "throughput: 300\n"))
+    line = next(
+        number for number, content in enumerate(file.read_text().splitlines(), 1) if "throughput: 300" in content
+    )
+    code, said = run(capsys, "up", str(file), "--state", str(tmp_path / "state"))
+    assert code == 1
+    assert f"mine.yaml:{line}: storage.lustre[0].throughput" in said
+    assert not (tmp_path / "state").exists()
+
+
+def test_an_existing_vpc_is_not_emulated(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    text = (ROOT / "environments" / "local.yaml").read_text()
+    existing = "  existing: {vpc_id: vpc-0123456789abcdef0, vpc_cidr: 10.0.0.0/16, private_subnet_id: subnet-0123456789abcdef0}\n"
+    file.write_text(text.replace("  cidr: 10.0.0.0/16\n", existing))
+    with pytest.raises(Problem, match="vpc-0123456789abcdef0"):
+        session.Session.open(str(file), tmp_path)
+
+
+def test_nothing_of_the_users_aws_settings_reaches_the_cdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "mine")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "mine")
+    handed = cdk.environment_for({"AWS_ENDPOINT_URL": "http://127.0.0.1:4600"})
+    assert {key for key in handed if key.startswith("AWS_")} == {"AWS_ENDPOINT_URL"}
+    session.forget_users_aws()
+    assert "AWS_PROFILE" not in os.environ
+    assert os.environ["AWS_CONFIG_FILE"] == os.devnull
+
+
+def test_seeds_hold_the_reservations_that_the_file_names(tmp_path: Path) -> None:
+    opened = session.Session.open("jakarta-80xp5e", tmp_path)
+    assert opened.seeds()["capacity_reservations"] == [
+        {
+            "id": opened.environment.cluster.queues[0].capacity.reservation,
+            "instance_type": "p5e.48xlarge",
+            "zone_id": "apse3-az1",
+            "count": 80,
+            "type": "on-demand",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "event"),
+    [
+        (
+            "local-network |  3/31 | 9:01:02 AM | CREATE_COMPLETE      | AWS::EC2::VPC | Network/Vpc (Vpc8378)",
+            cdk.Event("local-network", "CREATE_COMPLETE", "AWS::EC2::VPC", "Network/Vpc (Vpc8378)"),
+        ),
+        (
+            "local-cluster | 0 | 10:01:02 PM | UPDATE_FAILED | Custom::ParallelCluster | Cluster (C1) Says | no",
+            cdk.Event("local-cluster", "UPDATE_FAILED", "Custom::ParallelCluster", "Cluster (C1) Says | no"),
+        ),
+        ("local-network: deploying... [1/6]", None),
+        (" ✅  local-network", None),
+    ],
+)
+def test_events_of_the_cdk(line: str, event: cdk.Event | None) -> None:
+    assert cdk.parse_event(line) == event
+
+
+def test_the_cdk_is_stopped_when_it_takes_too_long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    sleeper = tmp_path / "node_modules" / ".bin" / "cdk"
+    sleeper.parent.mkdir(parents=True)
+    sleeper.write_text("#!/bin/sh\nexec sleep 30\n")
+    sleeper.chmod(0o755)
+    monkeypatch.setattr(cdk, "ROOT", tmp_path)
+    monkeypatch.setattr(cdk, "TIME_LIMIT_S", 0.2)
+    with pytest.raises(Problem, match="took more than"):
+        cdk.run({}, "deploy", log=tmp_path / "cdk.log")
