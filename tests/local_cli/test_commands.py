@@ -54,7 +54,8 @@ def test_a_file_with_faults_is_refused_with_its_lines(capsys: pytest.CaptureFixt
 def test_an_existing_vpc_is_not_emulated(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     text = (ROOT / "environments" / "local.yaml").read_text()
-    existing = "  existing: {vpc_id: vpc-0123456789abcdef0, vpc_cidr: 10.0.0.0/16, private_subnet_id: subnet-0123456789abcdef0}\n"
+    ids = "vpc_id: vpc-0123456789abcdef0, private_subnet_id: subnet-0123456789abcdef0"
+    existing = f"  existing: {{vpc_cidr: 10.0.0.0/16, {ids}}}\n"
     file.write_text(text.replace("  cidr: 10.0.0.0/16\n", existing))
     with pytest.raises(Problem, match="vpc-0123456789abcdef0"):
         session.Session.open(str(file), tmp_path)
