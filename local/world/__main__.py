@@ -29,6 +29,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--api-port", type=int, required=True, help="port where the ParallelCluster API listens")
     parser.add_argument("--state-dir", type=Path, required=True, help="folder for everything that the world writes")
     parser.add_argument("--parallelcluster-version", required=True, help="e.g. 3.16.1")
+    parser.add_argument("--wait-scale", type=float, default=1.0, help="factor on the waits of Step Functions")
     parser.add_argument("--seeds", type=Path, help="JSON file of what exists from the start (seeds.py)")
     return parser.parse_args()
 
@@ -55,6 +56,7 @@ def environment(given: argparse.Namespace) -> dict[str, str]:
         "IOT_MTLS_ENABLED": "0",
         "LOG_LEVEL": "INFO",
         "LAMBDA_EXECUTOR": "local",
+        "SFN_WAIT_SCALE": str(given.wait_scale),
         "AWS_ACCESS_KEY_ID": given.account,
         "AWS_SECRET_ACCESS_KEY": "local",
         "AWS_EC2_METADATA_DISABLED": "true",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextvars
 
 from ministack.core.responses import request_scope
 
-from local.world import head_node, public_template, repairs, seeds
+from local.world import custom_resources, deletions, fleet, head_node, public_template, repairs, seeds, steering
 from local.world.cloudformation import compute, network, recorded
 from local.world.ec2 import catalogue, images, instances, reservations
 from local.world.fsx import authorization, resources, service
@@ -25,6 +26,8 @@ def install(given: argparse.Namespace) -> None:
     compute.install()
     resources.install()
     repairs.install()
+    custom_resources.install()
+    deletions.install()
     # Last: whatever has no provider by now is recorded.
     recorded.install()
     head_node.install(gateway_url)
@@ -32,3 +35,7 @@ def install(given: argparse.Namespace) -> None:
         public_template.install(given.parallelcluster_version, f"http://127.0.0.1:{given.api_port}", gateway_url)
         if given.seeds:
             seeds.load(given.seeds)
+        steering.install(
+            {"fleet": lambda wish: fleet.order(wish, gateway_url), "nodes": fleet.start_nodes},
+            contextvars.copy_context(),
+        )

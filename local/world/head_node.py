@@ -2,49 +2,35 @@
 
 No instance of the world boots. ParallelCluster's stack waits for its head node to report; the stand-in waits for
 the instance of that stack and reports for it, as cfn-signal on the node would. What a real node would install,
-and whether its scripts succeed, is not seen here.
+and whether its scripts succeed, is not seen here; how it ends can be steered (local/steering).
 """
 
 from __future__ import annotations
 
-import contextvars
-import datetime
 import json
 import logging
-import threading
 import time
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import boto3
-from ministack import app
-from ministack.core.responses import get_account_id, get_region
 from ministack.services import ec2
-from ministack.services.cloudformation import wait_conditions
+from ministack.services.cloudformation import _stacks, wait_conditions
+
+from local.world import fleet, steering
 
 logger = logging.getLogger("world.head_node")
 
 INSTANCE_WAIT_SECONDS = 600
-FLEET_ITEM = "COMPUTE_FLEET"
-# What clustermgtd on the node makes of a request.
-SETTLED = {"STOP_REQUESTED": "STOPPED", "START_REQUESTED": "RUNNING"}
+_CLUSTER_TAG = "parallelcluster:cluster-name"
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How the configuration of a head node ended."""
+class Report:
+    """What a head node has to say about its configuration."""
 
     succeeded: bool
     reason: str
-
-
-def outcome(_stack_id: str, instance: dict[str, Any] | None) -> Outcome:
-    """Decide what the head node reports. The one place where a fault could be steered in."""
-    if instance is None:
-        return Outcome(False, f"no head node appeared within {INSTANCE_WAIT_SECONDS} s")
-    return Outcome(True, "Head node configured (stand-in of the local world)")
 
 
 def install(endpoint: str) -> None:
@@ -53,91 +39,71 @@ def install(endpoint: str) -> None:
 
     def register(stack_id: str) -> tuple[str, str]:
         url, token = original(stack_id)
-        _in_background(lambda: _report(stack_id, url, endpoint))
+        fleet.in_background(lambda: _attend(stack_id, url, endpoint))
         return url, token
 
     wait_conditions.register_handle = register
-    dynamodb = app.SERVICE_HANDLERS["dynamodb"]
-
-    async def watch(method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, Any]) -> Any:
-        answer = await dynamodb(method, path, headers, body, query)
-        writes = headers.get("x-amz-target", "").endswith((".PutItem", ".UpdateItem"))
-        if writes and FLEET_ITEM.encode() in body and b"_REQUESTED" in body:
-            table = json.loads(body)["TableName"]
-            _in_background(lambda: _settle(table, endpoint))
-        return answer
-
-    app.SERVICE_HANDLERS["dynamodb"] = watch
+    fleet.install(endpoint)
 
 
-def _in_background(work: Callable[[], None]) -> None:
-    # The context carries the account and the region of the request.
-    context = contextvars.copy_context()
-
-    def run() -> None:
-        try:
-            context.run(work)
-        except Exception:
-            logger.exception("head-node stand-in")
-
-    threading.Thread(target=run, daemon=True, name="head-node").start()
-
-
-def _report(stack_id: str, url: str, endpoint: str) -> None:
+def _attend(stack_id: str, url: str, endpoint: str) -> None:
     token = url.rpartition("/")[2]
     deadline = time.monotonic() + INSTANCE_WAIT_SECONDS
     instance = None
-    while instance is None and time.monotonic() < deadline:
+    while instance is None:
+        # The handle is gone with its stack. A stack that is none of ParallelCluster's has no head node, ever.
         if not wait_conditions.has_handle(token):
             return
         instance = _head_node(stack_id)
+        if instance is None and time.monotonic() > deadline:
+            logger.warning("%s: no head node appeared within %d s", stack_id, INSTANCE_WAIT_SECONDS)
+            return
         time.sleep(0.3)
-    decided = outcome(stack_id, instance)
-    if instance is not None and decided.succeeded:
-        _put_status(f"parallelcluster-{_tag(instance, 'parallelcluster:cluster-name')}", "RUNNING", endpoint)
+    report = _outcome(stack_id, fleet.tag(instance, _CLUSTER_TAG), token)
+    if report is None:
+        logger.info("%s: the head node stays silent", stack_id)
+        return
+    cluster = fleet.tag(instance, _CLUSTER_TAG)
+    # An update leaves the fleet as it is.
+    if report.succeeded and not fleet.status(cluster, endpoint):
+        fleet.put_status(cluster, "RUNNING", endpoint)
+    _signal(url, instance, report)
+    logger.info("%s: %s", stack_id, report.reason)
+
+
+def _outcome(stack_id: str, cluster: str, token: str) -> Report | None:
+    """What the node reports, after the time that it takes; None where it never does."""
+    stack: dict[str, Any] = next((item for item in list(_stacks.values()) if item["StackId"] == stack_id), {})
+    updating = str(stack.get("StackStatus", "")).startswith("UPDATE")
+    steered = steering.outcomes.take(cluster, "update" if updating else "create")
+    if steered is None:
+        return Report(True, "Head node configured (stand-in of the local world)")
+    end = time.monotonic() + steered.delay_s
+    while time.monotonic() < end and wait_conditions.has_handle(token):
+        time.sleep(min(0.3, max(0.0, end - time.monotonic())))
+    if steered.result == "silent" or not wait_conditions.has_handle(token):
+        return None
+    return Report(steered.result == "succeed", steered.reason or "Head node configured")
+
+
+def _signal(url: str, instance: dict[str, Any], report: Report) -> None:
     body = json.dumps(
         {
-            "Status": "SUCCESS" if decided.succeeded else "FAILURE",
-            "Reason": decided.reason,
-            "UniqueId": (instance or {}).get("InstanceId", "no-instance"),
+            "Status": "SUCCESS" if report.succeeded else "FAILURE",
+            "Reason": report.reason,
+            "UniqueId": instance["InstanceId"],
             "Data": "",
         }
     )
     request = urllib.request.Request(url, data=body.encode(), method="PUT", headers={"Content-Type": ""})  # noqa: S310
     with urllib.request.urlopen(request, timeout=30):  # noqa: S310 - the world's own address on loopback
-        logger.info("%s: %s", stack_id, decided.reason)
-
-
-def _tag(instance: dict[str, Any], key: str) -> str:
-    return next((t["Value"] for t in ec2._tags.get(instance["InstanceId"], []) if t["Key"] == key), "")
+        pass
 
 
 def _head_node(stack_id: str) -> dict[str, Any] | None:
     for instance in list(ec2._instances.values()):
         wanted = {"aws:cloudformation:stack-id": stack_id, "parallelcluster:node-type": "HeadNode"}
-        if instance["State"]["Name"] == "running" and all(_tag(instance, k) == v for k, v in wanted.items()):
+        if instance["State"]["Name"] == "running" and all(fleet.tag(instance, k) == v for k, v in wanted.items()):
             found: dict[str, Any] = instance
             return found
     return None
-
-
-def _table(name: str, endpoint: str) -> Any:
-    session = boto3.Session(
-        aws_access_key_id=get_account_id(),
-        aws_secret_access_key="local",  # noqa: S106 - the world does not check the signature of an account's own key
-        region_name=get_region(),
-    )
-    return session.resource("dynamodb", endpoint_url=endpoint).Table(name)
-
-
-def _put_status(table: str, status: str, endpoint: str) -> None:
-    updated = str(datetime.datetime.now(datetime.UTC))
-    data = {"status": status, "lastStatusUpdatedTime": updated}
-    _table(table, endpoint).put_item(Item={"Id": FLEET_ITEM, "Data": data})
-
-
-def _settle(table: str, endpoint: str) -> None:
-    item = _table(table, endpoint).get_item(Key={"Id": FLEET_ITEM}).get("Item", {})
-    status = item.get("Data", {}).get("status", "")
-    if status in SETTLED:
-        _put_status(table, SETTLED[status], endpoint)

@@ -30,6 +30,8 @@ HOST = "127.0.0.1"
 START_SECONDS = 90
 STOP_SECONDS = 10
 LOG_TAIL_LINES = 25
+WAIT_SCALE = "LOCAL_WAIT_SCALE"
+DEFAULT_WAIT_SCALE = "0.2"
 
 
 class WorldError(Exception):
@@ -76,12 +78,20 @@ class World:
 
 
 def start(  # noqa: PLR0917 - what a world is, in the order in which one says it
-    state_dir: Path, account: str, region: str, port: int, api_port: int, seeds: Mapping[str, Any] | None = None
+    state_dir: Path,
+    account: str,
+    region: str,
+    port: int,
+    api_port: int,
+    seeds: Mapping[str, Any] | None = None,
+    wait_scale: float | None = None,
 ) -> World:
     """Start a world for one account and region, or return the one that runs in this folder already.
 
-    `seeds` is what exists from the start, in the format of seeds.py. Raises WorldError when a port is taken, when an
-    environment is not installed, when a process ends or does not answer within START_SECONDS.
+    `seeds` is what exists from the start, in the format of seeds.py. `wait_scale` is the factor on every wait of Step
+    Functions (default: LOCAL_WAIT_SCALE, or 0.2): what polls in AWS every 15 s would wait here for nothing. Raises
+    WorldError when a port is taken, when an environment is not installed, when a process ends or does not answer within
+    START_SECONDS.
     """
     running = find(state_dir)
     if running is not None:
@@ -113,6 +123,8 @@ def start(  # noqa: PLR0917 - what a world is, in the order in which one says it
             parallelcluster_version(),
             "--seeds",
             str(seeds_file.resolve()),
+            "--wait-scale",
+            str(_wait_scale() if wait_scale is None else wait_scale),
         ],
         "api": [
             str(interpreters["parallelcluster"]),
@@ -136,6 +148,17 @@ def start(  # noqa: PLR0917 - what a world is, in the order in which one says it
         stop(state_dir)
         raise
     return world
+
+
+def _wait_scale() -> float:
+    given = os.environ.get(WAIT_SCALE, DEFAULT_WAIT_SCALE)
+    try:
+        scale = float(given)
+    except ValueError:
+        scale = -1.0
+    if not 0 <= scale <= 1:
+        raise WorldError(f"{WAIT_SCALE} is {given!r}; allowed are numbers from 0 (no waits) to 1 (as on AWS)")
+    return scale
 
 
 def find(state_dir: Path) -> World | None:

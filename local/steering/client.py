@@ -1,0 +1,119 @@
+"""`Steer`: the steering interface of a running world, for tests and for trying things out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from local.steering.model import Fault, Limit, Outcome
+
+PREFIX = "/_local/steering"
+_TIMEOUT_S = 30
+
+
+class SteeringRefused(Exception):
+    """The world did not take a wish; the message is the world's."""
+
+
+class HasEndpoint(Protocol):
+    """A world, as far as steering needs it."""
+
+    @property
+    def endpoint(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request that went through the gate: `path` as in Fault, `status` 0 where the connection was dropped."""
+
+    target: str
+    method: str
+    path: str
+    status: int
+    fault: bool
+
+
+class Steer:
+    """Wishes to one world."""
+
+    def __init__(self, world: HasEndpoint) -> None:
+        self._base = world.endpoint + PREFIX
+
+    def reset(self) -> None:
+        """Take back everything that was asked for, and forget the calls."""
+        self._request("DELETE", "")
+
+    def outcome(self, outcome: Outcome) -> None:
+        """Decide how an operation on a cluster ends."""
+        self._request("POST", "/outcomes", dataclasses.asdict(outcome))
+
+    def fault(self, fault: Fault) -> None:
+        """Put a fault in the way of requests."""
+        self._request("POST", "/faults", dataclasses.asdict(fault))
+
+    def limit(self, limit: Limit) -> None:
+        """Let a stack wait for less, or more, than its template says."""
+        self._request("POST", "/limits", dataclasses.asdict(limit))
+
+    def fleet(self, cluster: str, status: str) -> None:
+        """Set the status of a cluster's compute fleet now: RUNNING, STOPPED, PROTECTED..."""
+        self._request("POST", "/fleet", {"cluster": cluster, "status": status})
+
+    def nodes(self, cluster: str, queue: str, compute_resource: str, count: int, instance_type: str) -> list[str]:
+        """Start compute nodes of a cluster, as slurmctld would for jobs; their instance ids."""
+        answer = self._request(
+            "POST",
+            "/nodes",
+            {
+                "cluster": cluster,
+                "queue": queue,
+                "compute_resource": compute_resource,
+                "count": count,
+                "instance_type": instance_type,
+            },
+        )
+        return [str(item) for item in answer["instances"]]
+
+    def calls(self, target: str = "api") -> list[Call]:
+        """The requests that went through the gate since the last reset, oldest first."""
+        return [Call(**item) for item in self._request("GET", "/calls")["calls"] if item["target"] == target]
+
+    def unused(self) -> dict[str, list[dict[str, Any]]]:
+        """Outcomes and faults that are still to come."""
+        found: dict[str, list[dict[str, Any]]] = self._request("GET", "")
+        return found
+
+    def create_fails(self, cluster: str, reason: str, *, after_s: float = 0) -> None:
+        """The head node of the next cluster of this name signals a failure."""
+        self.outcome(Outcome(cluster, "create", "fail", reason, after_s))
+
+    def update_fails(self, cluster: str, reason: str, *, after_s: float = 0) -> None:
+        """The head node signals a failure at the next update, and the cluster rolls back."""
+        self.outcome(Outcome(cluster, "update", "fail", reason, after_s))
+
+    def delete_fails(self, cluster: str, reason: str, *, after_s: float = 0) -> None:
+        """The next deletion of the cluster ends in DELETE_FAILED."""
+        self.outcome(Outcome(cluster, "delete", "fail", reason, after_s))
+
+    def takes(self, cluster: str, operation: str, seconds: float) -> None:
+        """The next operation takes that much longer, and ends well."""
+        self.outcome(Outcome(cluster, operation, "succeed", "", seconds))  # type: ignore[arg-type]  # checked there
+
+    def _request(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(  # noqa: S310 - the world's address on loopback
+            self._base + path, data=data, method=method, headers={"Content-Type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
+                return json.loads(answer.read() or b"{}")
+        except urllib.error.HTTPError as error:
+            try:
+                said = json.loads(error.read())["message"]
+            except (ValueError, KeyError, TypeError):
+                said = str(error)
+            raise SteeringRefused(said) from error
