@@ -16,7 +16,6 @@ readonly NEEDED=(
   "setpriv util-linux"
 )
 readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
-readonly ATTEMPTS=3
 
 lab::stop() {
   printf 'install-lab-packages: %s\n' "$2" >&2
@@ -39,15 +38,16 @@ lab::main() {
   [[ -n "${packages}" ]] || return 0
   command -v apt-get >/dev/null || lab::stop 69 "missing: ${packages}- and this is neither Debian nor Ubuntu. Install them by your own means."
   [[ "$(id -u)" == 0 ]] || lab::stop 77 "missing: ${packages}- installing them needs root: sudo $0"
-  local attempt
-  for ((attempt = 1; ; attempt++)); do
-    # Another apt-get may hold the lock.
-    apt-get -o DPkg::Lock::Timeout=120 -o Acquire::Retries=2 update --quiet=2 --error-on=any >/dev/null && break
-    ((attempt < ATTEMPTS)) || lab::stop 69 "no package archive is reachable (apt-get update failed ${ATTEMPTS} times); missing: ${packages}"
-    sleep 2
+  # Another apt-get may hold the lock. An archive that fails here may be one that we do not need; what we need is asked for next.
+  local -r apt=(apt-get -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3 -o Acquire::http::Timeout=20)
+  "${apt[@]}" update --quiet=2 >/dev/null || true
+  local name
+  for name in ${packages}; do
+    apt-cache show --no-all-versions "${name}" >/dev/null 2>&1 ||
+      lab::stop 69 "no package archive that is reachable has '${name}'; missing: ${packages}"
   done
   # shellcheck disable=SC2086 # a list of words
-  apt-get -o DPkg::Lock::Timeout=120 install --yes --quiet=2 --no-install-recommends ${packages} >/dev/null ||
+  "${apt[@]}" install --yes --quiet=2 --no-install-recommends ${packages} >/dev/null ||
     lab::stop 1 "apt-get could not install: ${packages}"
   packages="$(lab::missing | tr '\n' ' ')"
   [[ -z "${packages}" ]] || lab::stop 1 "still missing after the installation: ${packages}"

@@ -1,4 +1,6 @@
-"""A laboratory: a real Slurm with several nodes on one machine, for jobs, bootstrap and the tests of both. See README.md."""
+"""A laboratory: a real Slurm with several nodes on one machine, for jobs, bootstrap and the tests of both. See
+README.md.
+"""
 
 from local.lab.laboratory import Laboratory
 from local.lab.machine import Unavailable, check

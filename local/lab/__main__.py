@@ -107,7 +107,9 @@ def up(laboratory: Laboratory, options: argparse.Namespace) -> int:
         laboratory.up(plan, report=console.print, before_slurmd=lambda: bootstrap.all_nodes(laboratory))
     version = laboratory.output(["sinfo", "--version"])
     console.print(
-        f"{version}, {len(plan.compute)} compute nodes, in {time.monotonic() - started:.1f} s. `python -m local.lab shell` goes in."
+        f"{version}, {len(plan.compute)} compute nodes, in {time.monotonic() - started:.1f} s. "
+        "`python -m local.lab shell` goes in.",
+        soft_wrap=True,
     )
     return 0
 

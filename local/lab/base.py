@@ -1,6 +1,8 @@
-"""The nodes' root file system: Debian with Slurm and what stands in, made once by mmdebstrap and shared by all laboratories.
+"""The nodes' root file system: Debian with Slurm and what stands in, made once by mmdebstrap and shared by all
+laboratories.
 
-It is a cache, kept outside the checkout: ~/.cache/trainyard/lab, or TRAINYARD_LAB_CACHE. Another list of packages is another base.
+It is a cache, kept outside the checkout: ~/.cache/trainyard/lab, or TRAINYARD_LAB_CACHE. Another list of packages is
+another base.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import get_args
 
 from local.cli.problem import Problem
+from local.lab.machine import Unavailable
 from local.lab.plan import Base
 
 HERE = Path(__file__).parent
@@ -24,6 +27,13 @@ FINISH = HERE / "node" / "finish-base.sh"
 PLUGIN = HERE / "spank" / "pyxis.c"
 MIRROR = "http://deb.debian.org/debian"
 LIMIT_S = 900
+UNREACHABLE = (
+    "Could not connect",
+    "Unable to connect",
+    "Could not resolve",
+    "Temporary failure resolving",
+    "Connection timed",
+)
 LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 
@@ -64,7 +74,8 @@ def ensure(suite: Base, report: Callable[[str], None] | None = None) -> Path:
         report: called with a line of text when the base must be made.
 
     Raises:
-        Problem: the packages cannot be had or installed.
+        Unavailable: no package archive is reachable.
+        Problem: the packages cannot be installed.
     """
     target = folder(suite)
     if target.is_dir():
@@ -113,7 +124,9 @@ def _bootstrap(suite: Base, target: Path) -> None:
     if result.returncode:
         shutil.rmtree(target, ignore_errors=True)
         tail = "\n".join(result.stdout.splitlines()[-15:])
-        raise Problem(
+        # Out of reach is the machine's fate, and tests are skipped for it; anything else is a fault of ours.
+        unreachable = any(sign in result.stdout for sign in UNREACHABLE)
+        raise (Unavailable if unreachable else Problem)(
             f"mmdebstrap cannot make the base of Debian {suite}. Is {line[-1]} reachable? Its last words:\n{tail}"
         )
 

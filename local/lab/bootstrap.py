@@ -1,6 +1,8 @@
-"""The product's own bootstrap on a laboratory's nodes, in ParallelCluster's order: head node, then each compute node before its slurmd.
+"""The product's own bootstrap on a laboratory's nodes, in ParallelCluster's order: head node, then each compute node
+before its slurmd.
 
-The assets are published as the deployment publishes them, into the laboratory's bucket; the entry script is run with a custom action's arguments.
+The assets are published as the deployment publishes them, into the laboratory's bucket; the entry script is run with
+a custom action's arguments.
 """
 
 from __future__ import annotations
@@ -36,20 +38,24 @@ def run(laboratory: Laboratory, node: str, role: str, *, check: bool = True) -> 
         Problem: it failed, unless `check` is false; the message is the script's reason.
     """
     bucket = laboratory.plan.buckets["assets"]
-    script = 'set -e; aws s3 cp --only-show-errors "s3://$1/cluster/entry/entry.sh" /tmp/entry.sh; exec bash /tmp/entry.sh "$@"'
+    fetch = 'aws s3 cp --only-show-errors "s3://$1/cluster/entry/entry.sh" "$script"'
+    script = f'set -e; script="$(mktemp)"; {fetch}; exec bash "$script" "$@"'
     arguments = [bucket, role, laboratory.plan.environment.region]
     result = laboratory.run(
         ["bash", "-c", script, "custom-action", *arguments], node=node, user="root", check=False, timeout=LIMIT_S
     )
     if check and result.returncode:
         raise Problem(
-            f"the bootstrap of {node} as {role} ended with {result.returncode}: {result.stderr.strip() or result.stdout[-2000:]}"
+            f"the bootstrap of {node} as {role} ended with {result.returncode}: "
+            f"{result.stderr.strip() or result.stdout[-2000:]}"
         )
     return result
 
 
 def all_nodes(laboratory: Laboratory) -> None:
-    """Publish the assets and bootstrap the head node, then all compute nodes at once. Give it to `Laboratory.up` as `before_slurmd`."""
+    """Publish the assets and bootstrap the head node, then all compute nodes at once. Give it to `Laboratory.up` as
+    `before_slurmd`.
+    """
     publish(laboratory)
     for role in HEAD_ROLES:
         run(laboratory, "head", role)
@@ -75,6 +81,7 @@ def pyxis(laboratory: Laboratory) -> None:
     """Switch the SPANK stand-in on without the bootstrap, for a laboratory whose subject is something else."""
     examples, etc = "/opt/parallelcluster/examples", "/opt/slurm/etc"
     laboratory.run(
-        f"mkdir -p {etc}/plugstack.conf.d && cp {examples}/pyxis/pyxis.conf {etc}/plugstack.conf.d/ && cp {examples}/spank/plugstack.conf {etc}/",
+        f"mkdir -p {etc}/plugstack.conf.d && cp {examples}/pyxis/pyxis.conf {etc}/plugstack.conf.d/ && "
+        f"cp {examples}/spank/plugstack.conf {etc}/",
         user="root",
     )

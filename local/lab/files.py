@@ -23,7 +23,7 @@ def users(plan: Plan) -> tuple[str, ...]:
     return (plan.user, *(name for name in MORE_USERS if name != plan.user))
 
 
-def write_node(plan: Plan, node: Node, folder: Path, base: Path, group: str, controllers: Sequence[str]) -> None:
+def write_node(plan: Plan, node: Node, folder: Path, *, base: Path, group: str, controllers: Sequence[str]) -> None:
     """Write `spec`, `mounts`, `binds` and the tree `files` of a node into its folder."""
     trees = [HERE / "root" / "all"]
     trees += [HERE / "root" / node.role] if (HERE / "root" / node.role).is_dir() else []

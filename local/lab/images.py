@@ -1,6 +1,7 @@
 """Container images without a container engine: a root file system becomes an image in the laboratory's registry.
 
-The registry is Debian's docker-registry under ECR's host name, with TLS and ECR's user; manifests are Docker's v2s2, as ECR's mostly are.
+The registry is Debian's docker-registry under ECR's host name, with TLS and ECR's user; manifests are Docker's v2s2,
+as ECR's mostly are.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-import secrets
 import shlex
 import shutil
 import subprocess
@@ -14,18 +13,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from local.cli.problem import Problem
-from local.lab import base, files, machine, namespaces, slurm
+from local.lab import base, files, machine, namespaces, shares
 from local.lab.plan import HEAD_NAME, Node, Plan
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-NOOP = "#!/bin/bash\n# ParallelCluster has such a script here too, so that the pattern matches something.\nexit 0\n"
 READY_SECONDS = 60
 
 
 class Laboratory:
     """The laboratory whose files lie in `state`. Making the object starts nothing.
 
-    Several may run at once, one a folder. All that runs is a child of one process in namespaces of its own, so nothing of it shows
+    Several may run at once, one a folder. All that runs is a child of one process in namespaces of its own, so
+    nothing of it shows
     in the host's network, mounts or process groups.
     """
 
@@ -43,7 +42,8 @@ class Laboratory:
         report: Callable[[str], None] | None = None,
         before_slurmd: Callable[[], None] | None = None,
     ) -> None:
-        """Start the laboratory; where one runs in this folder already it is ended first, so that the plan is what stands.
+        """Start the laboratory; where one runs in this folder already it is ended first, so that the plan is what
+        stands.
 
         Args:
             plan: what to start.
@@ -63,7 +63,7 @@ class Laboratory:
         try:
             self._prepare(plan, root)
             pid = namespaces.start_supervisor(self.state, self.state / "log")
-            self._fill_shares(plan, pid)
+            shares.fill(plan, Path(f"/proc/{pid}/root{self.state}/live/shared"), machine.controllers())
             namespaces.start_nodes(self.state, pid, [node.name for node in plan.nodes])
             self._start_services(plan, before_slurmd)
         except BaseException:
@@ -72,7 +72,9 @@ class Laboratory:
             raise
 
     def down(self) -> None:
-        """End every process of the laboratory and remove its control groups and files. Does nothing where there is none."""
+        """End every process of the laboratory and remove its control groups and files. Does nothing where there is
+        none.
+        """
         namespaces.end(self.state)
         if self.state.is_dir():
             for node in (self.state / "nodes").glob("*"):
@@ -122,7 +124,8 @@ class Laboratory:
     def line(
         self, command: Sequence[str] | str, *, node: str = "head", user: str = "", env: Mapping[str, str] | None = None
     ) -> list[str]:
-        """The command line, for this host, that runs a command on a node. `user` is a name, the cluster's user by default.
+        """The command line, for this host, that runs a command on a node. `user` is a name, the cluster's user by
+        default.
 
         A string is run by `bash -l`, a sequence as it is, with the environment of a fresh login and `env`.
         """
@@ -166,7 +169,8 @@ class Laboratory:
         if check and result.returncode:
             shown = command if isinstance(command, str) else shlex.join(command)
             raise Problem(
-                f"on {node}: `{shown}` ended with {result.returncode}\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}".rstrip()
+                f"on {node}: `{shown}` ended with {result.returncode}\n"
+                f"{result.stdout[-3000:]}\n{result.stderr[-3000:]}".rstrip()
             )
         return result
 
@@ -194,7 +198,8 @@ class Laboratory:
     def start(self, node: str, *, slurmd: bool = True) -> None:
         """Start a node that was killed, as a new instance: its root and its scratch are empty again.
 
-        Returns when Slurm uses it, or with `slurmd=False` before slurmd runs, so that something can be done first; then `join`.
+        Returns when Slurm uses it, or with `slurmd=False` before slurmd runs, so that something can be done first;
+        then `join`.
         """
         name = self.node(node).name
         if name in namespaces.nodes(self.state):
@@ -243,7 +248,7 @@ class Laboratory:
     def wait_for_nodes(
         self, *names: str, states: Sequence[str] = ("idle", "mix", "alloc"), seconds: float = READY_SECONDS
     ) -> None:
-        """Wait until Slurm reports nodes (all compute nodes by default) in one of the states, in sinfo's short words."""
+        """Wait until Slurm reports nodes (all compute nodes by default) in one of the states, as `sinfo -o %t` says."""
         wanted = set(names or (node.name for node in self.plan.compute))
 
         def reached() -> bool:
@@ -292,41 +297,9 @@ class Laboratory:
         (self.state / "shared").write_text("".join(f"{one.name} {one.size_mib} {one.mode}\n" for one in plan.shared))
         for node in plan.nodes:
             folder = self.state / "nodes" / node.name
-            files.write_node(plan, node, folder, root, f"{self.group}/{node.name}", machine.controllers())
-
-    def _fill_shares(self, plan: Plan, pid: int) -> None:
-        """Write the shared file systems' first content, seen through the supervisor's mounts."""
-        live = Path(f"/proc/{pid}/root{self.state}/live/shared")
-        password = secrets.token_hex(16)
-        etc = live / "slurm" / "etc"
-        for folder in ("prolog.d", "epilog.d"):
-            script = etc / "scripts" / folder / "90_pcluster_noop"
-            script.parent.mkdir(parents=True, exist_ok=True)
-            script.write_text(NOOP)
-            script.chmod(0o755)
-        (etc / "scripts" / "health-check").write_text(NOOP)
-        (etc / "scripts" / "health-check").chmod(0o755)
-        for name, text in slurm.configuration(plan, machine.controllers(), password).items():
-            (etc / name).write_text(text)
-            (etc / name).chmod(0o644)
-        for name in ("bin", "sbin"):
-            (live / "slurm" / name).symlink_to(f"/usr/{name}")
-        lab = live / "lab"
-        (lab / "munge.key").write_bytes(secrets.token_bytes(1024))
-        (lab / "munge.key").chmod(0o600)
-        (lab / "accounting.sql").write_text(slurm.accounting_sql(password))
-        (lab / "ecr-password").write_text(secrets.token_urlsafe(24) + "\n")
-        (lab / "registry-hosts").write_text(f"{plan.registry}\n{plan.aws.name}\n")
-        (lab / "instances.json").write_text(files.instances(plan))
-        (lab / "account").write_text(plan.environment.account + "\n")
-        for bucket in plan.buckets.values():
-            folder = lab / "s3" / bucket
-            folder.mkdir(parents=True)
-            folder.chmod(0o1777)
-        home = next(live / one.name for one in plan.shared if one.mount == "/home")
-        for uid, user in enumerate(files.users(plan), start=files.FIRST_UID):
-            (home / user).mkdir(mode=0o750)
-            shutil.chown(home / user, uid, uid)
+            files.write_node(
+                plan, node, folder, base=root, group=f"{self.group}/{node.name}", controllers=machine.controllers()
+            )
 
     def _services(self, node: str, *units: str) -> None:
         self.run(["systemctl", "start", *units], node=node, user="root")

@@ -11,7 +11,8 @@ from pathlib import Path
 from local.cli.problem import Problem
 
 COMMANDS = ("bash", "unshare", "nsenter", "ip", "mount", "chroot", "mmdebstrap")
-# The controllers of control groups version 1 that Slurm's plugins use. cpu and cpuset stay out: a node claims far more cores than there are.
+# The controllers of control groups version 1 that Slurm's plugins use. cpu and cpuset stay out: a node claims far
+# more cores than there are.
 CONTROLLERS = ("devices", "freezer", "memory", "cpuacct")
 CGROUPS = Path("/sys/fs/cgroup")
 REMOVE_SECONDS = 5
@@ -40,9 +41,11 @@ def check() -> None:
 
 
 def controllers() -> tuple[str, ...]:
-    """The controllers of control groups that a node can have for itself; none where the machine has version 2 or forbids it.
+    """The controllers of control groups that a node can have for itself; none where the machine has version 2 or
+    forbids it.
 
-    Without them Slurm follows processes by their parents (proctrack/linuxproc) and binds GPUs by CUDA_VISIBLE_DEVICES alone.
+    Without them Slurm follows processes by their parents (proctrack/linuxproc) and binds GPUs by CUDA_VISIBLE_DEVICES
+    alone.
     """
     found = []
     for name in CONTROLLERS:

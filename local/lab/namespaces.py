@@ -1,6 +1,7 @@
 """Finding, entering and ending the processes that a laboratory consists of.
 
-There is no file of process ids that could be out of date: the kernel's own list is searched for the inits, which carry the laboratory's
+There is no file of process ids that could be out of date: the kernel's own list is searched for the inits, which
+carry the laboratory's
 folder in their command lines and are number 1 of a pid namespace.
 """
 
@@ -158,7 +159,9 @@ def end(state: Path) -> None:
 
 
 def _ours(state: Path) -> list[tuple[int, list[str]]]:
-    """The inits of a laboratory, and the parents that wait for them until the last process of their namespaces is gone."""
+    """The inits of a laboratory, and the parents that wait for them until the last process of their namespaces is
+    gone.
+    """
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():

@@ -1,10 +1,11 @@
-"""What a laboratory consists of: nodes, shared file systems and names, from an environment file. Nothing is started here."""
+"""What a laboratory consists of: nodes, shared file systems and names, from an environment file. Nothing is started
+here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 from local.cli.problem import Problem
@@ -52,7 +53,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Shared:
-    """A file system that nodes share: a tmpfs of a bounded size that stands for Lustre, OpenZFS or the head node's NFS export."""
+    """A file system that nodes share: a tmpfs of a bounded size that stands for Lustre, OpenZFS or the head node's
+    NFS export.
+    """
 
     name: str
     mount: str
@@ -72,7 +75,9 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Slurm's own patience in seconds. ParallelCluster has 180 s for slurmd and 60 s for messages; a test cannot wait that long."""
+    """Slurm's own patience in seconds. ParallelCluster has 180 s for slurmd and 60 s for messages; a test cannot wait
+    that long.
+    """
 
     slurmd_s: int = 10
     message_s: int = 10
@@ -107,8 +112,8 @@ class Plan:
     @property
     def user(self) -> str:
         """The cluster's user, uid 1000."""
-        found: str = self.settings()["cluster"]["user"]  # type: ignore[index, assignment]
-        return found
+        cluster = self.settings()["cluster"]
+        return str(cluster["user"])  # type: ignore[index]
 
     @property
     def buckets(self) -> dict[str, str]:

@@ -121,7 +121,8 @@ def _nodes(plan: Plan) -> str:
         )
         addresses = ",".join(node.address for node in nodes)
         lines.append(
-            f"NodeName={_names(nodes)} NodeAddr={addresses} CPUs={first.cpus} RealMemory={first.memory_mib} State=UNKNOWN"
+            f"NodeName={_names(nodes)} NodeAddr={addresses} CPUs={first.cpus} RealMemory={first.memory_mib}"
+            " State=UNKNOWN"
             f" Feature={features}{gres} Weight=1000"
         )
         members.setdefault(queue, []).append(_names(nodes))

@@ -1,4 +1,6 @@
-"""One laboratory for all tests of this folder; another for what ends it. Skipped, with the reason, where this machine cannot have one."""
+"""One laboratory for all tests of this folder; another for what ends it. Skipped, with the reason, where this machine
+cannot have one.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ def start(laboratory: Laboratory, plan: Plan, *, bootstrapped: bool = False) -> 
 
 
 @pytest.fixture(scope="session")
-def lab(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
+def lab(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:  # noqa: ARG001 -- a fixture that asks for another
     """A laboratory of four P5 nodes with Pyxis on, shared by the tests: each works in folders and jobs of its own."""
     laboratory = Laboratory(tmp_path_factory.mktemp("lab") / "shared")
     try:
@@ -68,7 +70,7 @@ def lab(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.fixture
-def own_lab(lab_machine: None, tmp_path: Path) -> Iterator[Laboratory]:
+def own_lab(lab_machine: None, tmp_path: Path) -> Iterator[Laboratory]:  # noqa: ARG001 -- a fixture that asks for another
     """A laboratory that the test starts and ends itself; ended for it where it does not."""
     laboratory = Laboratory(tmp_path / "own")
     yield laboratory

@@ -21,7 +21,7 @@ def image(lab: Laboratory) -> Image:
     )
 
 
-def reference(lab: Laboratory, image: Image) -> str:
+def reference(image: Image) -> str:
     """The image as Enroot writes it."""
     return "docker://AWS@" + image.uri.replace("/", "#", 1)
 
@@ -32,7 +32,7 @@ def sqsh(lab: Laboratory, image: Image) -> Iterator[str]:
     line = f"machine {lab.plan.registry} login AWS password $(aws ecr get-login-password --region us-east-1)\n"
     lab.write("/home/ubuntu/.config/enroot/.credentials", line, mode=0o600)
     path = f"{FOLDER}/test.sqsh"
-    lab.run(f"mkdir -p {FOLDER} && enroot import -o {path} {reference(lab, image)}")
+    lab.run(f"mkdir -p {FOLDER} && enroot import -o {path} {reference(image)}")
     yield path
     lab.run(["rm", "-rf", FOLDER, "/home/ubuntu/.config"])
 
@@ -49,13 +49,15 @@ def test_an_import_is_a_squashfs_with_the_images_environment(lab: Laboratory, sq
     assert lab.output(["stat", "-c", "%U", sqsh]) == "ubuntu"
 
 
-def test_import_by_digest(lab: Laboratory, image: Image, sqsh: str) -> None:
-    by_digest = f"{reference(lab, image).removesuffix(':latest')}:{image.digest}"
+@pytest.mark.usefixtures("sqsh")
+def test_import_by_digest(lab: Laboratory, image: Image) -> None:
+    by_digest = f"{reference(image).removesuffix(':latest')}:{image.digest}"
     lab.run(
-        f"enroot import -o {FOLDER}/by-digest.sqsh {by_digest} && unsquashfs -l {FOLDER}/by-digest.sqsh | grep -q busybox"
+        f"cd {FOLDER} && enroot import -o by-digest.sqsh {by_digest} && unsquashfs -l by-digest.sqsh | grep -q busybox"
     )
 
 
+@pytest.mark.usefixtures("sqsh")
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -64,10 +66,8 @@ def test_import_by_digest(lab: Laboratory, image: Image, sqsh: str) -> None:
         (("amazonaws.com", "invalid"), "Could not fetch"),
     ],
 )
-def test_imports_that_cannot_be(lab: Laboratory, image: Image, sqsh: str, change: tuple[str, str], says: str) -> None:
-    result = lab.run(
-        ["enroot", "import", "-o", f"{FOLDER}/none.sqsh", reference(lab, image).replace(*change)], check=False
-    )
+def test_imports_that_cannot_be(lab: Laboratory, image: Image, change: tuple[str, str], says: str) -> None:
+    result = lab.run(["enroot", "import", "-o", f"{FOLDER}/none.sqsh", reference(image).replace(*change)], check=False)
     assert result.returncode == 1
     assert says in result.stderr
     assert lab.run(["test", "-e", f"{FOLDER}/none.sqsh"], check=False).returncode == 1
@@ -75,7 +75,17 @@ def test_imports_that_cannot_be(lab: Laboratory, image: Image, sqsh: str, change
 
 def test_a_container_on_two_nodes(lab: Laboratory, sqsh: str) -> None:
     lab.write("/fsx/containers/data/sample", "content\n")
-    script = 'echo "$SLURM_PROCID|$FROM_IMAGE|$(. /etc/os-release; echo $ID)|$(cat /data/sample)|$PWD|$(id -u)|$(hostname)|$(ls /dev/infiniband | wc -l)"'
+    parts = (
+        "$SLURM_PROCID",
+        "$FROM_IMAGE",
+        "$(. /etc/os-release; echo $ID)",
+        "$(cat /data/sample)",
+        "$PWD",
+        "$(id -u)",
+        "$(hostname)",
+        "$(ls /dev/infiniband | wc -l)",
+    )
+    script = f'echo "{"|".join(parts)}"'
     options = [
         f"--container-image={sqsh}",
         f"--container-mounts={FOLDER}/data:/data,/dev/infiniband:/dev/infiniband",
@@ -87,7 +97,7 @@ def test_a_container_on_two_nodes(lab: Laboratory, sqsh: str) -> None:
     lines = lab.output(["srun", "-N2", "--ntasks-per-node=8", *options, "sh", "-c", script]).splitlines()
     rows = sorted((line.split("|") for line in lines), key=lambda row: int(row[0]))
     assert [int(row[0]) for row in rows] == list(range(16))
-    assert {tuple(row[1:6]) + (row[7],) for row in rows} == {
+    assert {(*row[1:6], row[7]) for row in rows} == {
         ("a word and another", "trainyard", "content", "/data", "1000", "32")
     }
     assert len({row[6] for row in rows}) == 2

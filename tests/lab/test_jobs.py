@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -12,14 +14,16 @@ from local.lab import Laboratory
 TASK = """
 import json, os, socket
 print(json.dumps({
-    "rank": int(os.environ["SLURM_PROCID"]), "local": int(os.environ["SLURM_LOCALID"]), "tasks": int(os.environ["SLURM_NTASKS"]),
-    "node": int(os.environ["SLURM_NODEID"]), "host": socket.gethostname(), "address": socket.gethostbyname(socket.gethostname()),
+    "rank": int(os.environ["SLURM_PROCID"]), "local": int(os.environ["SLURM_LOCALID"]),
+    "tasks": int(os.environ["SLURM_NTASKS"]),
+    "node": int(os.environ["SLURM_NODEID"]), "host": socket.gethostname(),
+    "address": socket.gethostbyname(socket.gethostname()),
     "gpus": os.environ.get("CUDA_VISIBLE_DEVICES"), "user": os.getuid(), "job": os.environ["SLURM_JOB_ID"],
 }))
 """
 
 
-def tasks_of(lab: Laboratory, *options: str) -> list[dict[str, object]]:
+def tasks_of(lab: Laboratory, *options: str) -> list[dict[str, Any]]:
     """What every task of an srun says, by rank."""
     lines = lab.output(["srun", *options, "python3", "-c", TASK]).splitlines()
     return sorted((json.loads(line) for line in lines), key=lambda task: task["rank"])
@@ -77,7 +81,10 @@ def test_accounting_has_the_job_its_steps_and_its_gpus(lab: Laboratory) -> None:
         lines = lab.output(["sacct", "-nPj", job, "-o", "jobid,jobname,state,nnodes,alloctres"]).splitlines()
         return {line.split("|")[0]: line.split("|")[1:] for line in lines}
 
-    lab.wait(lambda: records().get(f"{job}.0", [""] * 2)[1] == "COMPLETED", f"the step {job}.0 in sacct")
+    lab.wait(
+        lambda: {records().get(one, [""] * 2)[1] for one in (job, f"{job}.0")} == {"COMPLETED"},
+        f"job {job} and its step in sacct",
+    )
     name, state, nodes, resources = records()[job]
     assert (name, state, nodes) == ("account", "COMPLETED", "2")
     assert "gres/gpu=16" in resources
@@ -100,13 +107,15 @@ def test_prolog_and_epilog_run_on_every_node(lab: Laboratory) -> None:
     try:
         job = lab.output(["sbatch", "--parsable", "-N2", "--output=/dev/null", "--wrap", "srun true"])
         found = lab.wait_for_job(job)
+
+        def phases(file: str, expected: list[str]) -> bool:
+            return lab.output(["cat", file]).splitlines() == expected
+
         expected = [f"prolog {job}", f"epilog {job}"]
         names = lab.output(["scontrol", "show", "hostnames", found["NodeList"]]).split()
         assert len(names) == 2
         for name in names:
-            lab.wait(
-                lambda name=name: lab.output(f"cat /fsx/phases-{name}").splitlines() == expected,
-                f"prolog and epilog on {name}",
-            )
+            file = f"/fsx/phases-{name}"
+            lab.wait(partial(phases, file, expected), f"prolog and epilog on {name}")
     finally:
         lab.run("rm -f /opt/slurm/etc/scripts/*.d/50_test /fsx/phases-*", user="root")

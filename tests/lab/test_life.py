@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.lab.conftest import ENVIRONMENT, INSTALL, ROOT, plan_of, start
 
 from local.cli.problem import Problem
-from local.lab import Laboratory, base, bootstrap, make, namespaces
+from local.lab import Laboratory, base, bootstrap, images, make, namespaces
 from settings import load
+from tests.lab.conftest import ENVIRONMENT, INSTALL, ROOT, plan_of, start
 
 
 def traces(laboratory: Laboratory) -> list[str]:
@@ -140,3 +140,21 @@ def test_the_installation_says_when_it_cannot(tmp_path: Path) -> None:
     )
     assert result.returncode == 69
     assert "mmdebstrap" in result.stderr
+
+
+def test_the_newer_slurm(own_lab: Laboratory) -> None:
+    """Debian 13's Slurm, nearer to ParallelCluster's; its base takes a minute to make, so only where asked for."""
+    if not base.folder("trixie").is_dir() and "trixie" not in os.environ.get("TRAINYARD_LAB_BASES", ""):
+        pytest.skip("no base of trixie here; TRAINYARD_LAB_BASES=trixie makes it")
+    plan = make(load(ENVIRONMENT), nodes=2, base="trixie")
+    start(own_lab, plan, bootstrapped=True)
+    assert own_lab.output(["sinfo", "--version"]).endswith("24.11.5")
+    line = ["srun", "-N2", "--ntasks-per-node=8", "--gpus-per-task=1", "nvidia-smi", "-L"]
+    assert len(own_lab.output(line).splitlines()) == 16
+    image = images.push(own_lab, "small", env={"WORD": "seen"})
+    credentials = f"machine {plan.registry} login AWS password $(aws ecr get-login-password)\n"
+    own_lab.write("/home/ubuntu/.config/enroot/.credentials", credentials, mode=0o600)
+    own_lab.run(f"cd /fsx/data && enroot import -o small.sqsh docker://AWS@{image.uri.replace('/', '#', 1)}")
+    container = ["srun", "-N2", "--container-image=/fsx/data/small.sqsh", "sh", "-c", "echo $WORD"]
+    assert own_lab.output(container).split() == ["seen", "seen"]
+    own_lab.wait(lambda: "COMPLETED" in own_lab.output("sacct -nXP -o state"), "a completed job in sacct")

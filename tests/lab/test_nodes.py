@@ -76,7 +76,8 @@ def test_instance_metadata_wants_a_token_and_knows_the_node(lab: Laboratory) -> 
 
 
 def test_gpus_of_a_node_and_of_the_head(lab: Laboratory) -> None:
-    query = "nvidia-smi --query-gpu=index,name,memory.total,ecc.errors.uncorrected.volatile.total --format=csv,noheader,nounits"
+    fields = "index,name,memory.total,ecc.errors.uncorrected.volatile.total"
+    query = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     rows = lab.output(query, node="gpu-dy-p5-1").splitlines()
     assert rows[7] == "7, NVIDIA H100 80GB HBM3, 81920, 0"
     assert len(rows) == 8
@@ -97,12 +98,12 @@ def test_a_test_may_break_a_gpu(lab: Laboratory) -> None:
 
 def test_buckets_answer_in_the_command_lines_words(lab: Laboratory) -> None:
     bucket = lab.plan.buckets["checkpoints"]
-    lab.write("/tmp/final", "weights\n")
-    lab.run(f"aws s3 cp --only-show-errors /tmp/final s3://{bucket}/model/final")
+    lab.write("/home/ubuntu/final", "weights\n")
+    lab.run(f"aws s3 cp --only-show-errors final s3://{bucket}/model/final")
     assert lab.output(f"aws s3 cp s3://{bucket}/model/final -", node="gpu-dy-p5-2") == "weights"
-    digest = lab.output("openssl dgst -sha256 -binary /tmp/final | base64")
-    head = f"aws s3api head-object --bucket {bucket} --key model/final --checksum-mode ENABLED --query ChecksumSHA256 --output text"
-    assert lab.output(head) == digest
+    digest = lab.output("openssl dgst -sha256 -binary final | base64")
+    head = f"aws s3api head-object --bucket {bucket} --key model/final --checksum-mode ENABLED"
+    assert lab.output(f"{head} --query ChecksumSHA256 --output text") == digest
     missing = lab.run(f"aws s3 cp s3://{bucket}/nothing /tmp/x", check=False)
     assert missing.returncode == 1
     assert "(404)" in missing.stderr

@@ -3,24 +3,27 @@
 `imds.py FILE`: FILE maps each node's address to {path: text}. A token is wanted as in AWS: PUT /latest/api/token first.
 """
 
+from __future__ import annotations
+
 import json
 import secrets
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 ADDRESS = ("169.254.169.254", 80)
 LONGEST_TOKEN_S = 21600
-TOKENS = set()
+TOKENS: set[str] = set()
 
 
 class Handler(BaseHTTPRequestHandler):
     """One request."""
 
     protocol_version = "HTTP/1.1"
-    nodes: dict = {}
+    nodes: ClassVar[dict[str, dict[str, str]]] = {}
 
-    def answer(self, status, text=""):
+    def answer(self, status: int, text: str = "") -> None:
         """Send a plain text."""
         body = text.encode()
         self.send_response(status)
@@ -29,7 +32,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def do_PUT(self):
+    def do_PUT(self) -> None:
         """A token."""
         life = self.headers.get("X-aws-ec2-metadata-token-ttl-seconds", "")
         if self.path != "/latest/api/token":
@@ -41,7 +44,7 @@ class Handler(BaseHTTPRequestHandler):
             TOKENS.add(token)
             self.answer(200, token)
 
-    def do_GET(self):
+    def do_GET(self) -> None:
         """A value, or the names below a path."""
         if self.headers.get("X-aws-ec2-metadata-token") not in TOKENS:
             self.answer(401)
@@ -56,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.answer(404)
 
-    def log_message(self, *_):
+    def log_message(self, *_: object) -> None:
         """Nothing is logged."""
 
 
