@@ -25,7 +25,7 @@ up: setup ## Deploy ENV to an emulated AWS on loopback and create its cluster wi
 	@$(PY) -m local up $(ENV) $(if $(PORT),--port $(PORT))
 
 down: setup ## Destroy ENV in the emulated AWS and stop it (DELETE_DATA=yes: also where buckets hold data)
-	@$(PY) -m local down $(ENV) $(if $(filter yes,$(DELETE_DATA)),--delete-data)
+	@$(PY) -m local down $(ENV) $(if $(filter yes,$(DELETE_DATA)),--delete-data) $(if $(filter yes,$(FORCE)),--force)
 
 diff: setup ## Show what `make up` would change
 	@$(PY) -m local diff $(ENV)

@@ -35,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
             command.add_argument("--port", type=int, default=None, help="first of the two ports that the world takes")
         if name == "down":
             command.add_argument("--delete-data", action="store_true", help="also where buckets hold data")
+            command.add_argument("--force", action="store_true", help="stop the emulated AWS without destroying first")
     return top
 
 
@@ -48,7 +49,7 @@ def main(arguments: list[str]) -> int:
         if options.command == "up":
             commands.up(session, options.port)
         elif options.command == "down":
-            commands.down(session, delete_data=options.delete_data)
+            commands.down(session, delete_data=options.delete_data, force=options.force)
         elif options.command == "diff":
             commands.diff(session)
         else:

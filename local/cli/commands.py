@@ -22,6 +22,8 @@ if not console.is_terminal and "COLUMNS" not in os.environ:
     console.width = WIDTH_IN_A_LOG
 
 BOOTSTRAP_STACK = "CDKToolkit"
+EXPORT_IN_USE = "as it is in use by"
+"""CloudFormation's words where a stack would lose what another one imports (docs/decisions/0004)."""
 
 
 def open_session(name: str, state: Path | None) -> Session:
@@ -55,12 +57,28 @@ def up(session: Session, port: int | None) -> None:
     _bootstrap(session, world, log)
     console.print("Deploying with the CDK CLI: cdk deploy --all")
     progress = Progress(console)
-    code = _run(
+    code = _deploy(session, world, progress, "--all")
+    if code and any(EXPORT_IN_USE in reason for reason in leftovers.failure_reasons(aws(world), environment)):
+        console.print("The cluster still uses what the file no longer has: deploying the cluster first, then the rest")
+        leftovers.mend(aws(world), environment, console)
+        progress = Progress(console)
+        code = _deploy(session, world, progress, "cluster", "--exclusively") or _deploy(
+            session, world, progress, "--all"
+        )
+    if code:
+        raise Problem(_failure("The deployment failed", progress, log, aws_world=world, session=session))
+    console.print("Nothing to change: what stands is what the file says" if not progress.changed else "Deployed")
+    summary.show(session, world, console)
+    console.print(f"[dim]{time.monotonic() - begun:.0f} s in all. Everything the CDK CLI said: {_shown(log)}[/dim]")
+
+
+def _deploy(session: Session, world: launch.World, progress: Progress, *stacks: str) -> int:
+    return _run(
         session,
         world,
         progress,
         "deploy",
-        "--all",
+        *stacks,
         "--context",
         f"env={session.context}",
         "--output",
@@ -74,11 +92,6 @@ def up(session: Session, port: int | None) -> None:
         "--outputs-file",
         str(session.outputs_file),
     )
-    if code:
-        raise Problem(_failure("The deployment failed", progress, log, aws_world=world, session=session))
-    console.print("Nothing to change: what stands is what the file says" if not progress.changed else "Deployed")
-    summary.show(session, world, console)
-    console.print(f"[dim]{time.monotonic() - begun:.0f} s in all. Everything the CDK CLI said: {_shown(log)}[/dim]")
 
 
 def _run(session: Session, world: launch.World, progress: Progress, *arguments: str) -> int:
@@ -111,15 +124,17 @@ def _bootstrap(session: Session, world: launch.World, log: Path) -> None:
         raise Problem(f"cdk bootstrap failed. Its output: {_shown(log)}\n{_tail(log)}")
 
 
-def down(session: Session, *, delete_data: bool) -> None:
-    """Destroy the stacks and stop the world; refuse where a bucket holds data that nobody asked to delete."""
+def down(session: Session, *, delete_data: bool, force: bool = False) -> None:
+    """Destroy the stacks and stop the world; refuse where a bucket holds data that nobody asked to delete.
+
+    With `force` the world is stopped as it is: for one in which a destroy cannot go through.
+    """
     world = session.world()
     if world is None:
         launch.stop(session.state)
         console.print(f"Nothing is up for {session.environment.name!r}.")
         return
     account = aws(world)
-    leftovers.mend(account, session.environment, console)
     held = leftovers.user_data(account, session)
     if held and not delete_data:
         listed = "\n".join(
@@ -129,6 +144,11 @@ def down(session: Session, *, delete_data: bool) -> None:
             f"These buckets hold data, and the emulated AWS forgets everything when it stops:\n{listed}\n"
             f"Copy what you need, then: make down ENV={session.file.stem} DELETE_DATA=yes"
         )
+    if force:
+        launch.stop(session.state)
+        console.print("[green]Down.[/green] The emulated AWS was stopped without a destroy.")
+        return
+    leftovers.mend(account, session.environment, console)
     for bucket, _, _ in held:
         leftovers.empty_bucket(account, bucket)
         console.print(f"Emptied s3://{bucket}")
@@ -197,7 +217,8 @@ def _failure(what: str, progress: Progress, log: Path, *, aws_world: launch.Worl
     return (
         f"{what}:\n{body}\n"
         f"Everything the CDK CLI said: {_shown(log)}; the world's own logs: {_shown(session.state)}/\n"
-        f"Mend the cause and run `make up ENV={name}` again; `make down ENV={name}` removes what stands."
+        f"Mend the cause and run `make up ENV={name}` again; `make down ENV={name}` removes what stands,\n"
+        f"and `make down ENV={name} FORCE=yes` stops the emulated AWS whatever state it is in."
     )
 
 

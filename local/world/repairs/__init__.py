@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from local.world.repairs import (
     bucket_tags,
+    exports_in_use,
     instance_profile,
     outputs_only,
     policies,
@@ -16,6 +17,7 @@ from local.world.repairs import (
 
 _REPAIRS = (
     bucket_tags,
+    exports_in_use,
     instance_profile,
     outputs_only,
     policies,
