@@ -20,6 +20,15 @@ KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TMPDIR", "JSII_SILENCE_WARNIN
 TIME_LIMIT_S = 45 * 60
 """A custom resource that never answers would otherwise hold the CLI for an hour."""
 
+COLUMN = 20
+CUT_STATUSES = (
+    "UPDATE_ROLLBACK_COMPLETE",
+    "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS",
+    "UPDATE_ROLLBACK_IN_PROGRESS",
+    "UPDATE_ROLLBACK_FAILED",
+    "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS",
+)
+
 _EVENT = re.compile(
     r"^(?P<stack>[\w-]+)\s*\|\s*(?P<done>\d+)?(?:/(?P<total>\d+))?\s*\|\s*[^|]+\|\s*"
     r"(?P<status>[A-Z_]+)\s*\|\s*(?P<type>[\w:]+)\s*\|\s*(?P<name>.*)$"
@@ -41,7 +50,12 @@ def parse_event(line: str) -> Event | None:
     found = _EVENT.match(line)
     if not found:
         return None
-    return Event(found["stack"], found["status"], found["type"], found["name"].strip())
+    return Event(found["stack"], _whole(found["status"]), found["type"], found["name"].strip())
+
+
+def _whole(status: str) -> str:
+    """The CLI cuts a status to the width of its column; the longest ones are cut at a place that still tells them apart."""
+    return next((whole for whole in CUT_STATUSES if whole.startswith(status) and len(status) >= COLUMN), status)
 
 
 def environment_for(world_env: Mapping[str, str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import threading
 import time
 
 from rich.console import Console
+from rich.markup import escape
 
 from local.cli.cdk import parse_event
 
@@ -41,7 +42,7 @@ class Progress:
             if event.type == STACK:
                 self._stack(event.stack, event.status)
             elif event.status.endswith("_FAILED"):
-                self.say(f"[red]{event.stack}: {event.status} {event.type} {event.name}[/red]")
+                self.say(f"[red]{event.stack}: {event.status} {event.type} {escape(event.name)}[/red]")
                 self.failures.append(f"{event.stack}: {event.type} {event.name}")
             if event.type == CLUSTER:
                 self.say(f"{event.stack}: the cluster's resource is {event.status}")

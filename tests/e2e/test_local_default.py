@@ -53,6 +53,13 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     assert re.search(r"cluster\s+local\s+UPDATE_COMPLETE", updated), updated
     assert "0 to 3" in updated
 
+    local.edit(r"\n      - name: shared\n(        .*\n)+", "\n")
+    without = local.ok("up")
+    assert "deploying the cluster first" in without
+    assert "OpenZFS volume home" in without
+    assert "OpenZFS volume shared" not in without
+    assert re.search(r"cluster\s+local\s+UPDATE_COMPLETE", without), without
+
     world = launch.find(local.state)
     assert world is not None
     s3 = boto3.client(

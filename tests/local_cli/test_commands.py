@@ -95,6 +95,10 @@ def test_seeds_hold_the_reservations_that_the_file_names(tmp_path: Path) -> None
             "local-cluster | 0 | 10:01:02 PM | UPDATE_FAILED | Custom::ParallelCluster | Cluster (C1) Says | no",
             cdk.Event("local-cluster", "UPDATE_FAILED", "Custom::ParallelCluster", "Cluster (C1) Says | no"),
         ),
+        (
+            "local-storage | 0 | 10:01:02 PM | UPDATE_ROLLBACK_COMPLET | AWS::CloudFormation::Stack | local-storage",
+            cdk.Event("local-storage", "UPDATE_ROLLBACK_COMPLETE", "AWS::CloudFormation::Stack", "local-storage"),
+        ),
         ("local-network: deploying... [1/6]", None),
         (" ✅  local-network", None),
     ],
