@@ -1,0 +1,79 @@
+"""One world for the suite; one stack and one cluster name a test, and nothing of either left behind."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from local.world import launch
+
+from .deployment import Base, deploy
+from .life import GONE, Cluster, Life
+
+KEEP = "LIFECYCLE_STATE"
+"""A folder: the world is started there, or found there, and kept after the run, so that the next one is quick."""
+
+
+def free_ports() -> int:
+    """First of two neighbouring free ports on loopback."""
+    for _ in range(50):
+        with socket.socket() as first, socket.socket() as second:
+            first.bind((launch.HOST, 0))
+            port: int = first.getsockname()[1]
+            try:
+                second.bind((launch.HOST, port + 1))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("no two neighbouring free ports on loopback")
+
+
+@pytest.fixture(scope="session")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Base]:
+    """The world and what stands in it."""
+    kept = os.environ.get(KEEP)
+    state = Path(kept) if kept else tmp_path_factory.mktemp("lifecycle") / "state"
+    try:
+        yield deploy(state, free_ports())
+    finally:
+        if not kept:
+            launch.stop(state)
+
+
+@pytest.fixture
+def base(deployed: Base) -> Iterator[Base]:
+    """The world with nothing steered."""
+    deployed.steer.reset()
+    yield deployed
+    deployed.steer.reset()
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A name for this test's stack and cluster: letters, digits and hyphens."""
+    words = "".join(c if c.isalnum() else "-" for c in request.node.name.removeprefix("test_").lower())
+    return "-".join(part for part in words.split("-") if part)[:40].strip("-")
+
+
+@pytest.fixture
+def life(base: Base, name: str) -> Iterator[Life]:
+    """A stack that does not exist yet. What is left of it afterwards is removed, unsteered."""
+    made = Life(base, f"stack-{name}")
+    yield made
+    base.steer.reset()
+    if made.stack_id != made.name and made.settled() != "DELETE_COMPLETE":
+        assert made.delete() == "DELETE_COMPLETE", made.story()
+
+
+@pytest.fixture
+def cluster(base: Base, name: str) -> Iterator[Cluster]:
+    """The cluster of that name, which does not exist yet. What is left of it afterwards is removed."""
+    made = Cluster(base, name)
+    yield made
+    base.steer.reset()
+    if made.status() != GONE:
+        made.delete()

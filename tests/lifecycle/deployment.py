@@ -1,0 +1,107 @@
+"""What every life cycle stands on: one world with the network and the API of the default environment, by the CDK CLI."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from local.cli import cdk
+from local.steering import Steer
+from local.world import launch
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = ROOT / "environments" / "local.yaml"
+NAME, ACCOUNT, REGION = "local", "000000000000", "us-east-1"
+STACKS = ("network", "storage", "images", "api")
+# The product polls every 15 s; 0.3 s here.
+WAIT_SCALE = 0.02
+
+
+@dataclass(frozen=True)
+class Base:
+    """The deployed base of the suite."""
+
+    world: launch.World
+    steer: Steer
+    service_token: str
+    api_url: str
+    api_user_role_arn: str
+    subnet: str
+
+    def client(self, service: str) -> Any:  # noqa: ANN401 - a boto3 client of any service
+        session: Any = boto3.Session(
+            aws_access_key_id=self.world.account, aws_secret_access_key="local", region_name=self.world.region
+        )
+        return session.client(service, endpoint_url=self.world.endpoint)
+
+    def cdk(self, *arguments: str) -> tuple[int, str]:
+        """Run the CDK CLI against the world: exit status and output."""
+        lines: list[str] = []
+        code = cdk.run(
+            self.world.env(), *arguments, log=self.world.state_dir / "cdk.log", on_line=lambda line: lines.append(line)
+        )
+        return code, "\n".join(lines)
+
+    def api(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
+        """Call the ParallelCluster API behind CloudFormation's back, around the gate."""
+        url = f"http://{launch.HOST}:{self.world.api_port}/v3/clusters{path}"
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(
+            url, data=data, method=method, headers={"Content-Type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read() or b"{}")
+
+
+def deploy(state: Path, port: int) -> Base:
+    """Start a world and deploy the base to it with the CDK CLI, or take the one that stands there."""
+    world = launch.start(state, ACCOUNT, REGION, port, port + 1, {}, wait_scale=WAIT_SCALE)
+    base = Base(world, Steer(world), "", "", "", "")
+    stacks = base.client("cloudformation")
+    standing = {item["StackName"] for item in stacks.describe_stacks()["Stacks"]}
+    if not {f"{NAME}-{stack}" for stack in STACKS} <= standing:
+        for line in (
+            ("bootstrap", f"aws://{ACCOUNT}/{REGION}", "--app", ""),
+            (
+                "deploy",
+                *STACKS,
+                *("--context", f"env={ENVIRONMENT}", "--output", str(state / "cdk.out")),
+                *("--require-approval", "never", "--concurrency", "3", "--progress", "events"),
+            ),
+        ):
+            code, said = base.cdk(*line)
+            assert code == 0, said
+    return _described(base)
+
+
+def _described(base: Base) -> Base:
+    [on_event] = _ids(base, f"{NAME}-api", "AWS::Lambda::Function", "OnEvent")
+    [nested] = _ids(base, f"{NAME}-api", "AWS::CloudFormation::Stack")
+    [stack] = base.client("cloudformation").describe_stacks(StackName=nested)["Stacks"]
+    outputs = {item["OutputKey"]: item["OutputValue"] for item in stack["Outputs"]}
+    return Base(
+        world=base.world,
+        steer=base.steer,
+        service_token=base.client("lambda").get_function(FunctionName=on_event)["Configuration"]["FunctionArn"],
+        api_url=outputs["ParallelClusterApiInvokeUrl"],
+        api_user_role_arn=outputs["ParallelClusterApiUserRole"],
+        subnet=_ids(base, f"{NAME}-network", "AWS::EC2::Subnet", "Private")[0],
+    )
+
+
+def _ids(base: Base, stack: str, kind: str, part: str = "") -> list[str]:
+    found = base.client("cloudformation").describe_stack_resources(StackName=stack)["StackResources"]
+    return [
+        item["PhysicalResourceId"]
+        for item in found
+        if item["ResourceType"] == kind and part.lower() in item["LogicalResourceId"].lower()
+    ]

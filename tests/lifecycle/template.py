@@ -1,0 +1,99 @@
+"""A stack with a cluster in it, synthesized from the product's own construct; small, so that a life takes seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+
+from trainyard.cluster_resource import ClusterResource
+from trainyard.parallelcluster import version
+from trainyard.parallelcluster_api import ParallelClusterApi
+
+from .deployment import ACCOUNT, REGION, Base
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the stack's template says.
+
+    `script` is the head node's OnNodeConfigured; `broken_sibling` a resource behind the cluster that CloudFormation
+    cannot make; `retain` the cluster's DeletionPolicy; `extra` goes over the configuration.
+    """
+
+    cluster: str
+    max_count: int = 2
+    assets: str = "1"
+    broken_sibling: bool = False
+    sibling: bool = False
+    retain: bool = False
+    timeout_minutes: int = 55
+    instance_type: str = "c7i.large"
+    strategy: str | None = None
+    extra: tuple[tuple[str, Any], ...] = ()
+
+    def but(self, **changes: Any) -> Wish:  # noqa: ANN401 - the fields above
+        return replace(self, **changes)
+
+
+def configuration(base: Base, wish: Wish) -> dict[str, Any]:
+    """The ParallelCluster configuration of a wish."""
+    queue = {
+        "Name": "cpu",
+        "ComputeResources": [
+            {"Name": "cpu", "InstanceType": wish.instance_type, "MinCount": 0, "MaxCount": wish.max_count}
+        ],
+        "Networking": {"SubnetIds": [base.subnet]},
+    }
+    settings = {"QueueUpdateStrategy": wish.strategy} if wish.strategy else {}
+    return {
+        "Region": REGION,
+        "Image": {"Os": "ubuntu2204"},
+        "HeadNode": {"InstanceType": "m7i.large", "Networking": {"SubnetId": base.subnet}},
+        "Scheduling": {
+            "Scheduler": "slurm",
+            **({"SlurmSettings": settings} if settings else {}),
+            "SlurmQueues": [queue],
+        },
+        "Monitoring": {"Dashboards": {"CloudWatch": {"Enabled": False}}, "Alarms": {"Enabled": False}},
+        **dict(wish.extra),
+    }
+
+
+def template(base: Base, wish: Wish) -> dict[str, Any]:
+    """The template of a wish."""
+    app = cdk.App(analytics_reporting=False)
+    stack = cdk.Stack(
+        app,
+        "Stack",
+        env=cdk.Environment(account=ACCOUNT, region=REGION),
+        synthesizer=cdk.LegacyStackSynthesizer(),
+    )
+    api = SimpleNamespace(url=base.api_url, user_role_arn=base.api_user_role_arn, version=version())
+    cluster = ClusterResource(
+        stack,
+        "Cluster",
+        name=wish.cluster,
+        configuration=configuration(base, wish),
+        api=cast("ParallelClusterApi", api),
+        service_token=base.service_token,
+        assets_version=wish.assets,
+        timeout_minutes=wish.timeout_minutes,
+    )
+    if wish.retain:
+        cluster.resource.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+    if wish.sibling or wish.broken_sibling:
+        sibling = ec2.CfnPlacementGroup(stack, "Sibling", strategy="cluster")
+        sibling.node.add_dependency(cluster)
+        if wish.broken_sibling:
+            sibling.add_property_override("NoSuchProperty", "1")
+    for name in ("status", "head_node_instance_id", "head_node_private_ip", "stack_arn", "version"):
+        cdk.CfnOutput(stack, name.title().replace("_", ""), value=getattr(cluster, name))
+    made: dict[str, Any] = app.synth().get_stack_by_name("Stack").template
+    # The rule that checks for a bootstrap version is no part of a cluster's life.
+    made.pop("Rules", None)
+    made.pop("Parameters", None)
+    return made

@@ -1,0 +1,80 @@
+"""Creations: what CloudFormation and the user are told, and what is left."""
+
+from __future__ import annotations
+
+import pytest
+
+from local.steering import Limit, Outcome
+
+from .deployment import Base
+from .life import GONE, Cluster, Life
+from .template import Wish, configuration
+
+pytestmark = pytest.mark.lifecycle
+
+
+def test_create_and_delete(life: Life, cluster: Cluster) -> None:
+    assert life.create(Wish(cluster.name)) == "CREATE_COMPLETE", life.story()
+    assert cluster.status() == "CREATE_COMPLETE"
+    assert cluster.owner().startswith(life.stack_id)
+    outputs = life.outputs()
+    assert outputs["Status"] == "CREATE_COMPLETE"
+    assert outputs["HeadNodeInstanceId"].startswith("i-")
+    assert life.delete() == "DELETE_COMPLETE", life.story()
+    assert cluster.status() == GONE
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        pytest.param({"cluster": "0"}, "ClusterName is '0'", id="name"),
+        pytest.param({"instance_type": "c7i.nonsense"}, "c7i.nonsense", id="instance type"),
+        pytest.param({"max_count": -10}, "Must be greater than or equal to 1", id="count"),
+        pytest.param({"extra": (("Nonsense", "1"),)}, "Nonsense", id="key"),
+    ],
+)
+def test_invalid(life: Life, cluster: Cluster, base: Base, wish: dict[str, str], said: str) -> None:
+    assert life.create(Wish(cluster.name).but(**wish)) == "ROLLBACK_COMPLETE", life.story()
+    [reason] = life.failures()
+    assert said in reason
+    assert cluster.status() == GONE
+    assert not [call for call in base.steer.calls() if call.method == "DELETE"]
+    assert life.delete() == "DELETE_COMPLETE"
+
+
+def test_taken_name(life: Life, cluster: Cluster, base: Base) -> None:
+    """The rollback's Delete must leave a cluster alone that somebody else made."""
+    cluster.make(configuration(base, Wish(cluster.name)))
+    assert life.create(Wish(cluster.name)) == "ROLLBACK_COMPLETE", life.story()
+    [reason] = life.failures()
+    assert "does not belong to this resource" in reason
+    assert life.delete() == "DELETE_COMPLETE"
+    assert cluster.status() == "CREATE_COMPLETE"
+    assert {call.method for call in base.steer.calls()} == {"GET"}
+
+
+def test_failure_and_again(life: Life, cluster: Cluster, base: Base) -> None:
+    base.steer.create_fails(cluster.name, "Failed to execute OnNodeConfigured script 1, return code: 7", after_s=2)
+    assert life.create(Wish(cluster.name)) == "ROLLBACK_COMPLETE", life.story()
+    [reason] = life.failures()
+    assert "OnNodeConfiguredExecutionFailure" in reason
+    assert "return code: 7" in reason
+    assert cluster.status() == GONE
+    assert life.delete() == "DELETE_COMPLETE"
+    assert life.create(Wish(cluster.name)) == "CREATE_COMPLETE", life.story()
+
+
+def test_silent_head_node(life: Life, cluster: Cluster, base: Base) -> None:
+    base.steer.outcome(Outcome(cluster.name, "create", "silent"))
+    base.steer.limit(Limit(cluster.name, wait_condition_s=4))
+    assert life.create(Wish(cluster.name)) == "ROLLBACK_COMPLETE", life.story()
+    [reason] = life.failures()
+    assert "HeadNodeBootstrapFailure" in reason
+    assert cluster.status() == GONE
+
+
+def test_sibling_fails_after_the_creation(life: Life, cluster: Cluster) -> None:
+    assert life.create(Wish(cluster.name, broken_sibling=True)) == "ROLLBACK_COMPLETE", life.story()
+    assert "CREATE_COMPLETE" in life.statuses("Cluster")
+    assert cluster.status() == GONE
+    assert life.delete() == "DELETE_COMPLETE"

@@ -1,0 +1,157 @@
+"""Updates and their rollbacks: after each of them the stack takes the next update, and can be deleted."""
+
+from __future__ import annotations
+
+import pytest
+
+from .deployment import Base
+from .life import GONE, Cluster, Life
+from .template import Wish, configuration
+
+pytestmark = pytest.mark.lifecycle
+
+
+@pytest.fixture
+def wish(life: Life, cluster: Cluster) -> Wish:
+    """The wish of a stack that stands."""
+    made = Wish(cluster.name, max_count=2)
+    assert life.create(made) == "CREATE_COMPLETE", life.story()
+    return made
+
+
+def goes_on(life: Life, cluster: Cluster, wish: Wish) -> None:
+    """The stack takes an update and can be deleted."""
+    assert life.update(wish) == "UPDATE_COMPLETE", life.story()
+    assert cluster.status() == "UPDATE_COMPLETE"
+    assert cluster.max_count() == wish.max_count
+    assert life.delete() == "DELETE_COMPLETE", life.story()
+    assert cluster.status() == GONE
+
+
+def test_update(life: Life, cluster: Cluster, wish: Wish, base: Base) -> None:
+    assert life.update(wish.but(assets="2")) == "UPDATE_COMPLETE", life.story()
+    assert cluster.status() == "CREATE_COMPLETE"
+    assert not [call for call in base.steer.calls() if call.method == "PUT"]
+    assert life.update(wish.but(max_count=3)) == "UPDATE_COMPLETE", life.story()
+    assert life.outputs()["Status"] == "UPDATE_COMPLETE"
+    goes_on(life, cluster, wish.but(max_count=4))
+
+
+def test_update_that_was_made_outside(life: Life, cluster: Cluster, wish: Wish, base: Base) -> None:
+    """Somebody else has raised the count to what the template will say."""
+    wanted = wish.but(max_count=3)
+    tags = [{"Key": "trainyard:owner", "Value": cluster.owner()}]
+    import json
+
+    body = {"clusterConfiguration": json.dumps({**configuration(base, wanted), "Tags": tags})}
+    assert base.api("PUT", f"/{cluster.name}", body)[0] == 202
+    cluster.until("UPDATE_COMPLETE")
+    assert life.update(wanted) == "UPDATE_COMPLETE", life.story()
+    goes_on(life, cluster, wish.but(max_count=4))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param({"max_count": 1}, "MaxCount", id="fewer nodes"),
+        pytest.param({"max_count": -10}, "Must be greater than or equal to 1", id="count"),
+        pytest.param({"instance_type": "c7i.xlarge"}, "InstanceType", id="instance type"),
+        pytest.param({"extra": (("Image", {"Os": "alinux2023"}),)}, "Os", id="system"),
+    ],
+)
+def test_refused(life: Life, cluster: Cluster, wish: Wish, change: dict[str, str], said: str) -> None:
+    before = cluster.base.api("GET", f"/{cluster.name}")[1]["lastUpdatedTime"]
+    assert life.update(wish.but(**change)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
+    assert said in life.failures()[0]
+    assert cluster.max_count() == wish.max_count
+    assert cluster.base.api("GET", f"/{cluster.name}")[1]["lastUpdatedTime"] == before
+    goes_on(life, cluster, wish.but(max_count=3))
+
+
+def test_cluster_rolls_back(life: Life, cluster: Cluster, wish: Wish, base: Base) -> None:
+    base.steer.update_fails(cluster.name, "Failed to run chef recipe slurm::update, see /var/log/chef-client.log")
+    assert life.update(wish.but(max_count=3)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
+    assert "slurm::update" in life.failures()[0]
+    assert cluster.status() == "UPDATE_FAILED"
+    assert cluster.max_count() == 2
+    goes_on(life, cluster, wish.but(max_count=4))
+
+
+def test_sibling_fails_after_a_raise(life: Life, cluster: Cluster, wish: Wish) -> None:
+    """The rollback asks for fewer nodes than the cluster has by then."""
+    status = life.update(wish.but(max_count=3, strategy="TERMINATE", broken_sibling=True))
+    assert status == "UPDATE_ROLLBACK_COMPLETE", life.story()
+    assert cluster.max_count() == 2
+    goes_on(life, cluster, wish.but(max_count=4))
+
+
+def test_cancelled(life: Life, cluster: Cluster, wish: Wish, base: Base) -> None:
+    base.steer.takes(cluster.name, "update", 4)
+    life.update(wish.but(max_count=3, strategy="TERMINATE"), wait=False)
+    cluster.until("UPDATE_IN_PROGRESS")
+    life.stacks.cancel_update_stack(StackName=life.name)
+    assert life.settled() == "UPDATE_ROLLBACK_COMPLETE", life.story()
+    assert "cancelled" in life.failures()[0]
+    assert cluster.max_count() == 2
+    goes_on(life, cluster, wish.but(max_count=4))
+
+
+def test_renamed(life: Life, cluster: Cluster, wish: Wish, base: Base) -> None:
+    """The new cluster first, then the old one goes."""
+    new = Cluster(base, f"{cluster.name}-b")
+    base.steer.takes(new.name, "create", 2)
+    life.update(wish.but(cluster=new.name), wait=False)
+    new.until("CREATE_IN_PROGRESS")
+    assert cluster.status() == "CREATE_COMPLETE"
+    assert life.settled() == "UPDATE_COMPLETE", life.story()
+    assert new.status() == "CREATE_COMPLETE"
+    cluster.until(GONE)
+    goes_on(life, new, wish.but(cluster=new.name, max_count=3))
+
+
+def test_rename_fails(life: Life, cluster: Cluster, wish: Wish, base: Base) -> None:
+    new = Cluster(base, f"{cluster.name}-b")
+    base.steer.create_fails(new.name, "Failed to execute OnNodeConfigured script 1")
+    assert life.update(wish.but(cluster=new.name)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
+    new.until(GONE)
+    assert cluster.status() == "CREATE_COMPLETE"
+    goes_on(life, cluster, wish.but(max_count=3))
+
+
+def test_rename_to_a_taken_name(life: Life, cluster: Cluster, wish: Wish, base: Base) -> None:
+    foreign = Cluster(base, f"{cluster.name}-b")
+    foreign.make(configuration(base, Wish(foreign.name)))
+    try:
+        assert life.update(wish.but(cluster=foreign.name)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
+        assert foreign.status() == "CREATE_COMPLETE"
+        goes_on(life, cluster, wish.but(max_count=3))
+        assert foreign.status() == "CREATE_COMPLETE"
+    finally:
+        foreign.delete()
+
+
+def test_sibling_fails_after_a_rename(life: Life, cluster: Cluster, wish: Wish, base: Base) -> None:
+    new = Cluster(base, f"{cluster.name}-b")
+    assert life.update(wish.but(cluster=new.name, broken_sibling=True)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
+    new.until(GONE)
+    assert cluster.status() == "CREATE_COMPLETE"
+    goes_on(life, cluster, wish.but(max_count=3))
+
+
+def test_deleted_outside(life: Life, cluster: Cluster, wish: Wish) -> None:
+    cluster.delete()
+    assert life.update(wish.but(max_count=3)).startswith("UPDATE_ROLLBACK"), life.story()
+    assert "deleted outside" in life.failures()[0]
+    assert cluster.status() == GONE
+
+
+def test_taken_over_by_somebody_else(life: Life, cluster: Cluster, wish: Wish, base: Base) -> None:
+    """Deleted, and made anew by somebody else under the same name: no longer ours."""
+    cluster.delete()
+    cluster.make(configuration(base, wish))
+    base.steer.reset()
+    life.update(wish.but(max_count=3))
+    assert "does not belong" in life.failures()[0]
+    assert life.delete() == "DELETE_COMPLETE", life.story()
+    assert cluster.status() == "CREATE_COMPLETE"
+    assert {call.method for call in base.steer.calls()} == {"GET"}
