@@ -53,6 +53,11 @@ def parser() -> argparse.ArgumentParser:
         metavar="SOURCE:TARGET",
         help="a folder of this machine, read-only on all nodes",
     )
+    up.add_argument(
+        "--powered-down",
+        action="store_true",
+        help="tell Slurm of the environment's other nodes too, so that --test-only judges as on the whole cluster",
+    )
     up.add_argument("--no-bootstrap", action="store_true", help="leave the nodes as an AMI has them, with Pyxis on")
     commands.add_parser("down", parents=[common], help="end it: processes, mounts, control groups, files")
     commands.add_parser("status", parents=[common], help="show what runs")
@@ -98,6 +103,7 @@ def up(laboratory: Laboratory, options: argparse.Namespace) -> int:
         nodes=options.nodes,
         counts={name: int(text) for name, text in counts.items()} or None,
         base=options.base,
+        powered_down=options.powered_down,
         binds={target: source for source, target in _pairs(options.bind, ":", "--bind SOURCE:TARGET").items()},
     )
     console = Console()

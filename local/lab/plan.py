@@ -96,6 +96,7 @@ class Plan:
     timeouts: Timeouts = Timeouts()
     binds: Mapping[str, str] = field(default_factory=dict)
     slurm: Mapping[str, str] = field(default_factory=dict)
+    powered_down: tuple[Node, ...] = ()
 
     @property
     def head(self) -> Node:
@@ -150,6 +151,7 @@ def make(
     timeouts: Timeouts | None = None,
     binds: Mapping[str, str] | None = None,
     slurm: Mapping[str, str] | None = None,
+    powered_down: bool = False,
 ) -> Plan:
     """The plan for an environment.
 
@@ -161,6 +163,9 @@ def make(
         timeouts: Slurm's, in seconds.
         binds: folders of this machine to mount read-only, by their path on the nodes.
         slurm: slurm.conf parameters of the caller's; they come last and win.
+        powered_down: also tell Slurm of the environment's other nodes, up to each compute resource's maximum, as
+            nodes that could be powered on. `sbatch --test-only` then judges as on the whole cluster; a job that truly
+            needs such a node waits for it in vain, as in a zone without capacity.
 
     Raises:
         Problem: `counts` names a compute resource that the environment has not, or there are too many nodes.
@@ -190,6 +195,12 @@ def make(
     for name, count in counts.items():
         for number in range(1, count + 1):
             machines.append(_compute_node(*resources[name], number, len(machines)))
+    asleep = []
+    if powered_down:
+        for name, (queue, compute) in resources.items():
+            asleep += [
+                _compute_node(queue, compute, number, 0) for number in range(counts.get(name, 0) + 1, compute.max + 1)
+            ]
     sizes = sizes or Sizes()
     return Plan(
         environment=environment,
@@ -200,6 +211,7 @@ def make(
         timeouts=timeouts or Timeouts(),
         binds=dict(binds or {}),
         slurm=dict(slurm or {}),
+        powered_down=tuple(asleep),
     )
 
 

@@ -84,6 +84,12 @@ def _slurm(plan: Plan, confined: bool) -> str:
         "JobRequeue": 1,
         "RequeueExit": "",
         "PropagateResourceLimitsExcept": "MEMLOCK",
+        # Nothing is ever powered on or off; the parameters make nodes of the state CLOUD possible.
+        "SuspendProgram": "/bin/true" if plan.powered_down else "",
+        "ResumeProgram": "/bin/true" if plan.powered_down else "",
+        "PrivateData": "cloud" if plan.powered_down else "",
+        "SuspendTime": -1 if plan.powered_down else "",
+        "ResumeTimeout": 60 if plan.powered_down else "",
         "JobCompType": "jobcomp/none",
         "JobAcctGatherType": "jobacct_gather/linux",
         "JobAcctGatherFrequency": 30,
@@ -98,52 +104,54 @@ def _slurm(plan: Plan, confined: bool) -> str:
 
 
 def _names(nodes: Sequence[Node]) -> str:
-    """The host list of one compute resource's nodes."""
-    stem = nodes[0].name.rpartition("-")[0]
-    return f"{stem}-[1-{len(nodes)}]" if len(nodes) > 1 else nodes[0].name
+    """The host list of nodes of one compute resource, which are numbered without a gap."""
+    stem, _, first = nodes[0].name.rpartition("-")
+    last = nodes[-1].name.rpartition("-")[2]
+    return nodes[0].name if first == last else f"{stem}-[{first}-{last}]"
+
+
+def _groups(nodes: Sequence[Node]) -> list[list[Node]]:
+    """Nodes by compute resource."""
+    return [list(group) for _, group in groupby(nodes, key=lambda node: (node.queue, node.compute))]
 
 
 def _nodes(plan: Plan) -> str:
     lines = ["# Nodes and partitions, named as ParallelCluster names them."]
     members: dict[str, list[str]] = {}
-    for (queue, compute), group in groupby(plan.compute, key=lambda node: (node.queue, node.compute)):
-        nodes = list(group)
-        first = nodes[0]
-        gres = f" Gres=gpu:{first.gpu.lower()}:{first.gpus}" if first.gpus else ""
-        features = ",".join(
-            [
-                "dynamic",
-                first.instance_type,
-                compute,
-                *(["efa"] if first.efa_interfaces else []),
-                *(["gpu"] if gres else []),
-            ]
-        )
+    for nodes in _groups(plan.compute):
         addresses = ",".join(node.address for node in nodes)
-        lines.append(
-            f"NodeName={_names(nodes)} NodeAddr={addresses} CPUs={first.cpus} RealMemory={first.memory_mib}"
-            " State=UNKNOWN"
-            f" Feature={features}{gres} Weight=1000"
-        )
-        members.setdefault(queue, []).append(_names(nodes))
+        lines.append(f"NodeName={_names(nodes)} NodeAddr={addresses} State=UNKNOWN Weight=1000 {_hardware(nodes[0])}")
+    for nodes in _groups(plan.powered_down):
+        lines.append(f"NodeName={_names(nodes)} State=CLOUD Weight=2000 {_hardware(nodes[0])}")
+    for nodes in [*_groups(plan.compute), *_groups(plan.powered_down)]:
+        members.setdefault(nodes[0].queue, []).append(_names(nodes))
     for position, queue in enumerate(plan.environment.cluster.queues):
         if queue.name in members:
             exclusive = " OverSubscribe=EXCLUSIVE" if queue.exclusive else ""
             default = "YES" if position == 0 else "NO"
-            nodes_of = ",".join(members[queue.name])
             lines.append(
-                f"PartitionName={queue.name} Nodes={nodes_of} Default={default} MaxTime=INFINITE State=UP{exclusive}"
+                f"PartitionName={queue.name} Nodes={','.join(members[queue.name])} Default={default} MaxTime=INFINITE"
+                f" State=UP{exclusive}"
             )
     return "\n".join([*lines, ""])
 
 
+def _hardware(node: Node) -> str:
+    features = ["dynamic", node.instance_type, node.compute]
+    features += ["efa"] if node.efa_interfaces else []
+    features += ["gpu"] if node.gpus else []
+    gres = f" Gres=gpu:{node.gpu.lower()}:{node.gpus}" if node.gpus else ""
+    return f"CPUs={node.cpus} RealMemory={node.memory_mib} Feature={','.join(features)}{gres}"
+
+
 def _gres(plan: Plan) -> str:
     lines = []
-    for _, group in groupby((node for node in plan.compute if node.gpus), key=lambda node: (node.queue, node.compute)):
-        nodes = list(group)
-        lines.append(
-            f"NodeName={_names(nodes)} Name=gpu Type={nodes[0].gpu.lower()} File=/dev/nvidia[0-{nodes[0].gpus - 1}]"
-        )
+    for nodes in [*_groups(plan.compute), *_groups(plan.powered_down)]:
+        first = nodes[0]
+        if first.gpus:
+            lines.append(
+                f"NodeName={_names(nodes)} Name=gpu Type={first.gpu.lower()} File=/dev/nvidia[0-{first.gpus - 1}]"
+            )
     return "\n".join([*lines, ""])
 
 

@@ -45,7 +45,9 @@ def lab_machine() -> None:
 
 def plan_of(nodes: int) -> Plan:
     """A plan from the shipped local environment."""
-    return make(load(ENVIRONMENT), nodes=nodes, timeouts=Timeouts(slurmd_s=6, message_s=5, kill_wait_s=2))
+    return make(
+        load(ENVIRONMENT), nodes=nodes, powered_down=True, timeouts=Timeouts(slurmd_s=6, message_s=5, kill_wait_s=2)
+    )
 
 
 def start(laboratory: Laboratory, plan: Plan, *, bootstrapped: bool = False) -> None:

@@ -119,3 +119,13 @@ def test_prolog_and_epilog_run_on_every_node(lab: Laboratory) -> None:
             lab.wait(partial(phases, file, expected), f"prolog and epilog on {name}")
     finally:
         lab.run("rm -f /opt/slurm/etc/scripts/*.d/50_test /fsx/phases-*", user="root")
+
+
+def test_test_only_judges_by_the_whole_cluster(lab: Laboratory) -> None:
+    """The queue `cpu` has two nodes in the environment and none that runs here."""
+    line = ["sbatch", "--test-only", "-p", "cpu", "--wrap", "true"]
+    assert "cpu-dy-c7i-[1-2]" in lab.run([*line, "-N2"]).stderr
+    refused = lab.run([*line, "-N3"], check=False)
+    assert refused.returncode != 0
+    assert "not available" in refused.stderr
+    assert lab.output(["sinfo", "-h", "-p", "cpu", "-o", "%t"]) == "idle~"

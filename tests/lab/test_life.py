@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from local.cli.problem import Problem
-from local.lab import Laboratory, base, bootstrap, images, make, namespaces
+from local.lab import Laboratory, base, bootstrap, images, machine, make, namespaces
 from settings import load
 from tests.lab.conftest import ENVIRONMENT, INSTALL, ROOT, plan_of, start
 
@@ -81,6 +81,16 @@ def test_what_fails_to_start_leaves_nothing(own_lab: Laboratory) -> None:
     assert not own_lab.running
     own_lab.down()
     assert traces(own_lab) == []
+
+
+def test_without_control_groups(own_lab: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nodes can have no control groups of version 1, Slurm goes by parents and CUDA_VISIBLE_DEVICES."""
+    monkeypatch.setattr(machine, "controllers", tuple)
+    start(own_lab, plan_of(2))
+    assert "proctrack/linuxproc" in own_lab.output("scontrol show config")
+    line = ["srun", "-N2", "--ntasks-per-node=8", "--gpus-per-task=1", "nvidia-smi", "-L"]
+    uuids = [row.rpartition(" ")[2] for row in own_lab.output(line).splitlines()]
+    assert len(uuids) == len(set(uuids)) == 16
 
 
 @pytest.mark.usefixtures("lab_machine")

@@ -26,42 +26,22 @@ mount -t tmpfs -o mode=0755 tmpfs run
 mkdir -m 1777 run/lock
 mount -t tmpfs -o mode=1777 tmpfs tmp
 
-# Devices: the usual ones, and those of the GPUs. No driver stands behind them; control groups and bind mounts do not mind.
+# Devices: copies of what the supervisor made. No driver stands behind those of GPUs; control groups and bind mounts do not mind.
 mount -t tmpfs -o mode=0755 tmpfs dev
+readonly DEVICES="${STATE}/live/devices"
+cp -a "${DEVICES}/usual/." dev/
 mkdir dev/pts dev/shm dev/mqueue
 mount -t devpts -o newinstance,ptmxmode=0666,mode=0620,gid=5 devpts dev/pts
 mount -t tmpfs -o mode=1777 tmpfs dev/shm
 mount -t mqueue mqueue dev/mqueue
-device() {
-  mknod -m 0666 "dev/$1" c "$2" "$3" 2>/dev/null || ln -s null "dev/$1"
-}
-while read -r name major minor; do device "${name}" "${major}" "${minor}"; done <<END
-null 1 3
-zero 1 5
-full 1 7
-random 1 8
-urandom 1 9
-tty 5 0
-fuse 10 229
-END
-ln -s pts/ptmx dev/ptmx
-ln -s /proc/self/fd dev/fd
-ln -s fd/0 dev/stdin
-ln -s fd/1 dev/stdout
-ln -s fd/2 dev/stderr
-# Loop devices are the host's: squashfs images are mounted through them.
-if [[ -e /dev/loop-control ]]; then
-  cp -a /dev/loop-control /dev/loop[0-9]* dev/ 2>/dev/null || true
-  for ((i = 0; i < 64; i++)); do [[ -e "dev/loop${i}" ]] || mknod -m 0660 "dev/loop${i}" b 7 "${i}" 2>/dev/null || true; done
-fi
-for ((i = 0; i < GPUS; i++)); do device "nvidia${i}" 195 "${i}"; done
 if ((GPUS)); then
-  device nvidiactl 195 255
-  device nvidia-uvm 511 0
+  readarray -t names < <(seq --format "${DEVICES}/gpu/nvidia%g" 0 $((GPUS - 1)))
+  cp -a "${names[@]}" "${DEVICES}/gpu/nvidiactl" "${DEVICES}/gpu/nvidia-uvm" dev/
 fi
 if ((EFA)); then
   mkdir dev/infiniband
-  for ((i = 0; i < EFA; i++)); do device "infiniband/uverbs${i}" 231 $((192 + i)); done
+  readarray -t names < <(seq --format "${DEVICES}/efa/uverbs%g" 0 $((EFA - 1)))
+  cp -a "${names[@]}" dev/infiniband/
 fi
 
 # Control groups as this node sees them: its own group is the root.
