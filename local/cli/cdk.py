@@ -54,7 +54,7 @@ def parse_event(line: str) -> Event | None:
 
 
 def _whole(status: str) -> str:
-    """The CLI cuts a status to the width of its column; the longest ones are cut at a place that still tells them apart."""
+    """The CLI cuts a status to the width of its column; what is left still tells the longest ones apart."""
     return next((whole for whole in CUT_STATUSES if whole.startswith(status) and len(status) >= COLUMN), status)
 
 

@@ -89,7 +89,8 @@ def test_local_storage() -> None:
         "Throughput": 1000,
         "Encrypted": True,
     }
-    assert rendered_queue(scratch="/nvme")["ComputeSettings"]["LocalStorage"]["EphemeralVolume"] == {"MountDir": "/nvme"}
+    elsewhere = rendered_queue(scratch="/nvme")["ComputeSettings"]["LocalStorage"]
+    assert elsewhere["EphemeralVolume"] == {"MountDir": "/nvme"}
 
 
 @pytest.mark.parametrize(
