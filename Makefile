@@ -56,7 +56,7 @@ format: setup ## Format Python and shell
 	.venv/bin/shfmt -w -i 2 -ci $(SHELL_SCRIPTS)
 
 test: setup lint ## Everything that CI runs: lint, tests, one end-to-end life on the local default
-	.venv/bin/pytest
+	.venv/bin/pytest -n 2 --dist loadgroup
 
 test-fast: setup ## The tests without the end-to-end ones
 	.venv/bin/pytest -m 'not e2e'
