@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import pickle
 import shlex
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from local.cli.problem import Problem
 from local.lab import base, files, machine, namespaces, shares
-from local.lab.plan import HEAD_NAME, Node, Plan
+from local.lab.plan import HEAD_NAME, Node, Plan, from_json, to_json
+from local.lab.waiting import Waiting
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-READY_SECONDS = 60
 
 
-class Laboratory:
+class Laboratory(Waiting):
     """The laboratory whose files lie in `state`. Making the object starts nothing.
 
     Several may run at once, one a folder. All that runs is a child of one process in namespaces of its own, so
@@ -59,7 +57,7 @@ class Laboratory:
         self.down()
         self.state.mkdir(parents=True, exist_ok=True)
         self._plan = plan
-        (self.state / "plan").write_bytes(pickle.dumps(plan))
+        (self.state / "plan.json").write_text(to_json(plan), encoding="utf-8")
         try:
             self._prepare(plan, root)
             pid = namespaces.start_supervisor(self.state, self.state / "log")
@@ -92,11 +90,10 @@ class Laboratory:
     def plan(self) -> Plan:
         """What this laboratory was started with."""
         if self._plan is None:
-            file = self.state / "plan"
+            file = self.state / "plan.json"
             if not file.is_file():
                 raise Problem(f"there is no laboratory in {self.state}; start one with `python -m local.lab up`")
-            # Written by up(), in a folder that only root writes.
-            self._plan = pickle.loads(file.read_bytes())  # noqa: S301
+            self._plan = from_json(file.read_text(encoding="utf-8"))
         return self._plan
 
     # --- nodes ---
@@ -231,55 +228,6 @@ class Laboratory:
             self.run(["mount", "-o", f"remount,size={mib}m", mount], node=node, user="root")
         else:
             raise Problem(f"'{mount}' is not the scratch of {node}")
-
-    def wait(self, condition: Callable[[], bool], what: str, *, seconds: float = 60) -> None:
-        """Wait until a condition holds.
-
-        Raises:
-            Problem: it does not within `seconds`; the message has `what`, sinfo and squeue.
-        """
-        deadline = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > deadline:
-                shown = self.run("sinfo -N -l; squeue -l", check=False)
-                raise Problem(f"not after {seconds:g} s: {what}\n{shown.stdout}")
-            time.sleep(0.1)
-
-    def wait_for_nodes(
-        self, *names: str, states: Sequence[str] = ("idle", "mix", "alloc"), seconds: float = READY_SECONDS
-    ) -> None:
-        """Wait until Slurm reports nodes (all compute nodes by default) in one of the states, as `sinfo -o %t` says."""
-        wanted = set(names or (node.name for node in self.plan.compute))
-
-        def reached() -> bool:
-            lines = self.run(["sinfo", "-hN", "-o", "%N %t"], user="root", check=False).stdout.splitlines()
-            return wanted <= {line.split()[0] for line in lines if line.split()[1] in states}
-
-        self.wait(reached, f"{', '.join(sorted(wanted))} in {' or '.join(states)}", seconds=seconds)
-
-    def job(self, job: str) -> dict[str, str]:
-        """What `scontrol show job` says of a job, by name; empty where it knows none."""
-        text = self.run(["scontrol", "-o", "show", "job", job], user="root", check=False).stdout
-        return dict(word.split("=", 1) for word in text.split() if "=" in word)
-
-    def wait_for_job(self, job: str, *, states: Sequence[str] = ("COMPLETED",), seconds: float = 60) -> dict[str, str]:
-        """Wait until a job is in one of the states.
-
-        Raises:
-            Problem: it ended in another state, or is still not there after `seconds`.
-        """
-        ends = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"}
-        found: dict[str, str] = {}
-
-        def reached() -> bool:
-            found.clear()
-            found.update(self.job(job))
-            return found.get("JobState") in {*states, *ends}
-
-        self.wait(reached, f"job {job} {' or '.join(states)}", seconds=seconds)
-        if found["JobState"] not in states:
-            raise Problem(f"job {job} is {found['JobState']}, not {' or '.join(states)}: {found}")
-        return dict(found)
 
     # --- inner parts ---
 

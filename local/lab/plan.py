@@ -4,8 +4,9 @@ here.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Literal
 
 from local.cli.problem import Problem
@@ -212,6 +213,28 @@ def make(
         binds=dict(binds or {}),
         slurm=dict(slurm or {}),
         powered_down=tuple(asleep),
+    )
+
+
+def to_json(plan: Plan) -> str:
+    """A plan as text, for the laboratory's folder."""
+    parts = {field.name: getattr(plan, field.name) for field in fields(plan) if field.name != "environment"}
+    return json.dumps({"environment": plan.environment.model_dump(mode="json"), **parts}, default=asdict, indent=1)
+
+
+def from_json(text: str) -> Plan:
+    """The plan that `to_json` wrote."""
+    parts = json.loads(text)
+    return Plan(
+        environment=Environment.model_validate(parts["environment"]),
+        base=parts["base"],
+        nodes=tuple(Node(**node) for node in parts["nodes"]),
+        shared=tuple(Shared(**one) for one in parts["shared"]),
+        sizes=Sizes(**parts["sizes"]),
+        timeouts=Timeouts(**parts["timeouts"]),
+        binds=parts["binds"],
+        slurm=parts["slurm"],
+        powered_down=tuple(Node(**node) for node in parts["powered_down"]),
     )
 
 

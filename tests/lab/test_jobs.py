@@ -76,17 +76,12 @@ def test_accounting_has_the_job_its_steps_and_its_gpus(lab: Laboratory) -> None:
         ["sbatch", "--parsable", "-N2", "--gpus-per-node=8", "--job-name=account", "--output=/dev/null", "account.sh"]
     )
     lab.wait_for_job(job)
-
-    def records() -> dict[str, list[str]]:
-        lines = lab.output(["sacct", "-nPj", job, "-o", "jobid,jobname,state,nnodes,alloctres"]).splitlines()
-        return {line.split("|")[0]: line.split("|")[1:] for line in lines}
-
-    lab.wait(
-        lambda: {records().get(one, [""] * 2)[1] for one in (job, f"{job}.0")} == {"COMPLETED"},
-        f"job {job} and its step in sacct",
-    )
-    name, state, nodes, resources = records()[job]
-    assert (name, state, nodes) == ("account", "COMPLETED", "2")
+    records = lab.accounting(job)
+    assert set(records) == {job, f"{job}.batch", f"{job}.0"}
+    assert {record["state"] for record in records.values()} == {"COMPLETED"}
+    assert records[job]["jobname"] == "account"
+    assert records[job]["nnodes"] == records[f"{job}.0"]["nnodes"] == "2"
+    resources = records[job]["alloctres"]
     assert "gres/gpu=16" in resources
     assert "cpu=384" in resources
 

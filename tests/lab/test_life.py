@@ -12,6 +12,7 @@ import pytest
 
 from local.cli.problem import Problem
 from local.lab import Laboratory, base, bootstrap, images, machine, make, namespaces
+from local.lab.plan import from_json, to_json
 from settings import load
 from tests.lab.conftest import ENVIRONMENT, INSTALL, ROOT, plan_of, start
 
@@ -131,6 +132,12 @@ def test_a_plan_says_what_is_wrong(tmp_path: Path) -> None:
         make(environment, nodes=0)
     with pytest.raises(Problem, match="there is no laboratory in"):
         Laboratory(tmp_path / "none").output("true")
+
+
+@pytest.mark.parametrize("file", sorted(ENVIRONMENT.parent.glob("*.yaml")), ids=lambda file: file.stem)
+def test_a_plan_survives_its_file(file: Path) -> None:
+    plan = make(load(file), nodes=3, binds={"/opt/torch": "/somewhere"}, slurm={"Epilog": ""}, powered_down=True)
+    assert from_json(to_json(plan)) == plan
 
 
 def test_packages_are_one_list_with_suites() -> None:
