@@ -23,6 +23,7 @@ class ApiStack(cdk.Stack):
         construct_id: str,
         *,
         environment: Environment,
+        cluster_stack_name: str,
         env: cdk.Environment | None = None,
         stack_name: str | None = None,
         description: str | None = None,
@@ -48,6 +49,8 @@ class ApiStack(cdk.Stack):
         self.provider = ClusterProvider(
             self,
             "ClusterProvider",
+            cluster_name=environment.cluster_name,
+            cluster_stack_name=cluster_stack_name,
             api_user_role_arn=self.api.user_role_arn,
             log_retention=retention_days(cluster.monitoring.log_days),
             log_removal=cdk.RemovalPolicy.RETAIN if keep_logs else cdk.RemovalPolicy.DESTROY,

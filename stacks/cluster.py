@@ -91,11 +91,14 @@ class ClusterStack(cdk.Stack):
             self,
             "Cluster",
             name=environment.cluster_name,
+            region=environment.region,
             configuration=render(environment, references),
             api=api,
             service_token=provider.service_token,
             assets_version=self.assets.version,
             timeout_minutes=environment.cluster.timeout_minutes,
+            answer_minutes=environment.cluster.answer_minutes,
+            updates=_updates(environment),
         )
         # The head node's first script fetches the assets.
         self.cluster.node.add_dependency(self.assets.deployment)
@@ -173,6 +176,11 @@ class ClusterStack(cdk.Stack):
                 **{f"repositories/{name}/uri": item.repository_uri for name, item in repositories.items()},
             }
         )
+
+
+def _updates(environment: Environment) -> dict[str, str]:
+    updates = environment.cluster.updates
+    return {"StopFleet": updates.stop_fleet, "Replace": updates.replace, "RunningJobs": updates.running_jobs}
 
 
 def _subnet(network: Network, wanted: str) -> str:

@@ -85,6 +85,7 @@ def compose(scope: Construct, environment: Environment) -> Deployment:
         scope,
         "api",
         environment=environment,
+        cluster_stack_name=name("cluster"),
         env=env,
         stack_name=name("api"),
         description=f"Trainyard {environment.name}: ParallelCluster API and the cluster's custom resource",

@@ -11,6 +11,8 @@ from trainyard.cluster_config import types_of
 from trainyard.parallelcluster_api import ParallelClusterApi
 
 RESOURCE_TYPE = "Custom::ParallelCluster"
+WAIT_TYPE = "Custom::ParallelClusterWait"
+GONE_TYPE = "Custom::ParallelClusterGone"
 # CloudFormation's own limit for a custom resource.
 _SERVICE_TIMEOUT = cdk.Duration.seconds(3600)
 
@@ -18,13 +20,19 @@ _SERVICE_TIMEOUT = cdk.Duration.seconds(3600)
 class ClusterResource(Construct):
     """A cluster, made by the functions behind `service_token` (see `trainyard.cluster_provider`).
 
-    The configuration goes to CloudFormation as a nested structure, so that a diff shows the key that changed.
+    The configuration goes to CloudFormation as a nested structure, so that a diff shows the key that changed. Where
+    an operation may take longer than CloudFormation waits for one resource, others stand before and behind it
+    (docs/decisions/0003-longer-than-an-hour.md).
 
     Args:
         name: of the cluster; another name is another cluster, and the old one is deleted.
         configuration: the ParallelCluster configuration; values may be CDK tokens.
         assets_version: content version of the cluster's assets, visible in a diff; it does not touch the cluster.
-        timeout_minutes: most that a create, update or delete may take.
+        timeout_minutes: most that a create, update or delete may take, up to 720.
+        answer_minutes: when CloudFormation is answered at the latest, up to 55; longer operations are waited for by
+            further resources.
+        updates: what an update may do: `StopFleet`, `Replace` (never | when-needed), `RunningJobs` (protect |
+            may-be-killed).
 
     Attributes:
         head_node_instance_id, head_node_private_ip, stack_arn, status, version: as the cluster was when the resource
@@ -37,32 +45,75 @@ class ClusterResource(Construct):
         construct_id: str,
         *,
         name: str,
+        region: str,
         configuration: Mapping[str, object],
         api: ParallelClusterApi,
         service_token: str,
         assets_version: str,
         timeout_minutes: int,
+        answer_minutes: int,
+        updates: Mapping[str, str],
     ) -> None:
         super().__init__(scope, construct_id)
-        self.resource = cdk.CustomResource(
-            self,
+        self._service_token = service_token
+        self._answer_minutes = answer_minutes
+        links = links_for(timeout_minutes, answer_minutes)
+        place = {"ClusterName": name, "ApiUrl": api.url, "ApiUserRoleArn": api.user_role_arn}
+        self.resource = self._custom_resource(
             "Resource",
-            resource_type=RESOURCE_TYPE,
-            service_token=service_token,
-            service_timeout=_SERVICE_TIMEOUT,
-            properties={
-                "ClusterName": name,
+            RESOURCE_TYPE,
+            {
+                **place,
                 "Configuration": dict(configuration),
                 "ConfigurationTypes": types_of(configuration),
-                "ApiUrl": api.url,
-                "ApiUserRoleArn": api.user_role_arn,
                 "ApiVersion": api.version,
                 "AssetsVersion": assets_version,
                 "TimeoutMinutes": timeout_minutes,
+                "WaitsBehind": links,
+                "WaitsBefore": links,
+                "Updates": dict(updates),
             },
         )
-        self.head_node_instance_id = self.resource.get_att_string("HeadNodeInstanceId")
-        self.head_node_private_ip = self.resource.get_att_string("HeadNodePrivateIp")
-        self.stack_arn = self.resource.get_att_string("StackArn")
-        self.status = self.resource.get_att_string("Status")
-        self.version = self.resource.get_att_string("Version")
+        logical_id = cdk.Stack.of(self).get_logical_id(self.resource.node.default_child)  # type: ignore[arg-type]
+        beside = {**place, "Region": region, "Owner": f"{cdk.Aws.STACK_ID}/{logical_id}"}
+        self._stand_before(links, beside)
+        self._last = self._stand_behind(links, beside)
+        self.head_node_instance_id = self._last.get_att_string("HeadNodeInstanceId")
+        self.head_node_private_ip = self._last.get_att_string("HeadNodePrivateIp")
+        self.stack_arn = self._last.get_att_string("StackArn")
+        self.status = self._last.get_att_string("Status")
+        self.version = self._last.get_att_string("Version")
+
+    def _stand_behind(self, links: int, beside: Mapping[str, object]) -> cdk.CustomResource:
+        """Resources that wait, one after the other, for the end of a creation or an update; the last one."""
+        last = self.resource
+        execution = self.resource.get_att_string("Execution")
+        for number in range(1, links + 1):
+            properties = {**beside, "Execution": execution, "WaitsBehind": links - number}
+            link = self._custom_resource(f"Wait{number}", WAIT_TYPE, properties)
+            link.node.add_dependency(last)
+            last = link
+        return last
+
+    def _stand_before(self, links: int, beside: Mapping[str, object]) -> None:
+        """Resources that are deleted, one after the other, after the cluster's, and wait for the end of a deletion."""
+        after = self.resource
+        for number in range(1, links + 1):
+            link = self._custom_resource(f"Gone{number}", GONE_TYPE, {**beside, "WaitsBefore": links - number})
+            after.node.add_dependency(link)
+            after = link
+
+    def _custom_resource(self, construct_id: str, kind: str, properties: Mapping[str, object]) -> cdk.CustomResource:
+        return cdk.CustomResource(
+            self,
+            construct_id,
+            resource_type=kind,
+            service_token=self._service_token,
+            service_timeout=_SERVICE_TIMEOUT,
+            properties={**properties, "AnswerMinutes": self._answer_minutes},
+        )
+
+
+def links_for(timeout_minutes: int, answer_minutes: int) -> int:
+    """How many resources must wait beside the cluster's, so that their windows together outlast the time limit."""
+    return 0 if timeout_minutes <= answer_minutes else (timeout_minutes - answer_minutes) // answer_minutes + 1

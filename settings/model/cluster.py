@@ -149,6 +149,23 @@ class Api(Part):
     )
 
 
+class Updates(Part):
+    """What an update may do to a running cluster where nothing else brings it about. Anything else fails, and says
+    why.
+    """
+
+    stop_fleet: Literal["never", "when-needed"] = Field(
+        default="never", description="Stop the compute fleet for the update and start it again."
+    )
+    replace: Literal["never", "when-needed"] = Field(
+        default="never",
+        description="Delete the cluster and create it anew under its name; file systems are not part of it.",
+    )
+    running_jobs: Literal["protect", "may-be-killed"] = Field(
+        default="protect", description="protect: an update that would end jobs fails while any run."
+    )
+
+
 class Cluster(Part):
     """The Slurm cluster."""
 
@@ -164,7 +181,16 @@ class Cluster(Part):
     api: Api | None = Field(
         default=None, description="A ParallelCluster API that stands already; left out, the environment gets its own."
     )
-    timeout_minutes: int = Field(default=55, ge=10, le=55, description="Most that a create, update or delete may take.")
+    timeout_minutes: int = Field(
+        default=55, ge=10, le=720, description="Most minutes that a create, update or delete may take."
+    )
+    answer_minutes: int = Field(
+        default=55,
+        ge=1,
+        le=55,
+        description="Minutes after which CloudFormation is told that the work goes on; a further resource then waits.",
+    )
+    updates: Updates = Field(default=Updates(), description="What an update may do to the cluster that runs.")
     permissions_boundary: Annotated[str, StringConstraints(pattern=patterns.POLICY)] | None = Field(
         default=None, description="ARN of a policy that bounds every role of the cluster."
     )

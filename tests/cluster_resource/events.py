@@ -1,11 +1,12 @@
 """CloudFormation events of one resource, and the state machine that takes them through the steps."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from cluster_resource import identity, steps
-from cluster_resource.api import ClusterApi
+from cluster_resource import identity, steps, verdicts
+from cluster_resource.api import ClusterApi, StackEvent
+from cluster_resource.aws import Execution
 from cluster_resource.properties import properties_of
 from cluster_resource.work_item import Verdict, Work, epoch_seconds
 
@@ -91,24 +92,76 @@ def tags_of(text: str) -> dict[str, str]:
 
 
 @dataclass
+class FakeAws:
+    """`Aws`, steered.
+
+    Attributes:
+        stack: status of the stack that holds the resource; None where CloudFormation does not say.
+        jobs: what Slurm answers; None where the head node does not.
+        nested: events of nested stacks by their id.
+    """
+
+    stack: str | None = "UPDATE_IN_PROGRESS"
+    jobs: int | None = None
+    nested: dict[str, tuple[StackEvent, ...]] = field(default_factory=dict)
+    executions: dict[str, Execution] = field(default_factory=dict)
+
+    def stack_status(self, stack_id: str) -> str | None:
+        assert stack_id == STACK
+        return self.stack
+
+    def failed_events(self, stack_id: str) -> tuple[StackEvent, ...]:
+        return self.nested.get(stack_id, ())
+
+    def running_jobs(self, instance_id: str) -> int | None:
+        assert instance_id.startswith("i-")
+        return self.jobs
+
+    def execution(self, arn: str) -> Execution | None:
+        return self.executions.get(arn)
+
+
+ROLLING_BACK = "UPDATE_ROLLBACK_IN_PROGRESS"
+EXECUTION = "arn:aws:states:us-east-1:123456789012:execution:machine:one"
+
+
+@dataclass
 class Machine:
-    """The state machine: begin, then polls, through JSON each time. `polls` counts them."""
+    """The state machine: begin, then polls, through JSON each time.
+
+    Attributes:
+        polls: counts them.
+        told: what CloudFormation was told for the time being, if it was.
+    """
 
     api: ClusterApi
+    aws: FakeAws = field(default_factory=FakeAws)
     polls: int = 0
+    told: Verdict | None = None
 
     def run(self, request: dict[str, Any], limit: int = 400) -> Verdict:
+        """Follow an event to its verdict."""
+        outside = steps.Outside(lambda _: self.api, self.aws)
         now = float(epoch_seconds(STARTED))
-        work = self._through_json(steps.begin(request, STARTED, now, lambda _: self.api))
+        work = self._through_json(steps.begin(request, STARTED, now, outside, EXECUTION), now)
         while work.verdict is None:
             self.polls += 1
             assert self.polls <= limit, "the execution does not end"
             now += POLL_SECONDS
-            work = self._through_json(steps.step(work, now, lambda _: self.api))
+            work = self._through_json(steps.step(work, now, outside), now)
         return work.verdict
 
-    @staticmethod
-    def _through_json(work: Work) -> Work:
-        item = json.loads(json.dumps(work.to_json()))
-        assert item["state"] == ("waiting" if item["verdict"] is None else "done")
-        return Work.from_json(item)
+    def _through_json(self, work: Work, now: float) -> Work:
+        item = json.loads(json.dumps(work.to_json(now)))
+        assert (item["state"] == "done") == (item["verdict"] is not None)
+        work = Work.from_json(item)
+        if item["state"] == "early":
+            assert self.told is None, "CloudFormation is told once"
+            self.told = verdicts.early(work, "local")
+            work = steps.early(work)
+        return work
+
+
+def rolling_back(api: ClusterApi, **aws: Any) -> Machine:  # noqa: ANN401 - fields of FakeAws
+    """The machine while the stack is being rolled back."""
+    return Machine(api, FakeAws(stack=ROLLING_BACK, **aws))

@@ -1,5 +1,10 @@
-"""A ParallelCluster API in memory: records the requests, and lets clusters live a small, steered life."""
+"""A ParallelCluster API in memory: records the requests, and lets clusters live a small, steered life.
 
+It answers as the genuine API of 3.16.1 does: statuses, refusals and their order, what an update may change under a
+running fleet.
+"""
+
+import json
 from dataclasses import dataclass, field, replace
 
 from cluster_resource.api import Accepted, ApiError, Change, ClusterView, StackEvent
@@ -23,6 +28,19 @@ _SHOWN = {
     "UPDATE_ROLLBACK_COMPLETE": "UPDATE_FAILED",
 }
 _BUSY = tuple(_NEXT)
+_WORKING = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
+_FLEET_NEXT = {
+    **{"START_REQUESTED": "STARTING", "STARTING": "RUNNING"},
+    **{"STOP_REQUESTED": "STOPPING", "STOPPING": "STOPPED"},
+}
+MAX_COUNT = "Scheduling.SlurmQueues[q].ComputeResources[c].MaxCount"
+STOP_OR_TERMINATE = (
+    "All compute nodes must be stopped or QueueUpdateStrategy must be set to TERMINATE. Stop the compute fleet or set"
+    " QueueUpdateStrategy:TERMINATE in config to remove nodes from the scheduler, terminate the associated instances &"
+    " any running jobs"
+)
+NEVER = "Update actions are not currently supported for the 'Os' parameter. Restore 'Os' value to 'alinux2023'."
+OFFICIAL = ApiError(412, "Request would have succeeded, but DryRun flag is set.")
 
 
 @dataclass
@@ -35,14 +53,19 @@ class Cluster:
     former: str = "{}"
     tags: dict[str, str] = field(default_factory=dict)
     version: str = "3.16.1"
+    fleet: str = "RUNNING"
+    compute_nodes: int = 0
+    head: bool = True
 
 
 class FakeApi:
-    """`ClusterApi`. Each look at a busy cluster moves it one status on.
+    """`ClusterApi`. Each look at a busy cluster or fleet moves it one status on.
 
     Attributes:
         outcomes: what becomes of a status, where that is not success: `{"CREATE_IN_PROGRESS": "ROLLBACK_IN_PROGRESS"}`.
         faults: exceptions for the coming calls of a method; the flag tells whether the work is done all the same.
+        fleet_of_new: the fleet's status when a cluster has been created.
+        invalid: the message of a validator that refuses every configuration.
     """
 
     def __init__(self, *clusters: Cluster) -> None:
@@ -53,12 +76,16 @@ class FakeApi:
         self.faults: dict[str, list[tuple[Exception, bool]]] = {}
         self.frozen = False
         self.version = "3.16.1"
+        self.told_version: str | None = "3.16.1"
+        self.fleet_of_new = "RUNNING"
+        self.invalid = ""
         self.events: tuple[StackEvent, ...] = ()
 
     @property
     def changing(self) -> list[tuple[str, str]]:
-        """The requests that change something, or would."""
-        return [request for request in self.requests if request[0] not in ("describe", "events", "logs")]
+        """The requests that change something."""
+        looks = ("describe", "events", "logs", "fleet", "nodes", "version", "dry run", "dry create")
+        return [request for request in self.requests if request[0] not in looks]
 
     def describe(self, name: str) -> ClusterView | None:
         self.requests.append(("describe", name))
@@ -71,15 +98,23 @@ class FakeApi:
             self._move(cluster)
         return view
 
-    def create(self, name: str, configuration: str) -> Accepted:
-        self.requests.append(("create", name))
+    def create(self, name: str, configuration: str, *, dry_run: bool = False) -> Accepted:
+        self.requests.append(("dry create" if dry_run else "create", name))
         self.bodies.append(configuration)
 
         def work() -> None:
             if name in self.clusters:
                 raise ApiError(400, f"Bad Request: Cluster {name} already exists.")
+            self._validate()
+            if dry_run:
+                raise OFFICIAL
             self.clusters[name] = Cluster(
-                name, "CREATE_IN_PROGRESS", configuration, tags=tags_of(configuration), version=self.version
+                name,
+                "CREATE_IN_PROGRESS",
+                configuration,
+                tags=tags_of(configuration),
+                version=self.version,
+                fleet=self.fleet_of_new,
             )
 
         self._fault("create", work)
@@ -95,15 +130,19 @@ class FakeApi:
                 raise ApiError(404, f"Cluster '{name}' does not exist.")
             if cluster.stack_status in _BUSY:
                 raise ApiError(409, f"Cannot execute update while stack is in {cluster.stack_status} status.")
+            self._validate()
             if cluster.configuration == configuration:
                 raise ApiError(400, "Bad Request: No changes found in your cluster configuration.")
+            changes = changes_between(cluster.configuration, configuration)
+            refused = tuple(change for change in changes if change.message and not _allowed(change, cluster.fleet))
+            if refused:
+                raise ApiError(400, "Update failure", refused=refused, changes=changes)
             if dry_run:
-                changes = (Change("Scheduling.SlurmQueues[q].ComputeResources[c].MaxCount", "2", "4"),)
-                raise ApiError(412, "Request would have succeeded, but DryRun flag is set.", changes=changes)
+                raise ApiError(412, OFFICIAL.message, changes=tuple(replace(change, message="") for change in changes))
             cluster.former, cluster.configuration = cluster.configuration, configuration
             cluster.stack_status = "UPDATE_IN_PROGRESS"
 
-        self._fault("update", work)
+        self._fault("dry run" if dry_run else "update", work)
         return Accepted(version=self.version)
 
     def delete(self, name: str) -> None:
@@ -116,6 +155,41 @@ class FakeApi:
 
         self._fault("delete", work)
 
+    def fleet(self, name: str) -> str:
+        self.requests.append(("fleet", name))
+        self._fault("fleet")
+        cluster = self.clusters.get(name)
+        if cluster is None:
+            raise ApiError(404, f"Cluster '{name}' does not exist.")
+        status = cluster.fleet
+        if not self.frozen:
+            cluster.fleet = _FLEET_NEXT.get(status, status)
+        return status
+
+    def request_fleet(self, name: str, *, running: bool) -> None:
+        self.requests.append(("start" if running else "stop", name))
+
+        def work() -> None:
+            cluster = self.clusters.get(name)
+            if cluster is None:
+                raise ApiError(404, f"Cluster '{name}' does not exist.")
+            if cluster.stack_status not in _WORKING:
+                raise ApiError(400, f"Cannot change compute fleet while stack is in {cluster.stack_status} status.")
+            cluster.fleet = "START_REQUESTED" if running else "STOP_REQUESTED"
+            cluster.compute_nodes = cluster.compute_nodes if running else 0
+
+        self._fault("request_fleet", work)
+
+    def compute_nodes(self, name: str) -> int:
+        self.requests.append(("nodes", name))
+        self._fault("compute_nodes")
+        return self.clusters[name].compute_nodes
+
+    def api_version(self, os: str) -> str | None:
+        self.requests.append(("version", os))
+        self._fault("api_version")
+        return self.told_version
+
     def stack_events(self, name: str) -> tuple[StackEvent, ...]:
         self.requests.append(("events", name))
         return self.events
@@ -123,6 +197,10 @@ class FakeApi:
     def log_group(self, name: str) -> str | None:
         self.requests.append(("logs", name))
         return f"/aws/parallelcluster/{name}-202611210800"
+
+    def _validate(self) -> None:
+        if self.invalid:
+            raise ApiError(400, f"Invalid cluster configuration: {self.invalid}")
 
     def _fault(self, method: str, work: object = None) -> None:
         faults = self.faults.get(method)
@@ -140,6 +218,42 @@ class FakeApi:
             cluster.configuration = cluster.former
 
 
+def changes_between(current: str, wanted: str) -> tuple[Change, ...]:
+    """The changes of the two keys that the tests move; the message is what the API says where it refuses one."""
+    now, then = json.loads(current), json.loads(wanted)
+    changes: list[Change] = []
+    old, new = _max_count(now), _max_count(then)
+    if old != new:
+        terminate = _strategy(then) == "TERMINATE"
+        shrinks = new < old and not terminate
+        changes.append(Change(MAX_COUNT, str(old), str(new), STOP_OR_TERMINATE if shrinks else ""))
+    if _os(now) != _os(then):
+        changes.append(Change("Image.Os", _os(now), _os(then), NEVER))
+    return tuple(changes) or (Change("Tags", "-", "-"),)
+
+
+def _allowed(change: Change, fleet: str) -> bool:
+    return fleet == "STOPPED" and "compute nodes" in change.message
+
+
+def _max_count(configuration: dict[str, object]) -> int:
+    try:
+        return int(configuration["Scheduling"]["SlurmQueues"][0]["ComputeResources"][0]["MaxCount"])  # type: ignore[index]
+    except (KeyError, IndexError):
+        return 0
+
+
+def _strategy(configuration: dict[str, object]) -> str:
+    scheduling = configuration.get("Scheduling", {})
+    settings = scheduling.get("SlurmSettings", {}) if isinstance(scheduling, dict) else {}
+    return str(settings.get("QueueUpdateStrategy", "DRAIN"))
+
+
+def _os(configuration: dict[str, object]) -> str:
+    image = configuration.get("Image", {})
+    return str(image.get("Os", "-")) if isinstance(image, dict) else "-"
+
+
 def _view(cluster: Cluster) -> ClusterView:
     failed = cluster.stack_status in ("ROLLBACK_IN_PROGRESS", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
     view = ClusterView(
@@ -153,7 +267,7 @@ def _view(cluster: Cluster) -> ClusterView:
         if failed
         else (),
     )
-    if cluster.stack_status in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
+    if cluster.stack_status in _WORKING and cluster.head:
         view = replace(view, head_node_instance_id="i-0123456789abcdef0", head_node_private_ip="10.0.0.10")
     return view
 

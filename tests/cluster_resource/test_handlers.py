@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from cluster_resource import on_event, response, work
+from cluster_resource import identity, on_event, response, work
 from cluster_resource.report import Report
 from cluster_resource.response import LIMIT, Room, body_of, room_for_reason, send
 from cluster_resource.work_item import Verdict, epoch_seconds
@@ -111,14 +111,32 @@ def test_a_reason_in_nobodys_room_is_still_sent(receiver: Receiver) -> None:
 
 
 class Executions:
-    def __init__(self, error: Exception | None = None) -> None:
+    """Step Functions; `known` are names and statuses of executions."""
+
+    def __init__(self, error: Exception | None = None, **known: str) -> None:
         self.started: list[dict[str, Any]] = []
+        self.stopped: list[str] = []
+        self.known = {name.replace("_", "-"): status for name, status in known.items()}
         self.error = error
+
+    def list_executions(self, **request: Any) -> dict[str, Any]:  # noqa: ANN401
+        assert request["stateMachineArn"] == "arn:machine"
+        return {
+            "executions": [
+                {"name": name, "executionArn": f"arn:{name}", "status": status} for name, status in self.known.items()
+            ]
+        }
+
+    def stop_execution(self, **request: Any) -> None:  # noqa: ANN401
+        self.stopped.append(request["executionArn"])
 
     def start_execution(self, **request: Any) -> None:  # noqa: ANN401
         self.started.append(request)
         if self.error:
             raise self.error
+
+
+DIGEST = identity.digest(events.STACK, events.LOGICAL_ID)
 
 
 def refused(code: str) -> ClientError:
@@ -128,7 +146,7 @@ def refused(code: str) -> ClientError:
 def test_an_event_starts_one_execution_named_after_its_request() -> None:
     client = Executions()
     on_event.receive(events.create(), on_event.StepFunctions(client, "arn:machine"), send=pytest.fail)
-    assert client.started[0]["name"] == "99999999-0000-0000-0000-000000000000"
+    assert client.started[0]["name"] == f"{DIGEST}-0-99999999-0000-0000-0000-000000000000"
     assert json.loads(client.started[0]["input"]) == events.create()
 
 
@@ -198,7 +216,7 @@ def test_a_crash_is_answered_failed_with_an_id_whose_delete_looks_for_the_cluste
 
 
 def test_a_step_of_no_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="allowed are begin, poll and answer"):
+    with pytest.raises(ValueError, match="allowed are begin, poll, tell and answer"):
         work.handler({"step": "dance"}, None)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from cluster_resource import identity
 from cluster_resource.configuration import ConfigurationError, render, restore
-from cluster_resource.properties import properties_of
+from cluster_resource.properties import answer_minutes, properties_of, timeout_minutes, waits_behind
 from tests.cluster_resource import events
 from tests.cluster_resource.events import properties
 
@@ -61,8 +61,6 @@ def test_the_rendered_configuration_is_the_same_in_yaml() -> None:
         ({"ConfigurationTypes": []}, None),
         ({"ConfigurationTypes": "x"}, "ConfigurationTypes must map"),
         ({"ApiUrl": ""}, "The property ApiUrl is missing"),
-        ({"TimeoutMinutes": "0"}, "TimeoutMinutes is '0'; allowed are whole minutes from 1 to 58"),
-        ({"TimeoutMinutes": "soon"}, "TimeoutMinutes is 'soon'"),
     ],
 )
 def test_wrong_properties_are_named(wrong: dict[str, Any], message: str | None) -> None:
@@ -72,6 +70,18 @@ def test_wrong_properties_are_named(wrong: dict[str, Any], message: str | None) 
         return
     with pytest.raises(ConfigurationError, match=message):
         properties_of(event)
+
+
+@pytest.mark.parametrize("wrong", ["0", "721", "soon", "1.5", None])
+def test_a_time_limit_of_the_wrong_kind_is_named(wrong: str | None) -> None:
+    event = events.create({**properties(), "TimeoutMinutes": wrong})
+    with pytest.raises(ConfigurationError, match=f"TimeoutMinutes is {wrong!r}; allowed are whole numbers from 1 to"):
+        timeout_minutes(event)
+
+
+def test_the_time_limits_have_defaults() -> None:
+    event = events.create()
+    assert (timeout_minutes(event), answer_minutes(event), waits_behind(event)) == (55, 55, 0)
 
 
 def test_no_representation_shows_the_configuration() -> None:

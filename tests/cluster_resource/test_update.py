@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster_resource.api import ApiError, ApiUnknownError, Change
+from cluster_resource.api import ApiError, ApiUnknownError
 from cluster_resource.identity import OWNER_TAG
 from tests.cluster_resource import events
 from tests.cluster_resource.events import OWNER, Machine, own_id, properties, text_of
@@ -34,7 +34,7 @@ def test_new_assets_alone_leave_the_cluster_untouched() -> None:
 def test_no_changes_found_is_success() -> None:
     api = FakeApi(cluster("UPDATE_COMPLETE", max_count=4))
     assert Machine(api).run(events.update(LARGE, SMALL)).status == "SUCCESS"
-    assert api.changing == [("update", "local")]
+    assert api.changing == []
 
 
 def test_a_failed_update_is_reported_and_its_rollback_update_succeeds() -> None:
@@ -53,7 +53,7 @@ def test_new_assets_after_a_rolled_back_update_succeed_too() -> None:
     api = FakeApi(cluster("UPDATE_ROLLBACK_COMPLETE"))
     assert Machine(api).run(events.update(properties(AssetsVersion="2"), SMALL)).status == "SUCCESS"
     # Whether the former configuration is the wanted one is for the API to say.
-    assert api.changing == [("update", "local")]
+    assert ("dry run", "local") in api.requests and api.changing == []
 
 
 def test_no_changes_is_no_success_where_the_cluster_is_half_updated() -> None:
@@ -69,29 +69,13 @@ def test_a_cluster_whose_rollback_failed_says_what_to_do() -> None:
     assert api.changing == []
 
 
-def test_a_refused_rollback_of_a_larger_fleet_names_key_values_and_remedies() -> None:
-    api = FakeApi(cluster("UPDATE_COMPLETE", max_count=4))
-    refused = Change(
-        "Scheduling.SlurmQueues[q].ComputeResources[c].MaxCount",
-        "4",
-        "2",
-        "All compute nodes must be stopped or QueueUpdateStrategy must be set. Stop the compute fleet.",
-    )
-    api.faults["update"] = [(ApiError(400, "Update failure", refused=(refused,), changes=(refused,)), False)]
-    verdict = Machine(api).run(events.update(SMALL, LARGE))
-    assert (verdict.status, verdict.physical_id) == ("FAILED", own_id("local"))
-    assert "MaxCount: now 4, asked for 2: All compute nodes must be stopped" in verdict.reason
-    assert "update-compute-fleet --status STOP_REQUESTED" in verdict.reason
-    assert "QueueUpdateStrategy to TERMINATE" in verdict.reason
-    assert "continue-update-rollback" in verdict.reason
-
-
 def test_a_key_that_can_never_change_points_to_replacement() -> None:
     api = FakeApi(cluster())
-    refused = Change("Image.Os", "alinux2023", "ubuntu2404", "Update actions are not currently supported for Os.")
-    api.faults["update"] = [(ApiError(400, "Update failure", refused=(refused,)), False)]
-    verdict = Machine(api).run(events.update(LARGE, SMALL))
-    assert "Image.Os: now alinux2023, asked for ubuntu2404" in verdict.reason
+    wanted = properties()
+    wanted["Configuration"]["Image"]["Os"] = "ubuntu2404"
+    verdict = Machine(api).run(events.update(wanted, SMALL))
+    assert "Image.Os: now alinux2023, asked for ubuntu2404 (can never change in place)" in verdict.reason
+    assert "cluster.updates.replace: when-needed" in verdict.reason and api.changing == []
     assert "giving it another name" in verdict.reason
 
 
@@ -101,7 +85,7 @@ def test_it_waits_for_whatever_is_in_progress_before_it_updates() -> None:
         (ApiError(409, "Cannot execute update while stack is in UPDATE_IN_PROGRESS status."), False)
     ]
     assert Machine(api).run(events.update(LARGE, SMALL)).status == "SUCCESS"
-    assert api.requests[:3] == [("describe", "local"), ("describe", "local"), ("update", "local")]
+    assert api.requests[:2] == [("describe", "local"), ("describe", "local")]
     assert api.changing == [("update", "local")] * 2
 
 
@@ -119,7 +103,8 @@ def test_a_504_leads_to_a_look_and_never_to_a_false_verdict(accepted: bool) -> N
     verdict = Machine(api).run(events.update(LARGE, SMALL))
     assert verdict.status == "SUCCESS"
     assert api.clusters["local"].configuration == text_of(LARGE)
-    assert api.requests[2] == ("describe", "local")
+    sent = api.requests.index(("update", "local"))
+    assert api.requests[sent + 1] == ("describe", "local")
 
 
 def test_an_update_that_always_ends_in_a_500_ends() -> None:
@@ -136,18 +121,20 @@ def test_a_cluster_that_is_not_ours_is_not_updated() -> None:
     assert api.changing == []
 
 
-def test_a_cluster_that_is_gone_is_not_reported_as_updated() -> None:
-    verdict = Machine(FakeApi()).run(events.update(properties(AssetsVersion="2"), SMALL))
-    assert (verdict.status, verdict.physical_id) == ("FAILED", own_id("local"))
-    assert "does not exist any more" in verdict.reason
+def test_a_cluster_that_was_deleted_by_somebody_else_is_created_anew() -> None:
+    api = FakeApi()
+    verdict = Machine(api).run(events.update(properties(AssetsVersion="2"), SMALL))
+    assert (verdict.status, verdict.physical_id) == ("SUCCESS", own_id("local"))
+    assert api.changing == [("create", "local")]
 
 
 @pytest.mark.parametrize("stack_status", ["ROLLBACK_COMPLETE", "DELETE_FAILED", "DELETE_IN_PROGRESS"])
-def test_a_cluster_that_takes_no_update_is_not_asked(stack_status: str) -> None:
+def test_of_a_cluster_that_does_not_live_the_remains_go_and_it_is_created_anew(stack_status: str) -> None:
     api = FakeApi(cluster(stack_status))
     verdict = Machine(api).run(events.update(LARGE, SMALL))
-    assert verdict.status == "FAILED" and "cannot be updated" in verdict.reason
-    assert api.changing == []
+    assert (verdict.status, verdict.physical_id) == ("SUCCESS", own_id("local"))
+    deletions = [] if stack_status == "DELETE_IN_PROGRESS" else [("delete", "local")]
+    assert api.changing == [*deletions, ("create", "local")]
 
 
 def test_a_cluster_of_another_version_is_not_updated() -> None:
@@ -202,7 +189,7 @@ def test_the_rollback_of_a_successful_rename_returns_to_the_old_cluster() -> Non
     api = FakeApi(cluster(name="old"), cluster(name="new"))
     verdict = Machine(api).run(events.update(properties("old"), properties("new"), own_id("new")))
     assert (verdict.status, verdict.physical_id) == ("SUCCESS", own_id("old"))
-    assert api.changing == [("dry run", "old")]
+    assert ("dry run", "old") in api.requests and api.changing == []
 
 
 def test_an_id_that_cloudformation_invented_does_not_turn_a_live_cluster_into_a_leftover() -> None:

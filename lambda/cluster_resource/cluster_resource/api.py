@@ -108,11 +108,23 @@ class ClusterApi(Protocol):
     def describe(self, name: str) -> ClusterView | None:
         """The cluster, or None if there is none of that name."""
 
-    def create(self, name: str, configuration: str) -> Accepted: ...
+    def create(self, name: str, configuration: str, *, dry_run: bool = False) -> Accepted: ...
 
     def update(self, name: str, configuration: str, *, dry_run: bool = False) -> Accepted: ...
 
     def delete(self, name: str) -> None: ...
+
+    def fleet(self, name: str) -> str:
+        """The compute fleet's status: RUNNING, STOPPED, PROTECTED, UNKNOWN, or one on the way there."""
+
+    def request_fleet(self, name: str, *, running: bool) -> None:
+        """Ask for the compute fleet to be started or stopped; it takes its time."""
+
+    def compute_nodes(self, name: str) -> int:
+        """How many compute nodes have an instance."""
+
+    def api_version(self, os: str) -> str | None:
+        """The API's ParallelCluster version, as far as it shows without a cluster."""
 
     def stack_events(self, name: str) -> tuple[StackEvent, ...]:
         """The events of the stack's latest operation, newest first."""

@@ -31,6 +31,7 @@ from cluster_resource.signing import Signer
 _LOG = logging.getLogger(__name__)
 _ATTEMPTS = 4
 _EVENT_PAGES = 20
+_INSTANCE_PAGES = 20
 # API Gateway gives up after 29 s, so a longer wait brings nothing.
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=35.0)
 _VALIDATION_LEVEL = "ERROR"
@@ -66,8 +67,9 @@ class HttpClusterApi:
         view = view_of(body)
         return None if view.status == "DELETE_COMPLETE" else view
 
-    def create(self, name: str, configuration: str) -> Accepted:
+    def create(self, name: str, configuration: str, *, dry_run: bool = False) -> Accepted:
         options = {"validationFailureLevel": _VALIDATION_LEVEL, "rollbackOnFailure": "true"}
+        options |= {"dryrun": "true"} if dry_run else {}
         body = {"clusterName": name, "clusterConfiguration": configuration}
         return _accepted(self._call("POST", "/v3/clusters", options, body))
 
@@ -77,6 +79,28 @@ class HttpClusterApi:
 
     def delete(self, name: str) -> None:
         self._call("DELETE", _path(name))
+
+    def fleet(self, name: str) -> str:
+        return str(self._call("GET", _path(name, "computefleet")).get("status") or "UNKNOWN")
+
+    def request_fleet(self, name: str, *, running: bool) -> None:
+        status = "START_REQUESTED" if running else "STOP_REQUESTED"
+        self._call("PATCH", _path(name, "computefleet"), body={"status": status})
+
+    def compute_nodes(self, name: str) -> int:
+        count, token = 0, None
+        for _ in range(_INSTANCE_PAGES):
+            options = {"nodeType": "ComputeNode", **({"nextToken": token} if token else {})}
+            page = self._call("GET", _path(name, "instances"), options)
+            count += len(page.get("instances") or [])
+            token = page.get("nextToken")
+            if not token:
+                break
+        return count
+
+    def api_version(self, os: str) -> str | None:
+        images = self._call("GET", "/v3/images/official", {"os": os} if os else None).get("images") or []
+        return str(images[0].get("version") or "") or None if images else None
 
     def stack_events(self, name: str) -> tuple[StackEvent, ...]:
         events: list[StackEvent] = []

@@ -14,12 +14,18 @@ STEADY = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the cluster should be. `unchanged`: the event leaves its configuration as it was."""
+    """What the cluster should be.
+
+    Attributes:
+        unchanged: the event leaves its configuration as it was.
+        may_replace: where no update is possible, the cluster may be deleted and created anew.
+    """
 
     name: str
     owner: str
     version: str
     unchanged: bool = False
+    may_replace: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,13 @@ class Delete:
 
 
 @dataclass(frozen=True)
+class Replace:
+    """Delete the cluster and create it anew, for the reason given; running jobs are looked for first."""
+
+    why: str
+
+
+@dataclass(frozen=True)
 class Verify:
     """Ask, by an update's dry run, whether the cluster has the configuration that is wanted."""
 
@@ -69,7 +82,7 @@ class Fail:
     touched: bool = True
 
 
-Decision = Wait | Create | Update | Delete | Verify | Succeed | Fail
+Decision = Wait | Create | Update | Delete | Replace | Verify | Succeed | Fail
 
 
 def is_ours(view: ClusterView, wanted: Wanted) -> bool:
@@ -104,7 +117,7 @@ def decide_create(  # noqa: PLR0911 - one return a case
 def _create_where_none_is(progress: Progress, wanted: Wanted) -> Decision:
     if progress.asked == "accepted":
         return Fail(
-            f"The cluster {wanted.name} disappeared while it was being created: something else deleted it.",
+            f"The cluster {wanted.name} disappeared while this was waiting for it: something else deleted it.",
             "Find out who deletes clusters in this account, then deploy again.",
         )
     return Create()
@@ -145,11 +158,13 @@ def _create_over_a_deletion(view: ClusterView, progress: Progress) -> Decision:
 def decide_update(  # noqa: PLR0911 - one return a case
     view: ClusterView | None, progress: Progress, wanted: Wanted
 ) -> Decision:
+    """An Update that keeps the name.
+
+    Where no cluster lives any more (deleted by somebody else, or the remains of a failed creation), it is created anew:
+    nothing can be lost by that, and refusing would leave a stack that no update and no rollback gets out of.
+    """
     if view is None:
-        return Fail(
-            f"The cluster {wanted.name} does not exist any more: it was deleted outside of CloudFormation.",
-            "Give the cluster another name in the environment file, which creates it anew, or remove and add it again.",
-        )
+        return _create_where_none_is(progress, wanted)
     if not is_ours(view, wanted):
         return Fail(
             f"The cluster {wanted.name} ({view.stack_arn}) does not belong to this resource"
@@ -157,8 +172,13 @@ def decide_update(  # noqa: PLR0911 - one return a case
             "Give this resource's cluster another name.",
             touched=False,
         )
+    if view.status in ("CREATE_FAILED", "DELETE_IN_PROGRESS", "DELETE_FAILED"):
+        return decide_create(view, progress, wanted)
     if view.status in ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"):
         return Wait(f"the cluster is {view}")
+    if progress.replacing:
+        # The deletion that was asked for does not show yet, or was never carried out: asking twice does no harm.
+        return decide_create(view, progress, wanted) if progress.asked == "accepted" else Delete(clearing=True)
     if view.status not in (*STEADY, "UPDATE_FAILED"):
         return Fail(
             f"The cluster {view.name} cannot be updated: it is {view}.",
@@ -167,15 +187,25 @@ def decide_update(  # noqa: PLR0911 - one return a case
         )
     if progress.asked == "accepted":
         return _updated(view)
+    return _before_the_update(view, wanted)
+
+
+def _before_the_update(view: ClusterView, wanted: Wanted) -> Decision:
     if view.version != wanted.version:
-        return Fail(
+        what = (
             f"The cluster {view.name} is of ParallelCluster {view.version}, the API of {wanted.version}; no version"
-            " updates another's clusters.",
-            f"Point the environment at an API of version {view.version}, or replace the cluster by giving it another"
-            " name.",
+            " updates another's clusters."
+        )
+        if wanted.may_replace:
+            return Replace(what)
+        return Fail(
+            what,
+            f"Point the environment at an API of version {view.version}, or set up a second cluster beside this one"
+            " and switch (docs/cluster-updates.md), or allow the update to replace it (cluster.updates.replace).",
         )
     if view.stack_status == "UPDATE_ROLLBACK_FAILED":
-        return _rollback_failed(view)
+        failed = _rollback_failed(view)
+        return Replace(failed.what) if wanted.may_replace else failed
     if wanted.unchanged and view.status in STEADY:
         return Succeed("The configuration did not change; the cluster was left as it is.")
     return Update()
@@ -228,11 +258,16 @@ def decide_delete(view: ClusterView | None, progress: Progress, wanted: Wanted) 
     return Delete()
 
 
-def decide_poll(decision: Decision, *, now: float, deadline: float, wanted: Wanted, seen: str) -> Decision:
-    """The same decision while there is time; past the deadline, a failure in place of all that does not end at once."""
+def decide_poll(decision: Decision, *, now: float, deadline: float, wanted: Wanted, seen: str, note: str) -> Decision:
+    """The same decision while there is time; past the deadline, a failure in place of all that does not end at once.
+
+    Args:
+        note: what the operation waited for last.
+    """
     if now < deadline or isinstance(decision, Succeed | Fail):
         return decision
-    waited = f" because {decision.why}" if isinstance(decision, Wait) and decision.why else ""
+    why = decision.why if isinstance(decision, Wait) else note
+    waited = f" because {why}" if why else ""
     return Fail(
         f"The time limit (TimeoutMinutes) passed while the operation on the cluster {wanted.name} was still going on"
         f"{waited}. Last seen: {seen}.",

@@ -16,12 +16,12 @@ def owner_of(stack_id: str, logical_id: str) -> str:
     owner = f"{stack_id}/{logical_id}"
     if len(owner) <= _TAG_VALUE_LIMIT:
         return owner
-    return f"{stack_id}/{_digest(stack_id, logical_id)}"
+    return f"{stack_id}/{digest(stack_id, logical_id)}"
 
 
 def physical_id(cluster_name: str, stack_id: str, logical_id: str) -> str:
     """The physical id of a cluster that this resource made, or may have made."""
-    return f"{cluster_name}/{_digest(stack_id, logical_id)}"
+    return f"{cluster_name}/{digest(stack_id, logical_id)}"
 
 
 def not_created_id(cluster_name: str) -> str:
@@ -38,11 +38,12 @@ def cluster_named_by(identifier: str, stack_id: str, logical_id: str) -> str | N
 
     CloudFormation invents an id of its own for a resource that never answered its Create.
     """
-    name, separator, digest = identifier.partition("/")
-    if separator and name and name != NOT_CREATED and digest == _digest(stack_id, logical_id):
+    name, separator, given = identifier.partition("/")
+    if separator and name and name != NOT_CREATED and given == digest(stack_id, logical_id):
         return name
     return None
 
 
-def _digest(stack_id: str, logical_id: str) -> str:
+def digest(stack_id: str, logical_id: str) -> str:
+    """Twelve hexadecimal digits that stand for a resource of a stack."""
     return hashlib.sha256(f"{stack_id}/{logical_id}".encode()).hexdigest()[:_DIGITS]

@@ -10,8 +10,12 @@ from cluster_resource import configuration, identity
 from cluster_resource.configuration import ConfigurationError
 
 RequestType = Literal["Create", "Update", "Delete"]
-DEFAULT_TIMEOUT_MINUTES = 55
-MAX_TIMEOUT_MINUTES = 58  # CloudFormation stops listening after 60 minutes, and the answer must arrive before
+WAIT_TYPE = "Custom::ParallelClusterWait"
+GONE_TYPE = "Custom::ParallelClusterGone"
+DEFAULT_MINUTES = 55
+MAX_TIMEOUT_MINUTES = 720
+MAX_ANSWER_MINUTES = 55  # CloudFormation stops listening after 60 minutes, and the answer must arrive before
+MAX_FOLLOWERS = 720
 _CLUSTER_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{1,59}")  # the API's own pattern, with ParallelCluster's length limit
 
 
@@ -27,10 +31,21 @@ class Request:
     stack_id: str
     logical_id: str
     physical_id: str | None
+    resource_type: str
 
     @property
     def owner(self) -> str:
         return identity.owner_of(self.stack_id, self.logical_id)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a cluster is found: its name, and the API that is asked about it."""
+
+    cluster_name: str
+    region: str
+    api_url: str
+    api_user_role_arn: str
 
 
 @dataclass(frozen=True)
@@ -46,7 +61,12 @@ class ClusterProperties:
     api_url: str
     api_user_role_arn: str
     api_version: str
-    timeout_minutes: int
+    os: str
+    queue_update: str
+
+    @property
+    def place(self) -> Place:
+        return Place(self.cluster_name, self.region, self.api_url, self.api_user_role_arn)
 
     def __repr__(self) -> str:
         return f"ClusterProperties(cluster_name={self.cluster_name!r}, region={self.region!r})"
@@ -62,6 +82,7 @@ def request_of(event: Mapping[str, Any]) -> Request:
         stack_id=str(event["StackId"]),
         logical_id=str(event["LogicalResourceId"]),
         physical_id=event.get("PhysicalResourceId"),
+        resource_type=str(event.get("ResourceType", "")),
     )
 
 
@@ -86,8 +107,34 @@ def properties_of(event: Mapping[str, Any]) -> ClusterProperties:
         api_url=_text(given, "ApiUrl").rstrip("/"),
         api_user_role_arn=_text(given, "ApiUserRoleArn"),
         api_version=_text(given, "ApiVersion"),
-        timeout_minutes=timeout_minutes(given),
+        os=str((restored.get("Image") or {}).get("Os", "")),
+        queue_update=str(
+            ((restored.get("Scheduling") or {}).get("SlurmSettings") or {}).get("QueueUpdateStrategy")
+            or "COMPUTE_FLEET_STOP"
+        ),
     )
+
+
+def place_of(event: Mapping[str, Any]) -> Place:
+    """The cluster that an event of any of the resources is about.
+
+    Raises:
+        ConfigurationError: a property is missing, or is not what it must be.
+    """
+    given: Mapping[str, Any] = event.get("ResourceProperties") or {}
+    settings = given.get("Configuration")
+    region = given.get("Region") or (settings.get("Region") if isinstance(settings, dict) else None)
+    return Place(
+        cluster_name=_cluster_name(given),
+        region=str(region or os.environ["AWS_REGION"]),
+        api_url=_text(given, "ApiUrl").rstrip("/"),
+        api_user_role_arn=_text(given, "ApiUserRoleArn"),
+    )
+
+
+def owner_property(event: Mapping[str, Any]) -> str:
+    """The ownership tag's value that a resource beside the cluster was given."""
+    return _text(event.get("ResourceProperties") or {}, "Owner")
 
 
 def configuration_unchanged(event: Mapping[str, Any]) -> bool:
@@ -102,18 +149,35 @@ def claimed_name(event: Mapping[str, Any], *, old: bool = False) -> str | None:
     return name if isinstance(name, str) and _CLUSTER_NAME.fullmatch(name) else None
 
 
-def timeout_minutes(given: Mapping[str, Any]) -> int:
-    """The time limit in minutes, 1 to 58, default 55."""
-    value = given.get("TimeoutMinutes", DEFAULT_TIMEOUT_MINUTES)
+def timeout_minutes(event: Mapping[str, Any]) -> int:
+    """The time limit of the operation in minutes, 1 to 720, default 55."""
+    return _whole(event, "TimeoutMinutes", DEFAULT_MINUTES, 1, MAX_TIMEOUT_MINUTES)
+
+
+def answer_minutes(event: Mapping[str, Any]) -> int:
+    """Minutes until CloudFormation must have an answer of this resource, 1 to 55, default 55."""
+    return _whole(event, "AnswerMinutes", DEFAULT_MINUTES, 1, MAX_ANSWER_MINUTES)
+
+
+def waits_behind(event: Mapping[str, Any]) -> int:
+    """How many resources stand behind this one to wait on for the end of a creation or an update."""
+    return _whole(event, "WaitsBehind", 0, 0, MAX_FOLLOWERS)
+
+
+def waits_before(event: Mapping[str, Any]) -> int:
+    """How many resources stand before this one, to be deleted after it and to wait for the end of a deletion."""
+    return _whole(event, "WaitsBefore", 0, 0, MAX_FOLLOWERS)
+
+
+def _whole(event: Mapping[str, Any], key: str, default: int, least: int, most: int) -> int:
+    value = (event.get("ResourceProperties") or {}).get(key, default)
     try:
-        minutes = int(value)
+        number = int(value)
     except (TypeError, ValueError):
-        minutes = 0
-    if not 1 <= minutes <= MAX_TIMEOUT_MINUTES:
-        raise ConfigurationError(
-            f"TimeoutMinutes is {value!r}; allowed are whole minutes from 1 to {MAX_TIMEOUT_MINUTES}."
-        )
-    return minutes
+        number = least - 1
+    if not least <= number <= most:
+        raise ConfigurationError(f"{key} is {value!r}; allowed are whole numbers from {least} to {most}.")
+    return number
 
 
 def _cluster_name(given: Mapping[str, Any]) -> str:

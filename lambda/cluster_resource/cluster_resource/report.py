@@ -5,13 +5,17 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cluster_resource import changes
 from cluster_resource.api import ApiError, ApiTrouble, Change, ClusterApi, ClusterView, Message, StackEvent
+from cluster_resource.aws import Aws
 from cluster_resource.response import Room
 
 _LOG = logging.getLogger(__name__)
 _FIRST_EVENTS = 5
 _VALUE_CHARACTERS = 160
-_FLEET_WORDS = ("queueupdatestrategy", "compute nodes must be stopped", "compute fleet", "stop the")
+_NESTED_LEVELS = 2
+STARTS = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
+_STACK = "AWS::CloudFormation::Stack"
 
 
 @dataclass(frozen=True)
@@ -71,34 +75,58 @@ def refusal(error: ApiError) -> tuple[str, ...]:
 
 def refusal_todo(error: ApiError) -> str:
     """What the reader of a refused update can do about it."""
-    text = " ".join((error.message, *(change.message for change in error.refused))).lower()
-    if any(words in text for words in _FLEET_WORDS):
+    if changes.stopping_helps(error.refused):
         return (
-            "To do: stop the compute fleet first (`pcluster update-compute-fleet --status STOP_REQUESTED`), or set"
-            " Scheduling.SlurmSettings.QueueUpdateStrategy to TERMINATE, which ends the jobs of the nodes concerned;"
-            " then deploy again. In a rollback: do the first, then run `aws cloudformation continue-update-rollback`."
+            "To do: allow the update to stop the fleet (cluster.updates.stop_fleet: when-needed), or stop it first"
+            " (`pcluster update-compute-fleet --status STOP_REQUESTED`), or set Scheduling.SlurmSettings."
+            "QueueUpdateStrategy to TERMINATE, which ends the jobs of the nodes concerned; then deploy again."
         )
     if error.refused:
-        return "To do: take the change back, or replace the cluster by giving it another name in the environment file."
+        return (
+            "To do: take the change back, or allow the update to replace the cluster (cluster.updates.replace:"
+            " when-needed), or replace the cluster by giving it another name in the environment file."
+        )
     return "To do: correct the configuration and deploy again."
 
 
-def drift(changes: Sequence[Change]) -> tuple[str, ...]:
+def drift(differences: Sequence[Change]) -> tuple[str, ...]:
     """The keys in which a cluster differs from what is wanted."""
-    return tuple(_change_line(change) for change in changes)
+    return tuple(_change_line(change) for change in differences)
 
 
 def cluster_failures(view: ClusterView) -> tuple[str, ...]:
     return tuple(f"{code}: {reason}" for code, reason in view.failures)
 
 
-def stack_failures(api: ClusterApi, name: str) -> tuple[str, ...]:
-    """The first failed events of the stack's latest operation, oldest first; why they are missing, if they are."""
+def stack_failures(api: ClusterApi, aws: Aws, name: str) -> tuple[str, ...]:
+    """The first failed events of the stack's latest operation, oldest first, each nested stack's behind its own.
+
+    Why they are missing, if they are.
+    """
     try:
         events = api.stack_events(name)
     except ApiTrouble as error:
         return (f"The stack's events could not be read: {error}",)
-    return tuple(_event_line(event) for event in first_failed(events))
+    return _with_nested(aws, first_failed(events), _NESTED_LEVELS)
+
+
+def _with_nested(aws: Aws, failed: Sequence[StackEvent], levels: int) -> tuple[str, ...]:
+    lines: list[str] = []
+    for event in failed:
+        lines.append(_event_line(event))
+        if levels and event.type == _STACK and event.physical_id not in ("", event.stack_id):
+            inner = latest_operation(aws.failed_events(event.physical_id))
+            lines += _with_nested(aws, first_failed(inner), levels - 1)
+    return tuple(lines)
+
+
+def latest_operation(events: Sequence[StackEvent]) -> tuple[StackEvent, ...]:
+    """The events, newest first, back to the start of the stack's latest operation."""
+    for number, event in enumerate(events):
+        own = event.physical_id == event.stack_id
+        if own and event.status in STARTS:
+            return tuple(events[: number + 1])
+    return tuple(events)
 
 
 def first_failed(events: Sequence[StackEvent]) -> tuple[StackEvent, ...]:
@@ -128,7 +156,7 @@ def _message_line(message: Message) -> str:
 
 def _change_line(change: Change) -> str:
     line = f"{change.parameter}: now {_short(change.current)}, asked for {_short(change.requested)}"
-    return f"{line}: {change.message}" if change.message else line
+    return f"{line} ({changes.policy_of(change)}): {change.message}" if change.message else line
 
 
 def _event_line(event: StackEvent) -> str:

@@ -1,11 +1,11 @@
-"""One turn: look at the cluster, decide, make one call at most, write down what became of it."""
+"""One turn: look at the cluster, decide, make one call at most that changes something, write down what became of it."""
 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cluster_resource import decide, identity, report, verdicts
+from cluster_resource import decide, failing, report, settling, updating, verdicts
 from cluster_resource.api import (
     Accepted,
     ApiAccessError,
@@ -15,10 +15,11 @@ from cluster_resource.api import (
     ClusterApi,
     ClusterView,
 )
-from cluster_resource.decide import Create, Decision, Delete, Fail, Succeed, Update, Verify, Wait, Wanted
-from cluster_resource.properties import ClusterProperties, request_of
-from cluster_resource.response import room_for_reason
-from cluster_resource.work_item import Progress, Verdict, Work
+from cluster_resource.aws import Aws
+from cluster_resource.decide import Create, Decision, Delete, Fail, Replace, Succeed, Update, Verify, Wait, Wanted
+from cluster_resource.policy import Policy
+from cluster_resource.properties import ClusterProperties, Place, request_of
+from cluster_resource.work_item import Progress, Work
 
 _LOG = logging.getLogger(__name__)
 MAX_UNKNOWN_CALLS = 5
@@ -29,126 +30,143 @@ DecideOperation = Callable[[ClusterView | None, Progress, Wanted], Decision]
 
 @dataclass
 class Turn:
-    """A turn under way; `work` is replaced as it goes on."""
+    """A turn under way; `work` is replaced as it goes on.
+
+    `properties` are those of the wanted cluster, None where it is only deleted.
+    """
 
     api: ClusterApi
+    aws: Aws
     work: Work
-    properties: ClusterProperties
+    place: Place
     wanted: Wanted
+    policy: Policy
     now: float
+    properties: ClusterProperties | None = None
     view: ClusterView | None = None
     seen: str = "not yet"
 
-    def take(self, decide_operation: DecideOperation) -> Work:
+    @property
+    def name(self) -> str:
+        return self.wanted.name
+
+    @property
+    def text(self) -> str:
+        return self.properties.configuration_text if self.properties else ""
+
+    def take(self, decide_operation: DecideOperation) -> Work:  # noqa: PLR0911 - one return a decision
         if self.work.progress.leftover:
             self._drop_leftover(self.work.progress.leftover)
-        self.view = self.api.describe(self.wanted.name)
+        self.view = self.api.describe(self.name)
         self.seen = str(self.view) if self.view else "no such cluster"
-        decision = self._in_time(decide_operation(self.view, self.work.progress, self.wanted))
-        _LOG.info("%s %s: seen %s, decided %s", self.work.operation, self.wanted.name, self.seen, decision)
-        self._progress(refusals=0)
+        decision = self.in_time(decide_operation(self.view, self.work.progress, self.wanted))
+        _LOG.info("%s %s: seen %s, decided %s", self.work.operation, self.name, self.seen, decision)
+        self.progress(refusals=0)
+        if isinstance(decision, Create | Update | Replace) and (unlike := self._api_unlike()):
+            return self.finish(unlike)
         match decision:
+            case Succeed() if self.work.operation != "delete":
+                return settling.settle(self, decision)
             case Succeed() | Fail():
                 return self.finish(decision)
             case Wait(why):
-                return self._progress(note=why)
+                return self.progress(note=why)
+            case Update():
+                return updating.update(self)
+            case Replace(why):
+                return updating.replace_cluster(self, why)
             case _:
-                return self._call(decision)
+                return self.call(decision)
 
-    def _in_time(self, decision: Decision) -> Decision:
-        deadline = self.work.deadline
-        return decide.decide_poll(decision, now=self.now, deadline=deadline, wanted=self.wanted, seen=self.seen)
+    def in_time(self, decision: Decision) -> Decision:
+        return decide.decide_poll(
+            decision,
+            now=self.now,
+            deadline=self.work.deadline,
+            wanted=self.wanted,
+            seen=self.seen,
+            note=self.work.progress.note,
+        )
 
-    def _call(self, decision: Create | Update | Delete | Verify) -> Work:
-        name, text = self.wanted.name, self.properties.configuration_text
+    def wait(self, why: str) -> Work:
+        """Look again later; past the deadline, fail."""
+        decision = self.in_time(Wait(why))
+        return self.finish(decision) if isinstance(decision, Fail) else self.progress(note=why)
+
+    def call(self, decision: Create | Update | Delete | Verify) -> Work:
         try:
             match decision:
                 case Create():
-                    return self._accepted(self.api.create(name, text))
+                    made = self._accepted(self.api.create(self.name, self.text))
+                    return self.progress(replacing=True) if self.work.operation == "update" else made
                 case Update():
-                    return self._accepted(self.api.update(name, text))
+                    return self._accepted(self.api.update(self.name, self.text))
                 case Delete(clearing):
-                    self.api.delete(name)
-                    return self._progress(clearing=True) if clearing else self._progress(asked="accepted")
+                    self.api.delete(self.name)
+                    return self.progress(clearing=True) if clearing else self.progress(asked="accepted")
                 case Verify():
-                    self.api.update(name, text, dry_run=True)
+                    self.api.update(self.name, self.text, dry_run=True)
                     raise ApiUnknownError("a dry run was answered as if it were none")
         except ApiUnknownError as error:
-            return self._unknown(error, decision)
+            return self.unknown(error, decision)
         except ApiError as error:
-            return self._refusal(error, decision)
+            return self.refusal(error, decision)
+
+    def _api_unlike(self) -> Fail | None:
+        """Before anything is asked of it: is the API of the version that is wanted? Not every API tells."""
+        if self.work.progress.api_checked or not self.properties:
+            return None
+        try:
+            version = self.api.api_version(self.properties.os)
+        except ApiTrouble as error:
+            _LOG.warning("The API's version could not be found out: %s", error)
+            version = None
+        if version and version != self.wanted.version:
+            return failing.unlike_version(self.place.api_url, version, self.wanted.version)
+        self.progress(api_checked=True)
+        return None
 
     def _accepted(self, accepted: Accepted) -> Work:
         report.warnings(accepted.messages)
-        self._progress(asked="accepted", clearing=False, note="the request was accepted")
+        self.progress(asked="accepted", clearing=False, note="the request was accepted")
         if accepted.version and accepted.version != self.wanted.version:
-            return self.finish(
-                Fail(
-                    f"The API at {self.properties.api_url} makes clusters of ParallelCluster {accepted.version}, where"
-                    f" {self.wanted.version} is wanted.",
-                    "Point the environment at an API of that version, or ask for the version of the API.",
-                )
-            )
+            return self.finish(failing.unlike_version(self.place.api_url, accepted.version, self.wanted.version))
         return self.work
 
-    def _unknown(self, error: ApiUnknownError, decision: Decision) -> Work:
+    def unknown(self, error: ApiUnknownError, decision: Decision) -> Work:
         calls = self.work.progress.unknown_calls + 1
-        asked = self.work.progress.asked if isinstance(decision, Verify | Delete) else "unknown"
-        self._progress(asked=asked, unknown_calls=calls, note=f"a call had no clear answer ({error})")
+        asked = self.work.progress.asked if isinstance(decision, Verify | Delete | Replace | Wait) else "unknown"
+        replacing = self.work.progress.replacing or (isinstance(decision, Create) and self.work.operation == "update")
+        note = f"a call had no clear answer ({error})"
+        self.progress(asked=asked, unknown_calls=calls, replacing=replacing, note=note)
         _LOG.warning("%s: no clear answer (%d): %s", type(decision).__name__, calls, error)
         if calls < MAX_UNKNOWN_CALLS:
             return self.work
-        return self.finish(
-            Fail(
-                f"The ParallelCluster API did not carry out the {self.work.operation} of the cluster"
-                f" {self.wanted.name} in {calls} attempts; the last answer: {error}. The cluster: {self.seen}.",
-                "Look into the log group of the ParallelCluster API's function, then deploy again.",
-            )
-        )
+        return self.finish(failing.no_answer(self.work, self.name, error, self.seen))
 
-    def _refusal(self, error: ApiError, decision: Decision) -> Work:
+    def refusal(self, error: ApiError, decision: Decision) -> Work:
         message = error.message.lower()
         if error.http_status in (409, 429) or (isinstance(decision, Create) and "already exists" in message):
             # Something is in progress, or the name was taken since we looked: the next look tells which.
-            return self._progress(note=f"the API answered: {error}")
+            return self.progress(note=f"the API answered: {error}")
         if isinstance(decision, Update | Verify) and "no changes found" in message:
-            return self._no_changes()
-        if isinstance(decision, Verify) and error.http_status == 412:
-            return self._differs(error)
+            return self.no_changes()
+        if isinstance(decision, Verify) and (error.http_status == 412 or error.refused):
+            if request_of(self.work.event).type == "Update":
+                # The way back of a rename, to a cluster that had other settings when it was left.
+                return updating.update(self)
+            return self.finish(failing.differs(self.name), details=report.drift(error.changes))
         if isinstance(decision, Delete) and error.http_status == 404:
-            return self._progress(asked="accepted") if not decision.clearing else self.work
-        return self.finish(
-            Fail(
-                f"The ParallelCluster API refused the {self.work.operation} of the cluster {self.wanted.name} (HTTP"
-                f" {error.http_status}).",
-                report.refusal_todo(error),
-                touched=not isinstance(decision, Create | Verify),
-            ),
-            details=report.refusal(error),
-        )
+            return self.progress(asked="accepted") if not decision.clearing else self.work
+        touched = not isinstance(decision, Create | Verify)
+        return self.finish(failing.refused(self.work, self.name, error, touched=touched), details=report.refusal(error))
 
-    def _no_changes(self) -> Work:
+    def no_changes(self) -> Work:
         """The cluster has the wanted configuration; after a rollback of its own, that is what it went back to."""
         if self.view and (self.view.status in decide.STEADY or self.view.stack_status == "UPDATE_ROLLBACK_COMPLETE"):
-            return self.finish(Succeed(f"No changes: the cluster has the wanted configuration; it is {self.view}."))
-        return self.finish(
-            Fail(
-                f"The cluster {self.wanted.name} has the wanted configuration, but is {self.seen}.",
-                "Bring its stack to a stable state, then deploy again.",
-                events=True,
-            )
-        )
-
-    def _differs(self, error: ApiError) -> Work:
-        return self.finish(
-            Fail(
-                f"A cluster {self.wanted.name} of this resource exists already, with another configuration. It was not"
-                " touched.",
-                "Delete it, or deploy with its configuration first and change that afterwards.",
-                touched=False,
-            ),
-            details=report.drift(error.changes),
-        )
+            why = f"No changes: the cluster has the wanted configuration; it is {self.view}."
+            return settling.settle(self, Succeed(why))
+        return self.finish(failing.half_updated(self.name, self.seen))
 
     def _drop_leftover(self, name: str) -> None:
         """A rename failed and is rolled back: delete what it left, if it is ours. Nobody waits for the end of it."""
@@ -158,62 +176,30 @@ class Turn:
                 self.api.delete(name)
             except ApiTrouble as error:
                 _LOG.warning("The cluster %s, left by a failed rename, could not be deleted: %s", name, error)
-        self._progress(leftover=None)
+        self.progress(leftover=None)
 
     def blind(self, error: ApiTrouble) -> Work:
         """The look itself failed. The cluster goes on without us: look again until time runs out."""
-        _LOG.warning("%s: %s", self.wanted.name, error)
-        wait = Wait(f"the API could not be reached ({error})")
-        decision = self._in_time(wait)
-        return self.finish(decision) if isinstance(decision, Fail) else self._progress(note=wait.why)
+        _LOG.warning("%s: %s", self.name, error)
+        return self.wait(f"the API could not be reached ({error})")
 
     def refused(self, error: ApiAccessError) -> Work:
         refusals = self.work.progress.refusals + 1
-        _LOG.warning("%s: %s", self.wanted.name, error)
-        self._progress(refusals=refusals, note=str(error))
+        _LOG.warning("%s: %s", self.name, error)
+        self.progress(refusals=refusals, note=str(error))
         if refusals < MAX_REFUSALS and self.now < self.work.deadline:
             return self.work
-        return self.finish(
-            Fail(
-                f"The ParallelCluster API could not be called: {error}.",
-                f"Check that this function may assume {self.properties.api_user_role_arn}, and that the role may call"
-                f" {self.properties.api_url}.",
-            )
-        )
+        return self.finish(failing.no_access(self.place, error))
 
     def finish(self, decision: Succeed | Fail, details: tuple[str, ...] = ()) -> Work:
         if isinstance(decision, Succeed):
-            self.work = replace(self.work, verdict=verdicts.success(self.work, self.view, decision.why))
+            verdict = verdicts.success(self.work, self.view, decision.why)
         else:
-            self.work = replace(self.work, verdict=self._failure(decision, details))
+            details = (*settling.give_back_the_fleet(self), *details)
+            verdict = failing.verdict(self, decision, details)
+        self.work = replace(self.work, verdict=verdict)
         return self.work
 
-    def _failure(self, fail: Fail, details: tuple[str, ...]) -> Verdict:
-        exists = self.view is not None
-        failure = report.Report(
-            what=fail.what,
-            todo=fail.todo if fail.todo.startswith("To do:") else f"To do: {fail.todo}",
-            details=(
-                *details,
-                *(report.cluster_failures(self.view) if self.view else ()),
-                *(report.stack_failures(self.api, self.wanted.name) if fail.events and exists else ()),
-            ),
-            cluster_logs=report.cluster_logs(self.api, self.wanted.name) if fail.events and exists else "",
-        )
-        failure.log()
-        verdict = Verdict("FAILED", self._failed_id(fail), "")
-        return replace(verdict, reason=failure.text(room_for_reason(self.work.event, verdict)))
-
-    def _failed_id(self, fail: Fail) -> str:
-        """A failed rename keeps the id of the old cluster; a creation that made nothing says so."""
-        request = request_of(self.work.event)
-        if self.work.operation != "create" or request.type == "Update":
-            return request.physical_id or self.work.physical_id
-        ours = self.view is not None and decide.is_ours(self.view, self.wanted)
-        # Where a creation was sent, its Delete must look for a cluster; it touches none without our tag.
-        made = self.work.progress.asked != "nothing" or (fail.touched and ours)
-        return self.work.physical_id if made else identity.not_created_id(self.wanted.name)
-
-    def _progress(self, **changes: Any) -> Work:  # noqa: ANN401 - the fields of Progress
+    def progress(self, **changes: Any) -> Work:  # noqa: ANN401 - the fields of Progress
         self.work = replace(self.work, progress=replace(self.work.progress, **changes))
         return self.work

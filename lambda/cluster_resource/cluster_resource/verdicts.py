@@ -13,16 +13,28 @@ from cluster_resource.work_item import Verdict, Work
 
 _LOG = logging.getLogger(__name__)
 _NONE = "none"
+ATTRIBUTES = (
+    *("ClusterName", "HeadNodeInstanceId", "HeadNodePrivateIp", "StackArn", "Status", "Version"),
+    "Execution",
+)
 
 
 def success(work: Work, view: ClusterView | None, why: str) -> Verdict:
     _LOG.info("%s succeeded: %s", work.operation, why)
-    data = attributes(view) if work.operation != "delete" and view else {}
+    data = attributes(view, work.execution) if work.operation != "delete" and view else {}
     verdict = Verdict("SUCCESS", work.physical_id, "", data)
     return replace(verdict, reason=room_for_reason(work.event, verdict).cut(why, ""))
 
 
-def attributes(view: ClusterView) -> dict[str, str]:
+def early(work: Work, name: str) -> Verdict:
+    """The answer for the time being, where another resource waits on for the verdict. The cluster may still change."""
+    why = f"The work on the cluster {name} goes on: {work.progress.note or 'it has begun'}. Another resource waits on."
+    data = dict.fromkeys(ATTRIBUTES, _NONE) | {"ClusterName": name, "Execution": work.execution}
+    verdict = Verdict("SUCCESS", work.physical_id, "", data)
+    return replace(verdict, reason=room_for_reason(work.event, verdict).cut(why, ""))
+
+
+def attributes(view: ClusterView, execution: str) -> dict[str, str]:
     """The resource's attributes. Each has a value: a missing one would fail every stack that refers to it."""
     return {
         "ClusterName": view.name,
@@ -31,6 +43,7 @@ def attributes(view: ClusterView) -> dict[str, str]:
         "StackArn": view.stack_arn,
         "Status": view.status,
         "Version": view.version,
+        "Execution": execution or _NONE,
     }
 
 

@@ -1,7 +1,7 @@
 """Lambda handler of the state machine's steps; wires the clients.
 
-Payload `{"step": "begin" | "poll" | "answer", "work": {...}}`; the shapes are in the decision record that the package
-names.
+Payload `{"step": "begin" | "poll" | "tell" | "answer", "work": {...}}`; the shapes are in the decision record that
+the package names.
 """
 
 import logging
@@ -12,9 +12,10 @@ from typing import Any
 
 from cluster_resource import response, steps, verdicts
 from cluster_resource.api import ClusterApi
+from cluster_resource.aws import own_aws
 from cluster_resource.client import HttpClusterApi
 from cluster_resource.configuration import ConfigurationError
-from cluster_resource.properties import ClusterProperties, request_of
+from cluster_resource.properties import Place, claimed_name, request_of
 from cluster_resource.report import own_log
 from cluster_resource.signing import RoleSigner, session_name, signing_region
 from cluster_resource.work_item import Verdict, Work
@@ -35,17 +36,21 @@ def handler(payload: dict[str, Any], _context: object) -> dict[str, Any]:
         case "begin":
             return _begin(item)
         case "poll":
-            return steps.step(Work.from_json(item), time.time(), _api_for).to_json()
+            now = time.time()
+            return steps.step(Work.from_json(item), now, _outside()).to_json(now)
+        case "tell":
+            return _tell(item)
         case "answer":
             return _answer(item)
         case step:
-            raise ValueError(f"The step is {step!r}; allowed are begin, poll and answer.")
+            raise ValueError(f"The step is {step!r}; allowed are begin, poll, tell and answer.")
 
 
 def _begin(item: dict[str, Any]) -> dict[str, Any]:
     event = item["event"]
+    now = time.time()
     try:
-        return steps.begin(event, item["started"], time.time(), _api_for).to_json()
+        return steps.begin(event, item["started"], now, _outside(), item.get("execution", "")).to_json(now)
     except ConfigurationError as error:
         verdict = verdicts.failed_verdict(
             event,
@@ -54,13 +59,21 @@ def _begin(item: dict[str, Any]) -> dict[str, Any]:
             asked=False,
         )
         work = Work(event, item["started"], 0, "create", verdict.physical_id, verdict=verdict)
-        return work.to_json()
+        return work.to_json(now)
+
+
+def _tell(item: dict[str, Any]) -> dict[str, Any]:
+    """Answer for the time being; the execution goes on, and its verdict is for the resources that wait."""
+    work = Work.from_json(item)
+    response.send(work.event, verdicts.early(work, claimed_name(work.event) or ""))
+    return steps.early(work).to_json(time.time())
 
 
 def _answer(item: dict[str, Any]) -> dict[str, Any]:
     event = item["event"]
     verdict = _verdict_of(item)
-    response.send(event, verdict)
+    if not item.get("handed_over"):
+        response.send(event, verdict)
     return {"status": verdict.status, "reason": verdict.reason}
 
 
@@ -80,9 +93,13 @@ def _verdict_of(item: dict[str, Any]) -> Verdict:
     )
 
 
-def _api_for(properties: ClusterProperties) -> ClusterApi:
-    signer = _signer(properties.api_url, properties.api_user_role_arn, session_name(properties.cluster_name))
-    return HttpClusterApi(properties.api_url, properties.region, signer)
+def _outside() -> steps.Outside:
+    return steps.Outside(_api_for, own_aws())
+
+
+def _api_for(place: Place) -> ClusterApi:
+    signer = _signer(place.api_url, place.api_user_role_arn, session_name(place.cluster_name))
+    return HttpClusterApi(place.api_url, place.region, signer)
 
 
 @cache

@@ -4,8 +4,9 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-Operation = Literal["create", "update", "delete"]
+Operation = Literal["create", "update", "delete", "wait"]
 Asked = Literal["nothing", "unknown", "accepted"]
+Fleet = Literal["", "stopped", "started"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,10 @@ class Progress:
         refusals: consecutive calls that were refused before they reached the API.
         clearing: the remains of an earlier, failed creation of ours are being deleted, to make room.
         leftover: a cluster of ours that a failed rename left behind, still to be deleted.
+        rollback: whether the event belongs to a rollback of its stack; None where CloudFormation does not say.
+        fleet: what this execution asked of the compute fleet last.
+        replacing: the cluster is deleted and created anew, since no update could bring it where it should be.
+        api_checked: the API is of the version that is wanted, as far as it can tell.
         note: the last thing that kept the operation waiting, for the report if time runs out.
     """
 
@@ -26,6 +31,10 @@ class Progress:
     refusals: int = 0
     clearing: bool = False
     leftover: str | None = None
+    rollback: bool | None = None
+    fleet: Fleet = ""
+    replacing: bool = False
+    api_checked: bool = False
     note: str = ""
 
 
@@ -41,7 +50,15 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Work:
-    """One execution between two steps. `deadline` is in seconds since the epoch."""
+    """One execution between two steps.
+
+    Attributes:
+        deadline: when the operation fails for taking too long, in seconds since the epoch.
+        answer_by: when CloudFormation must have an answer, in seconds since the epoch; before the deadline only where
+            another resource waits on.
+        execution: ARN of the execution.
+        handed_over: CloudFormation has its answer for the time being; the verdict is for the resources that wait on.
+    """
 
     event: dict[str, Any]
     started: str
@@ -50,9 +67,19 @@ class Work:
     physical_id: str
     progress: Progress = Progress()
     verdict: Verdict | None = None
+    answer_by: int = 0
+    execution: str = ""
+    handed_over: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "state": "waiting" if self.verdict is None else "done"}
+    def to_json(self, now: float = 0) -> dict[str, Any]:
+        """The work as the state machine carries it; `state` is what it branches on."""
+        return {**asdict(self), "state": self._state(now)}
+
+    def _state(self, now: float) -> str:
+        if self.verdict is not None:
+            return "done"
+        goes_on = self.operation != "delete" and self.answer_by < self.deadline
+        return "early" if goes_on and not self.handed_over and self.answer_by <= now else "waiting"
 
     @classmethod
     def from_json(cls, item: dict[str, Any]) -> "Work":
@@ -65,6 +92,9 @@ class Work:
             physical_id=item["physical_id"],
             progress=Progress(**item["progress"]),
             verdict=Verdict(**verdict) if verdict else None,
+            answer_by=item["answer_by"],
+            execution=item["execution"],
+            handed_over=item["handed_over"],
         )
 
 

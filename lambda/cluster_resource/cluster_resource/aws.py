@@ -1,0 +1,151 @@
+"""What the handler asks of AWS itself, beside the ParallelCluster API."""
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+import botocore.session
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from cluster_resource.api import StackEvent
+
+_LOG = logging.getLogger(__name__)
+_CONFIG = Config(connect_timeout=5, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 4})
+_ANSWER_SECONDS = 30
+_PENDING = ("Pending", "InProgress", "Delayed", "Cancelling")
+_EVENT_PAGES = 5
+UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How an execution of the state machine stands, UNKNOWN if nobody says; `cause` is why it failed."""
+
+    status: str
+    cause: str = ""
+
+
+class Aws(Protocol):
+    """None of these raises: what AWS does not say is None or empty, and each caller takes that for the worse."""
+
+    def stack_status(self, stack_id: str) -> str | None:
+        """The status of a CloudFormation stack."""
+
+    def failed_events(self, stack_id: str) -> tuple[StackEvent, ...]:
+        """The events of a stack, newest first."""
+
+    def running_jobs(self, instance_id: str) -> int | None:
+        """How many jobs run, as Slurm on that head node says."""
+
+    def execution(self, arn: str) -> Execution | None:
+        """An execution of the state machine; None if it is not known (any more)."""
+
+
+class BotoAws:
+    """`Aws` by botocore.
+
+    Args:
+        jobs_document: the SSM document that counts jobs; without one nobody is asked.
+    """
+
+    def __init__(
+        self,
+        client: Callable[[str], Any],
+        *,
+        jobs_document: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._client = client
+        self._jobs_document = jobs_document
+        self._clock = clock
+        self._sleep = sleep
+
+    def stack_status(self, stack_id: str) -> str | None:
+        try:
+            stacks = self._client("cloudformation").describe_stacks(StackName=stack_id)["Stacks"]
+        except (ClientError, BotoCoreError) as error:
+            _LOG.warning("The status of the stack %s could not be read: %s", stack_id, error)
+            return None
+        return str(stacks[0]["StackStatus"]) if stacks else None
+
+    def failed_events(self, stack_id: str) -> tuple[StackEvent, ...]:
+        events: list[StackEvent] = []
+        try:
+            pages = self._client("cloudformation").get_paginator("describe_stack_events")
+            for number, page in enumerate(pages.paginate(StackName=stack_id)):
+                events += [_event(item) for item in page["StackEvents"]]
+                if number + 1 == _EVENT_PAGES:
+                    break
+        except (ClientError, BotoCoreError) as error:
+            _LOG.warning("The events of the stack %s could not be read: %s", stack_id, error)
+        return tuple(events)
+
+    def running_jobs(self, instance_id: str) -> int | None:
+        if not self._jobs_document:
+            return None
+        try:
+            return self._count(instance_id, self._jobs_document)
+        except (ClientError, BotoCoreError, ValueError) as error:
+            _LOG.warning("The jobs on %s could not be counted: %s", instance_id, error)
+            return None
+
+    def _count(self, instance_id: str, document: str) -> int | None:
+        ssm = self._client("ssm")
+        sent = ssm.send_command(InstanceIds=[instance_id], DocumentName=document, TimeoutSeconds=30)
+        command = sent["Command"]["CommandId"]
+        until = self._clock() + _ANSWER_SECONDS
+        while self._clock() < until:
+            self._sleep(1.0)
+            try:
+                answer = ssm.get_command_invocation(CommandId=command, InstanceId=instance_id)
+            except ClientError as error:
+                if error.response.get("Error", {}).get("Code") == "InvocationDoesNotExist":
+                    continue
+                raise
+            if answer["Status"] == "Success":
+                return int(answer["StandardOutputContent"].strip())
+            if answer["Status"] not in _PENDING:
+                _LOG.warning("Counting the jobs on %s ended as %s", instance_id, answer["Status"])
+                return None
+        return None
+
+    def execution(self, arn: str) -> Execution | None:
+        try:
+            found = self._client("stepfunctions").describe_execution(executionArn=arn)
+        except ClientError as error:
+            if error.response.get("Error", {}).get("Code") == "ExecutionDoesNotExist":
+                return None
+            _LOG.warning("The execution %s could not be described: %s", arn, error)
+            return Execution(UNKNOWN)
+        except BotoCoreError as error:
+            _LOG.warning("The execution %s could not be described: %s", arn, error)
+            return Execution(UNKNOWN)
+        return Execution(str(found["status"]), str(found.get("cause") or ""))
+
+
+def _event(item: Any) -> StackEvent:  # noqa: ANN401 - botocore's
+    return StackEvent(
+        timestamp=item["Timestamp"].strftime("%Y-%m-%dT%H:%M:%S.000Z"),
+        stack_id=item["StackId"],
+        logical_id=item.get("LogicalResourceId", ""),
+        physical_id=item.get("PhysicalResourceId", ""),
+        type=item.get("ResourceType", ""),
+        status=item.get("ResourceStatus", ""),
+        reason=item.get("ResourceStatusReason", ""),
+    )
+
+
+@cache
+def client(service: str) -> Any:  # noqa: ANN401 - botocore's
+    """A client of the function's own region, kept while the function is warm."""
+    return botocore.session.get_session().create_client(service, config=_CONFIG)
+
+
+def own_aws() -> BotoAws:
+    return BotoAws(client, jobs_document=os.environ.get("JOBS_DOCUMENT"))

@@ -1,0 +1,72 @@
+"""The cluster's resource, and what stands before and behind it where an operation may take longer than an hour."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import Mock
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk.assertions import Template
+
+from trainyard.cluster_resource import ClusterResource, links_for
+
+
+def template(timeout_minutes: int, answer_minutes: int = 55) -> Template:
+    stack = cdk.Stack()
+    cluster = ClusterResource(
+        stack,
+        "Cluster",
+        name="training",
+        region="us-east-1",
+        configuration={"Region": "us-east-1"},
+        api=Mock(url="https://api.example/prod", user_role_arn="arn:aws:iam::1:role/r", version="3.16.1"),
+        service_token="arn:aws:lambda:us-east-1:1:function:f",
+        assets_version="1",
+        timeout_minutes=timeout_minutes,
+        answer_minutes=answer_minutes,
+        updates={"StopFleet": "never"},
+    )
+    cdk.CfnOutput(stack, "Head", value=cluster.head_node_instance_id)
+    return Template.from_stack(stack)
+
+
+def of_type(found: Template, kind: str) -> dict[str, Any]:
+    return dict(found.find_resources(kind))
+
+
+def test_within_the_hour_the_resource_stands_alone() -> None:
+    found = template(55)
+    [cluster] = of_type(found, "Custom::ParallelCluster")
+    assert of_type(found, "Custom::ParallelClusterWait") == of_type(found, "Custom::ParallelClusterGone") == {}
+    assert found.find_outputs("Head")["Head"]["Value"]["Fn::GetAtt"] == [cluster, "HeadNodeInstanceId"]
+
+
+@pytest.mark.parametrize(
+    ("timeout", "answer", "links"), [(55, 55, 0), (56, 55, 1), (109, 55, 1), (110, 55, 2), (720, 55, 13), (10, 1, 10)]
+)
+def test_the_windows_together_outlast_the_time_limit(timeout: int, answer: int, links: int) -> None:
+    assert links_for(timeout, answer) == links
+    assert links == 0 or (links + 1) * answer > timeout
+
+
+def test_waits_follow_the_cluster_one_after_the_other_and_give_the_attributes() -> None:
+    found = template(120)
+    [cluster] = of_type(found, "Custom::ParallelCluster")
+    waits = of_type(found, "Custom::ParallelClusterWait")
+    first, last = sorted(waits, key=lambda name: -int(waits[name]["Properties"]["WaitsBehind"]))
+    assert cluster in waits[first]["DependsOn"] and first in waits[last]["DependsOn"]
+    for link in waits.values():
+        assert link["Properties"]["Execution"] == {"Fn::GetAtt": [cluster, "Execution"]}
+    assert [waits[name]["Properties"]["WaitsBehind"] for name in (first, last)] == [1, 0]
+    assert found.find_outputs("Head")["Head"]["Value"]["Fn::GetAtt"] == [last, "HeadNodeInstanceId"]
+
+
+def test_what_waits_for_a_deletion_is_deleted_after_the_cluster_and_knows_its_owner() -> None:
+    found = template(100)
+    [cluster] = of_type(found, "Custom::ParallelCluster")
+    [gone] = of_type(found, "Custom::ParallelClusterGone")
+    resource = of_type(found, "Custom::ParallelCluster")[cluster]
+    assert gone in resource["DependsOn"] and resource["Properties"]["WaitsBefore"] == 1
+    owner = of_type(found, "Custom::ParallelClusterGone")[gone]["Properties"]["Owner"]
+    assert owner == {"Fn::Join": ["", [{"Ref": "AWS::StackId"}, f"/{cluster}"]]}
