@@ -1,5 +1,5 @@
-"""One laboratory for all tests of this folder; another for what ends it. Skipped, with the reason, where this machine
-cannot have one.
+"""One laboratory for all tests of this folder; another for what ends it. Where this machine cannot have one, they fail
+with the reason.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def lab_machine() -> None:
-    """What a laboratory needs is installed here, or the test is skipped."""
+    """What a laboratory needs is installed here, or the test fails with the reason."""
     result = subprocess.run([str(INSTALL)], capture_output=True, text=True, check=False)
     if result.returncode in CANNOT:
-        pytest.skip(f"no laboratory here: {result.stderr.strip()}")
+        pytest.fail(f"no laboratory here: {result.stderr.strip()}")
     assert result.returncode == 0, result.stderr
     try:
         check()
     except Unavailable as reason:
-        pytest.skip(f"no laboratory here: {reason}")
+        pytest.fail(f"no laboratory here: {reason}")
 
 
 def plan_of(nodes: int) -> Plan:
@@ -51,12 +51,12 @@ def plan_of(nodes: int) -> Plan:
 
 
 def start(laboratory: Laboratory, plan: Plan, *, bootstrapped: bool = False) -> None:
-    """Start a laboratory, or skip the test where the nodes' packages are out of reach."""
+    """Start a laboratory, or fail the test where the nodes' packages are out of reach."""
     prepare = bootstrap.all_nodes if bootstrapped else bootstrap.pyxis
     try:
         laboratory.up(plan, before_slurmd=lambda: prepare(laboratory))
     except Unavailable as reason:
-        pytest.skip(f"no laboratory here: {reason}")
+        pytest.fail(f"no laboratory here: {reason}")
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,6 @@ print(json.dumps(dict(
 """
 
 
-@pytest.mark.skipif(not PCLUSTER.exists(), reason="the genuine package is not installed: make setup")
 def test_the_figures_are_those_of_the_pinned_parallelcluster() -> None:
     done = subprocess.run([PCLUSTER, "-W", "ignore", "-c", ASK], capture_output=True, text=True, check=True)
     its = json.loads(done.stdout)
