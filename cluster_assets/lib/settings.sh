@@ -15,3 +15,18 @@ settings::queue() {
   [[ -r "${dna}" ]] || return 0
   jq -r '.cluster.scheduler_queue_name // empty' "${dna}"
 }
+
+# compute_resource: the compute resource of the queue that this node belongs to; nothing on a node of no queue.
+settings::compute_resource() {
+  local -r dna="${TRAINYARD_ROOT}/etc/chef/dna.json"
+  [[ -r "${dna}" ]] || return 0
+  jq -r '.cluster.scheduler_compute_resource_name // empty' "${dna}"
+}
+
+# health_check: whether an unhealthy node of this queue takes itself out; the environment file can say no.
+settings::health_check() {
+  local queue
+  queue="$(settings::queue)"
+  # shellcheck disable=SC2016 # $queue is jq's
+  [[ "$(settings::get '.queues[] | select(.name == $queue) | .health_check' --arg queue "${queue}")" != false ]]
+}

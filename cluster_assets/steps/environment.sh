@@ -23,7 +23,8 @@ environment::variables() {
       LOGS_DIR: .folders.logs,
       RESULTS_DIR: .folders.results,
       CONTAINER_IMAGES_DIR: .folders.images,
-      SCRIPTS_DIR: .folders.scripts
+      SCRIPTS_DIR: .folders.scripts,
+      TRAINYARD_SCRIPTS: (if .folders.scripts then .folders.scripts + "/current" else "/opt/trainyard/current" end)
     } | to_entries[] | select(.value != null) | "export \(.key)=\(.value | @sh)"
   ' "${TRAINYARD_SETTINGS}" || log::fail "cannot read ${TRAINYARD_SETTINGS}: publish the assets again"
 }
@@ -37,6 +38,11 @@ ${variables}"
 # Written by Trainyard; do not edit.
 if [ -r /opt/trainyard/pcluster-env.sh ]; then
   . /opt/trainyard/pcluster-env.sh
+  # Last, so that nothing there comes before a command of the system.
+  case ":${PATH}:" in
+    *":${TRAINYARD_SCRIPTS}/images:"*) ;;
+    *) PATH="${PATH}:${TRAINYARD_SCRIPTS}/images:${TRAINYARD_SCRIPTS}/scans:${TRAINYARD_SCRIPTS}/jobs" && export PATH ;;
+  esac
   if [ "$(id -u)" != 0 ] && [ -w "${HOME:-/nonexistent}" ] && [ ! -e "${HOME}/pcluster-env.sh" ]; then
     echo '. /opt/trainyard/pcluster-env.sh' >"${HOME}/pcluster-env.sh" || true
   fi

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from settings.instances import instance_types
 from settings.model import Environment
-from settings.model.cluster import Os
+from settings.model.cluster import Compute, Os, Queue
 
 SCHEMA = 1
 
@@ -66,7 +67,7 @@ def cluster_settings(
         "mounts": _mounts(environment),
         "bases": {"lustre": _lustre_base(environment), "shared": _shared_base(environment)},
         "folders": _folders(environment),
-        "queues": [{"name": queue.name, "scratch": queue.scratch} for queue in environment.cluster.queues],
+        "queues": [_queue(queue) for queue in environment.cluster.queues],
         "models": [
             {
                 "name": model.name,
@@ -77,6 +78,39 @@ def cluster_settings(
             for model in environment.models
         ],
     }
+
+
+# GPUs that are tied by NVSwitch where an instance has eight of them, and need NVIDIA's fabric manager then:
+# https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/
+_NVSWITCH_GPUS = frozenset({"A100", "H100", "H200", "B200", "B300"})
+
+
+def _queue(queue: Queue) -> dict[str, object]:
+    return {
+        "name": queue.name,
+        "scratch": queue.scratch,
+        "health_check": queue.gpu_health_check is not False,
+        "compute": [
+            {"name": compute.name, "efa": compute.efa, "instances": _instances(compute)} for compute in queue.compute
+        ],
+    }
+
+
+def _instances(compute: Compute) -> list[dict[str, object]]:
+    """What a node must have, for each instance type that is known; `nvme_gb` is of all its local disks."""
+    known = instance_types()
+    return [
+        {
+            "type": name,
+            "gpus": facts.gpus,
+            "gpu": facts.gpu,
+            "efa_interfaces": facts.efa_interfaces if compute.efa else 0,
+            "nvme_gb": facts.nvme_gb,
+            "nvswitch": facts.gpus == 8 and facts.gpu in _NVSWITCH_GPUS,
+        }
+        for name in compute.instance_types
+        if (facts := known.get(name))
+    ]
 
 
 def _mounts(environment: Environment) -> list[dict[str, str]]:

@@ -1,7 +1,7 @@
 """A node in a folder: the real scripts run on it, against a bucket that is a folder too.
 
 What stands in: `aws` (copies from the folder), `mountpoint` (a list of mounts), `systemctl` (a record of calls),
-`lsblk` and `enroot`.
+`lsblk`, `enroot`, `nvidia-smi` (rows from a file) and `scontrol` (a record of calls, a state from a file).
 """
 
 from __future__ import annotations
@@ -50,7 +50,21 @@ FAKES = {
     "systemctl": 'echo "$*" >>"${FAKE}/systemctl-calls"',
     "lsblk": 'cat "${FAKE}/disks"',
     "enroot": "true",
+    "nvidia-smi": 'cat "${FAKE}/gpus"',
+    "scontrol": '''
+        echo "$*" >>"${FAKE}/scontrol-calls"
+        [[ ! -e "${FAKE}/scontrol-fails" ]] || { echo "slurm_update error: Access denied" >&2 && exit 1; }
+        [[ "$*" != *"show node"* ]] || cat "${FAKE}/node-state"
+    ''',
 }
+# A P5 but for its disks: what counts as scratch here is the machine's own disk.
+P5 = {"type": "p5.48xlarge", "gpus": 8, "gpu": "H100", "efa_interfaces": 32, "nvme_gb": 1, "nvswitch": True}
+C7I = {"type": "c7i.xlarge", "gpus": 0, "gpu": "", "efa_interfaces": 0, "nvme_gb": 0, "nvswitch": False}
+
+
+def gpu_rows(count: int = 8, *, driver: str = "580.95.05", persistence: str = "Enabled") -> list[str]:
+    """What nvidia-smi answers to the fields that the checks ask for."""
+    return [f"{index}, NVIDIA H100 80GB HBM3, {driver}, {persistence}, 0, No" for index in range(count)]
 
 
 @dataclass
@@ -154,7 +168,20 @@ def settings() -> dict[str, Any]:
             "images": "/shared/containers/images",
             "scripts": "/shared/scripts",
         },
-        "queues": [{"name": "gpu", "scratch": "/scratch"}, {"name": "cpu", "scratch": None}],
+        "queues": [
+            {
+                "name": "gpu",
+                "scratch": "/scratch",
+                "health_check": True,
+                "compute": [{"name": "p5", "efa": True, "instances": [P5]}],
+            },
+            {
+                "name": "cpu",
+                "scratch": None,
+                "health_check": True,
+                "compute": [{"name": "c7i", "efa": False, "instances": [C7I]}],
+            },
+        ],
         "models": [
             {
                 "name": "model1",
@@ -188,8 +215,15 @@ def node(tmp_path: Path) -> Node:
         "/opt/parallelcluster/examples/pyxis/pyxis.conf": f"# Example\nrequired {PLUGIN} runtime_path=/run/pyxis\n",
         PLUGIN: "",
         "/opt/slurm/etc/slurm.conf": "",
-        "/etc/chef/dna.json": json.dumps({"cluster": {"scheduler_queue_name": "gpu"}}),
+        "/etc/chef/dna.json": json.dumps(
+            {"cluster": {"scheduler_queue_name": "gpu", "scheduler_compute_resource_name": "p5"}}
+        ),
+        "/opt/amazon/efa_installed_packages": "# EFA installer version: 1.51.0\n# Packages installed:\nlibfabric\n",
     }
+    files |= {f"/dev/nvidia{index}": "" for index in range(8)}
+    files |= {f"/dev/infiniband/uverbs{index}": "" for index in range(32)}
+    (fake / "gpus").write_text("\n".join(gpu_rows()) + "\n")
+    (fake / "node-state").write_text("NodeName=gpu-dy-p5-1 Arch=x86_64 State=IDLE+CLOUD Reason=\n")
     for name, text in files.items():
         path = root / name.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ def test_installs_the_bundle_and_runs_the_roles_steps(node: Node, settings: Sett
     assert (result.returncode, result.stderr) == (0, "")
     assert str(node.path("/opt/trainyard/current").readlink()) == sha256
     done = re.findall(r"step (\w+) done in \d+\.\d{3} s", node.log())
-    assert done == ["limits", "mounts", "folders", "environment", "enroot", "pyxis"]
+    assert done == ["limits", "mounts", "folders", "scripts", "environment", "enroot", "credentials", "pyxis"]
     assert not list(node.path("/opt/trainyard").glob(".work*"))
 
 

@@ -1,0 +1,139 @@
+#!/usr/bin/env bash
+# node-health.sh: Slurm's HealthCheckProgram, and a step of the bootstrap. A node that cannot do its work takes itself out of service and says why,
+# before jobs fail on it.
+# shellcheck source=cluster_assets/scans/lib/scan.sh
+. "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib/scan.sh"
+# shellcheck source=cluster_assets/scans/lib/node.sh
+. "${SCANS}/lib/node.sh"
+
+# Overridable.
+HEALTH_STATE="${HEALTH_STATE:-${TRAINYARD_ROOT}/run/trainyard}"
+HEALTH_SKIP="${HEALTH_SKIP:-${TRAINYARD_ROOT}/etc/trainyard/health.skip}"
+HEALTH_LOG="${HEALTH_LOG:-${TRAINYARD_ROOT}/var/log/trainyard/health.log}"
+
+health::usage() {
+  cat <<END
+usage: ${0##*/} [--boot | --report]
+
+Checks GPUs, driver, fabric manager, EFA, scratch and file systems against what the instance type must have.
+Without an option, as Slurm runs it: a failure drains this node with a reason that 'sinfo -R' shows; jobs that run go on. A check that
+got no answer in time must fail twice in a row. A node that is out of service already keeps its reason. Nothing is put back into
+service: ParallelCluster replaces a node that is drained and idle.
+  --boot     before the node takes work: a failure sets it down, so that Slurm runs its job elsewhere, and is the reason of the exit
+  --report   only prints what fails
+
+Names of checks (as scan-host-environment.sh prints them) in ${HEALTH_SKIP}, one a line, are not acted on.
+Exit code: 0 healthy or taken out, 1 unhealthy (--boot and --report), 64 wrong arguments.
+END
+}
+
+health::log() {
+  mkdir -p "${HEALTH_LOG%/*}"
+  printf '%s %s\n' "$(date -u +%FT%TZ)" "$1" >>"${HEALTH_LOG}"
+  if [[ -z "${TRAINYARD_ROOT}" ]] && command -v logger >/dev/null; then
+    logger -t trainyard -p user.err -- "$1" || true
+  fi
+}
+
+health::skipped() {
+  [[ -r "${HEALTH_SKIP}" ]] && grep -qxF -- "$1" "${HEALTH_SKIP}"
+}
+
+# failures: the report's failures as one line; those without an answer only if they had none the last time either, and at boot.
+health::failures() {
+  local -r boot="$1" before="${HEALTH_STATE}/no-answer"
+  local index name text="" unanswered=""
+  for ((index = 0; index < ${#REPORT_NAMES[@]}; index++)); do
+    name="${REPORT_NAMES[index]}"
+    [[ "${REPORT_VERDICTS[index]}" == failure ]] || continue
+    ! health::skipped "${name}" || continue
+    if [[ " ${REPORT_NO_ANSWER[*]} " == *" ${name} "* ]]; then
+      unanswered+="${name}"$'\n'
+      [[ "${boot}" == yes ]] || grep -qxF -- "${name}" "${before}" 2>/dev/null || continue
+    fi
+    text+="${text:+; }${name}: ${REPORT_FOUND[index]}, wanted ${REPORT_WANTED[index]}"
+  done
+  if [[ -n "${unanswered}" ]]; then
+    mkdir -p "${HEALTH_STATE}" && printf '%s' "${unanswered}" >"${before}"
+  else
+    rm -f "${before}"
+  fi
+  printf '%s' "${text}"
+}
+
+# node_name: as Slurm knows this node; slurmd tells its health checks.
+health::node_name() {
+  local name="${SLURMD_NODENAME:-${HOSTNAME}}"
+  printf '%s' "${name%%.*}"
+}
+
+# out_of_service NODE: Slurm has it drained or down already. POWERING_DOWN and its like are no reason.
+health::out_of_service() {
+  local state
+  state="$(timeout 15 scontrol -o show node "$1" 2>/dev/null | grep -oE ' State=[^ ]+')" || return 1
+  [[ "${state}" =~ [=+](DRAIN|DOWN|FAIL) ]]
+}
+
+# take_out STATE REASON
+health::take_out() {
+  local -r node="$(health::node_name)"
+  local answer
+  # A drained node would still start the job that it was powered up for.
+  if [[ "$1" != DOWN ]] && health::out_of_service "${node}"; then
+    health::log "unhealthy, and out of service already: $2"
+    return 0
+  fi
+  # Slurm keeps a reason of some hundred characters.
+  if answer="$(timeout 15 scontrol update "NodeName=${node}" "State=$1" "Reason=trainyard: ${2:0:240}" 2>&1)"; then
+    health::log "set ${node} to $1: $2"
+  else
+    health::log "cannot set ${node} to $1 (${answer:-no answer}): $2"
+    return 1
+  fi
+}
+
+health::check() {
+  node::identify compute
+  gpus::check
+  gpus::check_fabric_manager
+  fabric::check_devices
+  fabric::check_installer
+  disks::check_scratch
+  disks::check_mounts
+}
+
+health::main() {
+  local mode=periodic failures boot=no
+  case "${1:-}" in
+    -h | --help) health::usage && exit 0 ;;
+    --boot) mode=boot boot=yes ;;
+    --report) mode=report ;;
+    # slurmd ends a health check after 60 s: should all that can hang do so, its answers must fit into that.
+    "") SCAN_SECONDS=6 ;;
+    *) scan::wrong "'$1' is not known; allowed: --boot, --report, --help" ;;
+  esac
+  (($# <= 1)) || scan::wrong "one option at most, not: $*"
+  if minimums::readable; then
+    health::check
+  fi
+  failures="$(health::failures "${boot}")"
+  [[ -n "${failures}" ]] || exit 0
+  if [[ "${mode}" != report ]] && ! settings::health_check 2>/dev/null; then
+    health::log "unhealthy, left in service because the queue's health check is off: ${failures}"
+    exit 0
+  fi
+  case "${mode}" in
+    report) printf '%s\n' "${failures}" ;;
+    boot)
+      health::take_out DOWN "${failures}" || true
+      printf '%s\n' "${failures}"
+      ;;
+    periodic)
+      health::take_out DRAIN "${failures}"
+      exit 0
+      ;;
+  esac
+  exit 1
+}
+
+health::main "$@"

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# scan-host-environment.sh head|compute: is all there that jobs need on this node?
+# shellcheck source=cluster_assets/scans/lib/scan.sh
+. "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib/scan.sh"
+# shellcheck source=cluster_assets/scans/lib/node.sh
+. "${SCANS}/lib/node.sh"
+
+host::usage() {
+  cat <<END
+usage: ${0##*/} head|compute [--json] [--instance-type TYPE] [--minimums FILE]
+
+Looks at this node: what is found, what is wanted, what to do. Changes nothing.
+  head                   Slurm's controller, Enroot, Pyxis, the shared scripts, no GPU
+  compute                driver, GPUs, fabric manager, EFA, scratch, limits, Enroot, Pyxis
+  --json                 for programs; report.schema.json describes it
+  --instance-type TYPE   what the node must have, where it cannot be told from settings.json or EC2
+  --minimums FILE        versions to ask for (${SCAN_MINIMUMS})
+
+Exit code: 0 all is well, 1 warnings, 2 failures, 64 wrong arguments.
+On another node:  srun -w NODE scan-host-environment.sh compute
+END
+}
+
+host::head() {
+  software::check_slurm
+  software::check_controller
+  software::check_enroot
+  software::check_pyxis
+  software::check_docker
+  software::check_no_gpu
+  disks::check_mounts
+  software::check_scripts
+  software::check_limits
+}
+
+host::compute() {
+  gpus::check
+  gpus::check_fabric_manager
+  fabric::check_devices
+  fabric::check_installer
+  fabric::check_provider
+  fabric::check_plugin
+  disks::check_scratch
+  disks::check_mounts
+  software::check_limits
+  software::check_slurm
+  software::check_daemon
+  software::check_enroot
+  software::check_pyxis
+}
+
+host::main() {
+  local role="" style=table
+  while (($#)); do
+    case "$1" in
+      -h | --help) host::usage && exit 0 ;;
+      --json) style=json ;;
+      --instance-type | --minimums)
+        (($# > 1)) || scan::wrong "$1 wants a value"
+        if [[ "$1" == --minimums ]]; then SCAN_MINIMUMS="$2"; else export TRAINYARD_INSTANCE_TYPE="$2"; fi
+        shift
+        ;;
+      head | compute)
+        [[ -z "${role}" ]] || scan::wrong "one role at a time, not '${role}' and '$1'"
+        role="$1"
+        ;;
+      *) scan::wrong "'$1' is not known; allowed: head, compute, --json, --instance-type, --minimums, --help" ;;
+    esac
+    shift
+  done
+  [[ -n "${role}" ]] || scan::wrong "which node is it? head or compute"
+  if minimums::readable; then
+    node::identify "${role}"
+    case "${role}" in
+      head) host::head ;;
+      compute) host::compute ;;
+    esac
+  fi
+  scan::show "${style}" "${role}" "${role} node ${HOSTNAME}${INSTANCE_TYPE:+, ${INSTANCE_TYPE}}"
+}
+
+host::main "$@"
