@@ -1,0 +1,35 @@
+# shellcheck shell=bash
+# One sampler of GPU telemetry a node, in a step that overlaps the program's: a CSV file a node, a line a GPU and interval.
+
+TELEMETRY_SECONDS="${TELEMETRY_SECONDS:-60}" # 0: none
+TELEMETRY_PID=""
+
+readonly TELEMETRY_FIELDS=timestamp,index,uuid,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw,clocks.sm
+
+# Runs on every node. A GPU that fell off the bus must not end the sampling of the others, so failures are lines too.
+# shellcheck disable=SC2016 # expanded there
+readonly TELEMETRY_SAMPLER='
+  file="$1/gpu-$3-$(hostname).csv"
+  [ -s "$file" ] || echo "$4" >"$file"
+  while true; do
+    nvidia-smi --query-gpu="$4" --format=csv,noheader,nounits >>"$file" 2>&1 || echo "# $(date -u +%FT%TZ) nvidia-smi failed" >>"$file"
+    sleep "$2"
+  done
+'
+
+# start FOLDER: samplers that end with the job, or by telemetry::stop.
+telemetry::start() {
+  ((TELEMETRY_SECONDS > 0 && GPUS > 0)) || return 0
+  mkdir -p -- "$1"
+  "${SRUN[@]}" --overlap --mem=0 --ntasks-per-node=1 "--ntasks=${SLURM_JOB_NUM_NODES}" --cpus-per-task=1 --output=none --error=none \
+    bash -c "${TELEMETRY_SAMPLER}" telemetry "$1" "${TELEMETRY_SECONDS}" "${SLURM_JOB_ID}" "${TELEMETRY_FIELDS}" &
+  TELEMETRY_PID=$!
+}
+
+telemetry::stop() {
+  [[ -n "${TELEMETRY_PID}" ]] || return 0
+  # The first SIGTERM makes srun end its step.
+  kill -TERM "${TELEMETRY_PID}" 2>/dev/null || true
+  wait "${TELEMETRY_PID}" 2>/dev/null || true
+  TELEMETRY_PID=""
+}

@@ -1,0 +1,263 @@
+"""Checkpoints that are whole or not there: folders with a manifest that is written last and renamed into place.
+
+    <checkpoints>/step-00000100/manifest.json    {"format": 1, "step": 100, "final": false, "files": {name: {"bytes", "sha256"}}}
+    <checkpoints>/.partial-step-00000100-<owner> one that is being written, or was cut short
+
+A writer fills the hidden folder, syncs its files, writes the manifest, syncs it, and renames the folder. A power cut
+at any moment leaves either the whole checkpoint or a hidden folder that no reader looks at.
+
+The standard library only, Python 3.9 or later: programs in containers import it, jobs on the host call it.
+
+    python3 checkpoint.py newest FOLDER [--style STYLE] [--deep]   prints "STEP<tab>PATH<tab>final|intermediate"
+    python3 checkpoint.py verify CHECKPOINT                        reads every file and compares its SHA-256
+    python3 checkpoint.py discard FOLDER --owner OWNER             removes what OWNER left half-written
+
+Exit codes: 0 done; 1 there is no whole checkpoint, or it does not verify; 2 wrong arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Dict, Iterator, List, Optional, Tuple
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+STYLES = ("manifest", "deepspeed", "megatron")
+_NAME = re.compile(r"step-(\d{8})")
+_OWNER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_CHUNK = 8 * 1024 * 1024
+
+# bytes and SHA-256 of a file, by its path below the checkpoint's folder
+Files = Dict[str, Tuple[int, str]]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A whole checkpoint. `final` says that the run was complete with it."""
+
+    path: Path
+    step: int
+    final: bool
+    files: Files
+
+
+def name_of(step: int) -> str:
+    """Folder name of a step's checkpoint. Steps are 0 to 99,999,999.
+
+    Raises:
+        ValueError: the step is outside of that.
+    """
+    if not 0 <= step <= 99_999_999:
+        raise ValueError(f"step {step} is outside 0..99999999")
+    return f"step-{step:08d}"
+
+
+def partial(folder: Path, step: int, owner: str) -> Path:
+    """The hidden folder in which `owner` (a job's id) prepares a checkpoint. All ranks compute the same."""
+    if not _OWNER.fullmatch(owner):
+        raise ValueError(f"'{owner}' is no owner: letters, digits, '.', '_' and '-', at most 64")
+    return folder / f".partial-{name_of(step)}-{owner}"
+
+
+def seal(path: Path) -> Tuple[int, str]:
+    """Sync a written file to storage, and return its bytes and SHA-256."""
+    digest = hashlib.sha256()
+    size = 0
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
+    return size, digest.hexdigest()
+
+
+def publish(prepared: Path, target: Path, files: Files, *, step: int, final: bool) -> Checkpoint:
+    """Turn a prepared folder into a checkpoint. One process calls this, when every file is written and sealed.
+
+    A whole checkpoint of that name stays as it is; one that is not whole is moved aside under a hidden name.
+
+    Raises:
+        ValueError: the folder holds other files than `files`.
+    """
+    there = {path.relative_to(prepared).as_posix() for path in prepared.rglob("*") if path.is_file()}
+    if there != set(files):
+        raise ValueError(f"{prepared} holds {sorted(there)}, and {sorted(files)} were sealed")
+    manifest = {
+        "format": FORMAT,
+        "step": step,
+        "final": final,
+        "files": {name: {"bytes": size, "sha256": digest} for name, (size, digest) in sorted(files.items())},
+    }
+    temporary = prepared / f".{MANIFEST}"
+    with temporary.open("w") as file:
+        json.dump(manifest, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(prepared / MANIFEST)
+    _sync_folder(prepared)
+    if target.exists():
+        existing = read(target)
+        if existing is not None and existing.final >= final:
+            shutil.rmtree(prepared)
+            return existing
+        target.rename(target.with_name(f".replaced-{target.name}-{os.getpid()}"))
+    prepared.rename(target)
+    _sync_folder(target.parent)
+    return Checkpoint(target, step, final, files)
+
+
+def read(path: Path) -> Optional[Checkpoint]:
+    """The checkpoint in a folder; None where it is not whole: no manifest, or a file is missing or of another size."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_text())
+        if manifest["format"] != FORMAT:
+            return None
+        step, final = int(manifest["step"]), bool(manifest["final"])
+        files = {str(name): (int(one["bytes"]), str(one["sha256"])) for name, one in manifest["files"].items()}
+        for name, (size, _) in files.items():
+            if (path / name).stat().st_size != size:
+                return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return Checkpoint(path, step, final, files)
+
+
+def whole(folder: Path) -> Iterator[Checkpoint]:
+    """The whole checkpoints of a folder, newest first. What is half-written, hidden or foreign is passed over."""
+    names = sorted((path for path in _members(folder) if _NAME.fullmatch(path.name)), reverse=True)
+    for path in names:
+        checkpoint = read(path)
+        if checkpoint is not None and name_of(checkpoint.step) == path.name:
+            yield checkpoint
+
+
+def damaged(checkpoint: Checkpoint, *, share: int = 0, shares: int = 1) -> List[str]:
+    """Files whose content is not what was written. With `shares` processes, each reads every `shares`-th file."""
+    names = sorted(checkpoint.files)[share::shares]
+    return [name for name in names if seal_of(checkpoint.path / name) != checkpoint.files[name]]
+
+
+def seal_of(path: Path) -> Optional[Tuple[int, str]]:
+    """Bytes and SHA-256 of a file, None where it cannot be read."""
+    try:
+        return seal(path)
+    except OSError:
+        return None
+
+
+def prune(folder: Path, keep: int) -> List[Path]:
+    """Remove all but the newest `keep` (1 or more) whole checkpoints; a final one stays. Returns what was removed."""
+    if keep < 1:
+        raise ValueError(f"keep {keep} checkpoints: at least 1")
+    removed = []
+    for checkpoint in list(whole(folder))[keep:]:
+        if not checkpoint.final:
+            # Out of sight in one step, so that a reader never meets half a checkpoint.
+            hidden = checkpoint.path.with_name(f".removed-{checkpoint.path.name}-{os.getpid()}")
+            checkpoint.path.rename(hidden)
+            shutil.rmtree(hidden, ignore_errors=True)
+            removed.append(checkpoint.path)
+    return removed
+
+
+def discard(folder: Path, owner: str) -> List[Path]:
+    """Remove what `owner` left half-written, and nothing else. Returns what was removed."""
+    if not _OWNER.fullmatch(owner):
+        raise ValueError(f"'{owner}' is no owner")
+    found = [
+        path
+        for path in _members(folder)
+        if path.name.startswith(".partial-step-") and path.name.endswith(f"-{owner}") and not path.is_symlink()
+    ]
+    for path in found:
+        shutil.rmtree(path)
+    return found
+
+
+def newest(folder: Path, style: str = "manifest") -> Optional[Checkpoint]:
+    """The newest whole checkpoint of a folder.
+
+    Args:
+        folder: where a run writes its checkpoints; it need not exist.
+        style: `manifest`, ours; `deepspeed`, whose file `latest` names the folder and is written last;
+            `megatron`, whose file `latest_checkpointed_iteration.txt` holds the iteration and is written last. The last
+            two know no final checkpoint and no checksums.
+    """
+    if style == "manifest":
+        return next(whole(folder), None)
+    try:
+        if style == "deepspeed":
+            tag = (folder / "latest").read_text().strip()
+            digits = re.search(r"(\d+)$", tag)
+            path, step = folder / tag, int(digits.group(1)) if digits else 0
+        else:
+            text = (folder / "latest_checkpointed_iteration.txt").read_text().strip()
+            path = folder / ("release" if text == "release" else f"iter_{int(text):07d}")
+            step = 0 if text == "release" else int(text)
+    except (OSError, ValueError):
+        return None
+    return Checkpoint(path, step, final=False, files={}) if path.is_dir() and any(path.iterdir()) else None
+
+
+def _members(folder: Path) -> List[Path]:
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:
+        return []
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def main(arguments: List[str]) -> int:
+    """The command line; see the module's text."""
+    parser = argparse.ArgumentParser(prog="checkpoint.py", description="Find, verify and tidy up checkpoints.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    finder = commands.add_parser("newest", help="print step, path and kind of the newest whole checkpoint")
+    finder.add_argument("folder", type=Path)
+    finder.add_argument("--style", choices=STYLES, default="manifest")
+    finder.add_argument("--deep", action="store_true", help="read every file; pass over a damaged checkpoint")
+    verifier = commands.add_parser("verify", help="read every file of one checkpoint")
+    verifier.add_argument("checkpoint", type=Path)
+    tidier = commands.add_parser("discard", help="remove what one owner left half-written")
+    tidier.add_argument("folder", type=Path)
+    tidier.add_argument("--owner", required=True)
+    options = parser.parse_args(arguments)
+    if options.command == "newest":
+        if options.style == "manifest":
+            found = next((one for one in whole(options.folder) if not (options.deep and damaged(one))), None)
+        else:
+            found = newest(options.folder, options.style)
+        if found is None:
+            return 1
+        print(f"{found.step}\t{found.path}\t{'final' if found.final else 'intermediate'}")
+        return 0
+    if options.command == "verify":
+        checkpoint = read(options.checkpoint)
+        bad = damaged(checkpoint) if checkpoint else ["its manifest, or files that it names"]
+        if bad:
+            print(f"checkpoint.py: {options.checkpoint} is damaged: {', '.join(bad)}", file=sys.stderr)
+        return int(bool(bad))
+    try:
+        for path in discard(options.folder, options.owner):
+            print(f"removed {path}")
+    except ValueError as problem:
+        parser.error(str(problem))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
