@@ -1,0 +1,212 @@
+#!/usr/bin/env bash
+# import-container.sh IMAGE_URI NAME [--force]: an image of a registry becomes NAME.sqsh on the shared file system. `--help` says all.
+set -euo pipefail
+shopt -s inherit_errexit
+umask 022
+
+# Overridable by the environment.
+IMPORT_FOLDER="${IMPORT_FOLDER:-}"                            # where images go; else CONTAINER_IMAGES_DIR of ~/pcluster-env.sh
+IMPORT_SCRATCH="${IMPORT_SCRATCH:-}"                          # a folder on a local disk; else where Enroot keeps temporary files
+IMPORT_COMPRESSION="${IMPORT_COMPRESSION:-zstd}"              # zstd, lz4, lzo, gzip or none; docs/images.md has the measurements
+IMPORT_PARTITION="${IMPORT_PARTITION:-}"                      # of the job; else the first without GPUs, else the default one
+IMPORT_TIME_LIMIT="${IMPORT_TIME_LIMIT:-02:00:00}"            # of the job
+IMPORT_LOG_FOLDER="${IMPORT_LOG_FOLDER:-${HOME}/import-logs}" # of the job's log; home is shared by all nodes
+IMPORT_LOCK_SECONDS="${IMPORT_LOCK_SECONDS:-7200}"            # how long to wait for another import of the same name
+IMPORT_PROGRESS_SECONDS="${IMPORT_PROGRESS_SECONDS:-30}"      # between two lines of progress
+IMPORT_FOLLOW_SECONDS="${IMPORT_FOLLOW_SECONDS:-2}"           # between two looks at the job
+IMPORT_SCRATCH_PERCENT="${IMPORT_SCRATCH_PERCENT:-500}"       # scratch that is needed, of the compressed layers' size
+IMPORT_TARGET_PERCENT="${IMPORT_TARGET_PERCENT:-125}"         # space in the images folder that is needed, likewise
+IMPORT_ENROOT_CONF="${IMPORT_ENROOT_CONF:-/etc/enroot/enroot.conf}"
+IMPORT_ENVIRONMENT="${IMPORT_ENVIRONMENT:-/opt/trainyard/pcluster-env.sh}"
+
+IMPORT_STARTED="${SECONDS}"
+IMPORT_WORK=""
+IMPORT_PARTIAL=""
+IMPORT_HERE="$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)"
+readonly IMPORT_HERE IMPORT_STARTED
+for part in log reference credentials registry lock scratch space record watch job; do
+  # shellcheck source=/dev/null
+  . "${IMPORT_HERE}/lib/${part}.sh"
+done
+
+import::usage() {
+  cat <<END
+usage: import-container.sh IMAGE_URI NAME [--force] [--job | --local] [--partition P] [--directory DIR] [--compression C]
+
+Imports a container image with Enroot and puts it on the shared file system as NAME.sqsh, for
+  srun --container-image=${IMPORT_FOLDER:-<images folder>}/NAME.sqsh ...
+An image that is there already with the registry's digest is left alone. NAME.json beside it says where it came from.
+
+  IMAGE_URI        HOST/REPOSITORY:TAG or HOST/REPOSITORY@sha256:DIGEST, as for docker pull
+  NAME             letters, digits, dots, _, + and -; a tag in it (train-2026-11) leaves running jobs their image
+  --force          import again even where the digest is there already
+  --job            as a Slurm job on a node of its own, its log followed here: the default outside of jobs
+  --local          on this machine: the default inside of jobs
+  --partition P    of the job; by default the first partition without GPUs, else the cluster's default
+  --directory DIR  where the image goes (default: CONTAINER_IMAGES_DIR, now '${IMPORT_FOLDER:-not set}')
+  --compression C  zstd, lz4, lzo, gzip or none (default: ${IMPORT_COMPRESSION})
+
+The environment may set: IMPORT_FOLDER IMPORT_SCRATCH IMPORT_COMPRESSION IMPORT_PARTITION IMPORT_TIME_LIMIT IMPORT_LOG_FOLDER
+IMPORT_LOCK_SECONDS IMPORT_PROGRESS_SECONDS.
+
+Exit status: 0 the image is there; 64 wrong arguments; 65 the registry's answer is not what was asked for; 66 no such image;
+69 registry or Slurm not reached; 70 the import failed; 72 a command is missing; 73 no space, or no right to write;
+75 another import of NAME held its lock too long; 77 no login, or no right to read the image; 78 the file system takes no locks.
+END
+}
+
+import::arguments() {
+  local positional=()
+  MODE="" FORCE=no
+  while (($#)); do
+    case "$1" in
+      --force) FORCE=yes ;;
+      --job | --local) MODE="${1#--}" ;;
+      --partition | --directory | --compression)
+        (($# > 1)) || log::fail 64 "$1 wants a value; see --help"
+        case "$1" in
+          --partition) IMPORT_PARTITION="$2" ;;
+          --directory) IMPORT_FOLDER="$2" ;;
+          --compression) IMPORT_COMPRESSION="$2" ;;
+        esac
+        shift
+        ;;
+      -*) log::fail 64 "no option '$1'; see --help" ;;
+      *) positional+=("$1") ;;
+    esac
+    shift
+  done
+  ((${#positional[@]} == 2)) || log::fail 64 "import-container.sh wants IMAGE_URI and NAME, got ${#positional[@]} of them: ${positional[*]}. See --help."
+  NAME="${positional[1]}"
+  reference::parse "${positional[0]}"
+  reference::check_name "${NAME}"
+  import::squash_options >/dev/null
+  [[ "${IMPORT_FOLDER}" == /* ]] ||
+    log::fail 64 "no images folder: '${IMPORT_FOLDER}' is no absolute path. Source ~/pcluster-env.sh, or give --directory."
+  [[ -d "${IMPORT_FOLDER}" ]] || log::fail 73 "the images folder ${IMPORT_FOLDER} does not exist; the head node's bootstrap makes the cluster's own"
+}
+
+# What mksquashfs is told. Levels and block sizes: docs/images.md.
+import::squash_options() {
+  case "${IMPORT_COMPRESSION}" in
+    zstd) printf -- '-comp zstd -Xcompression-level 1 -b 131072 -exit-on-error' ;;
+    lz4 | lzo | gzip) printf -- '-comp %s -b 131072 -exit-on-error' "${IMPORT_COMPRESSION}" ;;
+    none) printf -- '-comp lzo -noD -exit-on-error' ;; # Enroot's own default: only metadata is compressed
+    *) log::fail 64 "no compression '${IMPORT_COMPRESSION}'; there are zstd, lz4, lzo, gzip and none" ;;
+  esac
+}
+
+import::need() {
+  local name missing=()
+  for name in "$@"; do
+    command -v "${name}" >/dev/null || missing+=("${name}")
+  done
+  ((${#missing[@]} == 0)) || log::fail 72 "missing on $(hostname): ${missing[*]}. Use an official ParallelCluster AMI, or add them to yours."
+}
+
+import::skips() {
+  [[ "${FORCE}" == no ]] && record::matches "${NAME}" "${REGISTRY_DIGEST}" || return 1
+  log::info "${IMPORT_FOLDER}/${NAME}.sqsh holds ${REGISTRY_DIGEST} already: nothing to do"
+}
+
+# What imports of this name left behind. We hold the lock, so nothing of them lives.
+import::clean_target() {
+  local file
+  for file in "${IMPORT_FOLDER}/.${NAME}.import."*; do
+    [[ -f "${file}" && "${file##*.import.}" =~ ^[A-Za-z0-9]{8}$ && "${file##*/}" == ".${NAME}.import.${file##*.import.}" ]] || continue
+    log::info "removing ${file}, left by an import that was cut short"
+    rm -f -- "${file}" || log::warn "could not remove ${file}"
+  done
+}
+
+import::fetch() {
+  local login user="" folder="" status=0
+  login="$(credentials::for_enroot "${IMAGE_HOST}")"
+  [[ -z "${login}" ]] || read -r user folder <<<"${login}"
+  # By digest: what is recorded is what was fetched, even if the tag moves meanwhile.
+  local -r uri="docker://${user:+${user}@}${IMAGE_HOST}#${IMAGE_REPOSITORY}:${REGISTRY_MANIFEST}"
+  local variables=("ENROOT_TEMP_PATH=${IMPORT_WORK}" "ENROOT_MAX_PROCESSORS=$(nproc)" "ENROOT_SQUASH_OPTIONS=$(import::squash_options)")
+  [[ -z "${folder}" ]] || variables+=("ENROOT_CONFIG_PATH=${folder}")
+  watch::run "${IMPORT_WORK}/image.sqsh" 0 "importing" env "${variables[@]}" enroot import --output "${IMPORT_WORK}/image.sqsh" "${uri}" || status=$?
+  if ((status)); then
+    (($(space::free "${IMPORT_WORK}") > 64 << 20)) || log::fail 73 "scratch is full: ${IMPORT_WORK%/*}. Free some, or set IMPORT_SCRATCH to a folder on a larger local disk."
+    log::fail 70 "enroot import ended with ${status}; its own words stand above. Nothing was changed in ${IMPORT_FOLDER}."
+  fi
+  unsquashfs -s "${IMPORT_WORK}/image.sqsh" >/dev/null 2>&1 || log::fail 70 "Enroot wrote a file that is no squashfs; nothing was changed in ${IMPORT_FOLDER}"
+}
+
+# Under a hidden name in the same folder, down to the disks, then renamed: nobody ever sees half an image.
+import::publish() {
+  local bytes
+  bytes="$(stat -c %s "${IMPORT_WORK}/image.sqsh")"
+  space::need "${IMPORT_FOLDER}" "${bytes}" "the image" "Remove images that nobody uses (list-containers.sh shows them), or enlarge the file system."
+  IMPORT_PARTIAL="$(mktemp "${IMPORT_FOLDER}/.${NAME}.import.XXXXXXXX")" || log::fail 73 "cannot write into ${IMPORT_FOLDER}: ask its owner, $(stat -c %U "${IMPORT_FOLDER}")"
+  watch::run "${IMPORT_PARTIAL}" "${bytes}" "copying to ${IMPORT_FOLDER}" \
+    dd if="${IMPORT_WORK}/image.sqsh" of="${IMPORT_PARTIAL}" bs=16M conv=fsync status=none ||
+    log::fail 73 "the image could not be copied to ${IMPORT_FOLDER} ($(log::size "$(space::free "${IMPORT_FOLDER}")") free, $(log::size "${bytes}") needed); nothing was changed there"
+  chmod 0644 "${IMPORT_PARTIAL}"
+  mv -fT "${IMPORT_PARTIAL}" "${IMPORT_FOLDER}/${NAME}.sqsh"
+  IMPORT_PARTIAL=""
+  sync "${IMPORT_FOLDER}"
+}
+
+import::end() {
+  watch::stop
+  [[ -z "${IMPORT_PARTIAL}" ]] || rm -f -- "${IMPORT_PARTIAL}"
+  [[ -z "${IMPORT_WORK}" ]] || scratch::remove "${IMPORT_WORK}"
+}
+
+import::local() {
+  import::need awk aws curl df dd enroot findmnt flock jq mksquashfs setsid sha256sum unsquashfs
+  trap import::end EXIT
+  trap 'log::info "interrupted"; exit 130' INT
+  trap 'log::info "ended by a signal"; exit 143' TERM HUP
+  scratch::make
+  registry::inspect
+  log::info "$(reference::written) is ${REGISTRY_DIGEST}"
+  ! import::skips || return 0
+  lock::take "${NAME}"
+  # Whoever held the lock may have imported what we want, and the tag may have moved.
+  registry::inspect
+  ! import::skips || return 0
+  import::clean_target
+  space::check
+  import::fetch
+  import::publish
+  record::write "${NAME}" $((SECONDS - IMPORT_STARTED))
+  log::info "${IMPORT_FOLDER}/${NAME}.sqsh is there: $(log::size "$(stat -c %s "${IMPORT_FOLDER}/${NAME}.sqsh")") in $((SECONDS - IMPORT_STARTED)) s"
+}
+
+import::main() {
+  if [[ -z "${IMPORT_FOLDER}" && -z "${CONTAINER_IMAGES_DIR:-}" && -r "${IMPORT_ENVIRONMENT}" ]]; then
+    # shellcheck source=/dev/null
+    . "${IMPORT_ENVIRONMENT}"
+  fi
+  IMPORT_FOLDER="${IMPORT_FOLDER:-${CONTAINER_IMAGES_DIR:-}}"
+  case " $* " in
+    *" --help "* | *" -h "*) import::usage && return 0 ;;
+  esac
+  import::arguments "$@"
+  if [[ -z "${MODE}" ]]; then
+    MODE=job
+    [[ -z "${SLURM_JOB_ID:-}" ]] || MODE=local
+    command -v sbatch >/dev/null || log::fail 72 "no Slurm on $(hostname); give --local to import on this machine"
+  fi
+  if [[ "${MODE}" == job ]]; then
+    import::need sbatch scontrol sinfo
+    # Asked here first: what cannot be imported, or is there already, needs no node to start.
+    import::need awk aws curl jq sha256sum
+    trap import::end EXIT
+    IMPORT_WORK="$(mktemp -d)"
+    registry::inspect
+    ! import::skips || return 0
+    export IMPORT_FOLDER IMPORT_COMPRESSION
+    local force=()
+    [[ "${FORCE}" == no ]] || force=(--force)
+    job::submit "${IMPORT_HERE}" "${NAME}" "$(reference::written)" "${NAME}" "${force[@]}"
+  else
+    import::local
+  fi
+}
+
+import::main "$@"

@@ -1,0 +1,123 @@
+"""Imports on a real Slurm, from a real registry, to real squashfs files; only Enroot is a stand-in (local/lab/README.md)."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local.lab import Laboratory
+from local.lab.machine import Unavailable, check
+from tests.images.world import ASSETS, IMAGES, ROOT, start
+
+INSTALL = ROOT / "scripts" / "install-lab-packages.sh"
+CANNOT = (69, 77)
+WITHOUT_LAB = ("test_scripts",)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs the laboratory is marked; under pytest-xdist it stays in one process, which owns it."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and item.path.stem not in WITHOUT_LAB:
+            item.add_marker(pytest.mark.lab)
+            item.add_marker(pytest.mark.xdist_group("images-lab"))
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
+    """A head node, two P5 nodes and one without GPUs; each test imports under names of its own."""
+    installed = subprocess.run([str(INSTALL)], capture_output=True, text=True, check=False)
+    if installed.returncode in CANNOT:
+        pytest.skip(f"no laboratory here: {installed.stderr.strip()}")
+    assert installed.returncode == 0, installed.stderr
+    laboratory = Laboratory(tmp_path_factory.mktemp("images") / "lab")
+    try:
+        check()
+        start(laboratory)
+        yield laboratory
+    except Unavailable as reason:
+        pytest.skip(f"no laboratory here: {reason}")
+    finally:
+        laboratory.down()
+
+
+@dataclass
+class Importer:
+    """The scripts as a user calls them, on one node or another, and what they leave."""
+
+    lab: Laboratory
+    name: str
+
+    def line(
+        self, image: str, *options: str, node: str, user: str = "", env: Mapping[str, str] | None = None
+    ) -> list[str]:
+        words = ["bash", f"{ASSETS}/images/import-container.sh", image, self.name, *options]
+        return self.lab.line(words, node=node, user=user, env={"IMPORT_FOLDER": IMAGES, **(env or {})})
+
+    def start(
+        self, image: str, *options: str, node: str = "gpu-dy-p5-1", user: str = "", env: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
+        line = self.line(image, "--local", *options, node=node, user=user, env=env)
+        return subprocess.Popen(
+            line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd="/"
+        )
+
+    def run(
+        self, image: str, *options: str, node: str = "gpu-dy-p5-1", user: str = "", env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run it to its end; stdout has both streams."""
+        process = self.start(image, *options, node=node, user=user, env=env)
+        out, _ = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(process.args, process.returncode, out)
+
+    @property
+    def image(self) -> Path:
+        return self.lab.path(f"{IMAGES}/{self.name}.sqsh")
+
+    @property
+    def record(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.lab.path(f"{IMAGES}/{self.name}.json").read_text())
+        return found
+
+    def leftovers(self, node: str = "gpu-dy-p5-1") -> list[str]:
+        """Temporary files in the images folder and on the node's scratch."""
+        shared = [path.name for path in self.lab.path(IMAGES).glob(f".{self.name}.import.*")]
+        scratch = [path.name for path in self.lab.path("/scratch/enroot/tmp", node=node).iterdir()]
+        return shared + scratch
+
+    def content(self, path: str) -> str:
+        return self.lab.output(["unsquashfs", "-cat", f"{IMAGES}/{self.name}.sqsh", path])
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def importer(lab: Laboratory, request: pytest.FixtureRequest) -> Importer:
+    """An import under a name that no other test has."""
+    return Importer(lab, f"{request.node.originalname.removeprefix('test_')[:60].replace('_', '-')}-{next(_numbers)}")
+
+
+@pytest.fixture
+def stuck(lab: Laboratory) -> Callable[[str, str], dict[str, str]]:
+    """Lay a command over a node's real one that does half of its work, then hangs. Returns the environment with it."""
+
+    def lay(command: str, node: str) -> dict[str, str]:
+        folder = f"/tmp/stuck-{command}"
+        halves = {
+            "dd": 'for word; do case "$word" in if=*) in=${word#if=};; of=*) out=${word#of=};; esac; done',
+            "mksquashfs": 'in=/dev/urandom out="$2"',
+        }
+        script = f'#!/bin/bash\n{halves[command]}\nhead -c 1048576 "$in" >"$out"\ntouch {folder}/half\nsleep 600\n'
+        lab.run(["rm", "-rf", folder], node=node)
+        lab.write(f"{folder}/{command}", script, node=node, mode=0o755)
+        return {"PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
+
+    return lay

@@ -1,0 +1,220 @@
+"""An import that works: its content, its record, when it is skipped and when it is done again."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import pytest
+
+from local.lab import Laboratory, images
+from local.lab.images import Image
+from tests.images.conftest import Importer
+from tests.images.world import ASSETS, IMAGES
+
+REPOSITORY = "pytorch-training-custom"
+
+
+@pytest.fixture(scope="module")
+def image(lab: Laboratory) -> Image:
+    return images.push(lab, REPOSITORY, "first", env={"FROM_IMAGE": "some words"}, padding_mib=4)
+
+
+def test_content(importer: Importer, lab: Laboratory, image: Image) -> None:
+    result = importer.run(image.uri)
+    assert result.returncode == 0, result.stdout
+    assert "FROM_IMAGE=some words" in importer.content("etc/environment")
+    assert "VERSION_ID=first" in importer.content("etc/os-release")
+    path = f"{IMAGES}/{importer.name}.sqsh"
+    unpacked = lab.output(
+        f"unsquashfs -q -n -d /tmp/unpacked {path} workspace/padding >/dev/null && stat -c %s /tmp/unpacked/workspace/padding; rm -r /tmp/unpacked"
+    )
+    assert unpacked == str(4 << 20)
+    assert lab.output(["stat", "-c", "%a %U", path]) == "644 ubuntu"
+    assert not importer.leftovers()
+    words = ["srun", "-n2", "-N2", "-p", "gpu", f"--container-image={path}", "sh", "-c", "echo $FROM_IMAGE"]
+    assert lab.output(words).splitlines() == ["some words"] * 2
+
+
+def test_record(importer: Importer, image: Image) -> None:
+    assert importer.run(image.uri).returncode == 0
+    record = importer.record
+    assert record["digest"] == record["manifest"] == image.digest
+    assert record["image"] == image.uri
+    assert (record["user"], record["host"], record["architecture"]) == ("ubuntu", "gpu-dy-p5-1", "amd64")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", record["imported"])
+    assert record["bytes"] == importer.image.stat().st_size
+    assert record["layer_bytes"] > 4 << 20
+
+
+def test_second_import_is_skipped(importer: Importer, image: Image) -> None:
+    assert importer.run(image.uri).returncode == 0
+    before = importer.image.stat()
+    again = importer.run(image.uri, node="gpu-dy-p5-2")
+    assert again.returncode == 0
+    assert f"holds {image.digest} already" in again.stdout
+    assert importer.image.stat() == before
+
+
+def test_force_imports_again(importer: Importer, image: Image) -> None:
+    assert importer.run(image.uri).returncode == 0
+    before = importer.image.stat()
+    assert importer.run(image.uri, "--force").returncode == 0
+    assert importer.image.stat().st_ino != before.st_ino
+
+
+def test_a_tag_that_moved_is_imported_again(importer: Importer, lab: Laboratory) -> None:
+    first = images.push(lab, REPOSITORY, "moving", env={"VERSION": "1"})
+    assert importer.run(first.uri).returncode == 0
+    second = images.push(lab, REPOSITORY, "moving", env={"VERSION": "2"})
+    assert second.digest != first.digest
+    assert importer.run(second.uri).returncode == 0
+    assert "VERSION=2" in importer.content("etc/environment")
+    assert importer.record["digest"] == second.digest
+
+
+def test_by_digest(importer: Importer, lab: Laboratory) -> None:
+    first = images.push(lab, REPOSITORY, "pinned", env={"VERSION": "1"})
+    images.push(lab, REPOSITORY, "pinned", env={"VERSION": "2"})
+    uri = f"{first.uri.removesuffix(':pinned')}@{first.digest}"
+    result = importer.run(uri)
+    assert result.returncode == 0, result.stdout
+    assert "VERSION=1" in importer.content("etc/environment")
+    assert importer.record["digest"] == first.digest
+
+
+@pytest.mark.parametrize(
+    "change", ["truncate -s -4096 {}.sqsh", "touch {}.sqsh", "rm {}.sqsh", "rm {}.json", "echo no >{}.json"]
+)
+def test_an_image_that_is_not_what_its_record_says_is_imported_again(
+    importer: Importer, lab: Laboratory, image: Image, change: str
+) -> None:
+    assert importer.run(image.uri).returncode == 0
+    lab.run(change.format(f"{IMAGES}/{importer.name}"))
+    result = importer.run(image.uri)
+    assert result.returncode == 0
+    assert "already" not in result.stdout
+    lab.run(["unsquashfs", "-s", f"{IMAGES}/{importer.name}.sqsh"])
+
+
+def test_an_index_of_several_platforms(importer: Importer, lab: Laboratory, image: Image) -> None:
+    """What `docker buildx` pushes: the tag names an index, and this processor's manifest is taken from it."""
+    script = f"""
+set -eu
+uri={lab.plan.registry}/v2/{REPOSITORY}/manifests
+cred="AWS:$(aws ecr get-login-password)"
+size=$(curl -sS -u "$cred" -H 'Accept: application/vnd.docker.distribution.manifest.v2+json' "https://$uri/first" | wc -c)
+type=application/vnd.docker.distribution.manifest.list.v2+json
+printf '{{"schemaVersion":2,"mediaType":"%s","manifests":[{{"mediaType":"application/vnd.docker.distribution.manifest.v2+json","size":%d,"digest":"{image.digest}","platform":{{"os":"linux","architecture":"%s"}}}}]}}' "$type" "$size" "$ARCH" >/tmp/index
+curl -sS --fail -u "$cred" -X PUT -H "Content-Type: $type" --data-binary @/tmp/index "https://$uri/$TAG"
+"""
+    uri = f"{lab.plan.repository_uri(REPOSITORY)}:index"
+    lab.run(["bash", "-c", script], node="aws", user="root", env={"ARCH": "amd64", "TAG": "index"})
+    index = lab.path("/tmp/index", node="aws").read_bytes()
+    result = importer.run(uri)
+    assert result.returncode == 0, result.stdout
+    assert importer.record["digest"] == f"sha256:{hashlib.sha256(index).hexdigest()}"
+    assert importer.record["manifest"] == image.digest
+    lab.run(["bash", "-c", script], node="aws", user="root", env={"ARCH": "arm64", "TAG": "arm"})
+    other = importer.run(f"{lab.plan.repository_uri(REPOSITORY)}:arm")
+    assert other.returncode == 66
+    assert "only for linux/arm64" in other.stdout
+
+
+@pytest.mark.parametrize(
+    ("compression", "found"), [("zstd", "zstd"), ("lz4", "lz4"), ("lzo", "lzo"), ("gzip", "gzip"), ("none", "lzo")]
+)
+def test_compression(importer: Importer, lab: Laboratory, image: Image, compression: str, found: str) -> None:
+    assert importer.run(image.uri, "--compression", compression).returncode == 0
+    assert f"Compression {found}" in lab.output(["unsquashfs", "-s", f"{IMAGES}/{importer.name}.sqsh"])
+    assert importer.record["compression"] == compression
+
+
+def test_the_password_shows_nowhere(importer: Importer, lab: Laboratory, image: Image) -> None:
+    """Not in an argument of ours, in the environment of what we start, in the log, or in a file; every process is looked at while it runs."""
+    password = lab.path("/run/lab/ecr-password").read_text().strip()
+    spy = """
+while :; do
+  for p in /proc/[0-9]*; do
+    case "$(tr '\\0' ' ' <"$p/cmdline")" in
+      skopeo*) ;; # the stand-in's own; Enroot has none
+      *) tr '\\0' '\\n' <"$p/cmdline"; tr '\\0' '\\n' <"$p/environ" ;;
+    esac
+  done 2>/dev/null
+  find /scratch/enroot/tmp /shared/containers -type f -size -1M -exec grep -h . {} + 2>/dev/null
+done >>/tmp/seen
+"""
+    node = "gpu-dy-p5-2"
+    lab.write("/tmp/spy", spy, node=node, user="root")
+    lab.run("setsid bash /tmp/spy </dev/null >/dev/null 2>&1 & echo $! >/tmp/spy.pid", node=node, user="root")
+    result = importer.run(image.uri, node=node)
+    lab.run('kill -- "-$(cat /tmp/spy.pid)"', node=node, user="root", check=False)
+    seen = lab.path("/tmp/seen", node=node).read_text(errors="replace")
+    assert result.returncode == 0
+    assert "enroot import" in seen.replace("\n", " ")
+    assert "machine 000000000000.dkr.ecr" in seen
+    assert password not in seen
+    assert password not in result.stdout
+
+
+def test_the_nodes_own_credentials_are_used(importer: Importer, lab: Laboratory, image: Image) -> None:
+    """Where Enroot has a line for the host, as from a bootstrap that renews logins, no login of ours is made."""
+    password = lab.path("/run/lab/ecr-password").read_text().strip()
+    folder = "/home/ubuntu/own-enroot"
+    lab.write(
+        f"{folder}/.credentials", f"machine {lab.plan.registry} login AWS password $(cat {folder}/word)\n", mode=0o600
+    )
+    lab.write(f"{folder}/word", password, mode=0o600)
+    # An aws that cannot log in shows that it was not asked.
+    lab.write("/home/ubuntu/no-aws/aws", "#!/bin/sh\nexit 1\n", mode=0o755)
+    env = {"ENROOT_CONFIG_PATH": folder, "PATH": "/home/ubuntu/no-aws:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
+    result = importer.run(image.uri, env=env)
+    assert result.returncode == 0, result.stdout
+
+
+def test_another_user_of_the_group(importer: Importer, lab: Laboratory, image: Image) -> None:
+    """Who may write the folder may renew an image, and all may read it; who may not is told."""
+    assert importer.run(image.uri).returncode == 0
+    refused = importer.run(image.uri, "--force", user="ada")
+    assert refused.returncode == 73
+    assert "ask its owner" in refused.stdout
+    skipped = importer.run(image.uri, user="ada")
+    assert skipped.returncode == 0
+    lab.run(["unsquashfs", "-s", f"{IMAGES}/{importer.name}.sqsh"], user="ada")
+
+
+def test_as_a_job(importer: Importer, lab: Laboratory, image: Image) -> None:
+    """From the head node, without options: a job where an import costs least, its log here, its status ours."""
+    words = ["bash", f"{ASSETS}/images/import-container.sh", image.uri, importer.name]
+    result = lab.run(words, env={"IMPORT_FOLLOW_SECONDS": "0.3"})
+    assert "in partition cpu" in result.stderr
+    assert "is there:" in result.stderr
+    assert importer.record["host"] == "cpu-dy-c7i-1"
+    assert importer.record["job"] in result.stderr
+    again = lab.run(words)
+    assert "already" in again.stderr
+    assert "in partition" not in again.stderr
+
+
+def test_as_a_job_that_fails(importer: Importer, lab: Laboratory, image: Image) -> None:
+    words = ["bash", f"{ASSETS}/images/import-container.sh", image.uri, importer.name, "--partition", "gpu"]
+    result = lab.run(words, env={"IMPORT_FOLLOW_SECONDS": "0.3", "IMPORT_SCRATCH": "/not/there"}, check=False)
+    assert result.returncode == 73
+    assert "/not/there is missing" in result.stderr
+
+
+def test_a_partition_that_is_not_there(importer: Importer, lab: Laboratory, image: Image) -> None:
+    words = ["bash", f"{ASSETS}/images/import-container.sh", image.uri, importer.name, "--partition", "none"]
+    result = lab.run(words, check=False)
+    assert result.returncode == 69
+    assert "sinfo lists them" in result.stderr
+
+
+def test_the_job_file_by_itself(importer: Importer, lab: Laboratory, image: Image) -> None:
+    file = f"{ASSETS}/images/import-container.sbatch"
+    lab.run(["sbatch", "--test-only", file, image.uri, importer.name])
+    job = lab.output(
+        ["sbatch", "--parsable", "--partition=gpu", "--output=/home/ubuntu/own.log", file, image.uri, importer.name]
+    )
+    lab.wait_for_job(job)
+    assert importer.record["digest"] == image.digest

@@ -1,0 +1,59 @@
+"""list-containers.sh on images in every state."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from local.lab import Laboratory, images
+from local.lab.images import Image
+from tests.images.conftest import Importer
+from tests.images.world import ASSETS
+
+FOLDER = "/shared/listed"
+
+
+@pytest.fixture(scope="module")
+def image(lab: Laboratory) -> Image:
+    lab.run(["install", "-d", "-o", "ubuntu", "-m", "775", FOLDER], user="root")
+    return images.push(lab, "pytorch-training-custom", "listed")
+
+
+def test_states(lab: Laboratory, image: Image) -> None:
+    for name in ("a-whole", "b-changed", "c-gone", "d.unknown"):
+        assert Importer(lab, name).run(image.uri, "--directory", FOLDER).returncode == 0
+    lab.run(f"cd {FOLDER} && touch b-changed.sqsh .a-whole.import.aaaaaaaa && rm c-gone.sqsh d.unknown.json")
+    found = json.loads(lab.output(["bash", f"{ASSETS}/images/list-containers.sh", "--json", "--directory", FOLDER]))
+    assert {one["name"]: one["state"] for one in found} == {
+        "a-whole": "ok",
+        "b-changed": "changed",
+        "c-gone": "missing",
+        "d.unknown": "no-record",
+    }
+    whole = found[0]
+    assert (whole["digest"], whole["image"], whole["user"]) == (image.digest, image.uri, "ubuntu")
+    table = lab.output(["bash", f"{ASSETS}/images/list-containers.sh", "--directory", FOLDER]).splitlines()
+    assert table[0].split() == ["NAME", "SIZE", "STATE", "DIGEST", "IMPORTED", "BY", "IMAGE"]
+    assert table[1].split()[3:] == [
+        "ok",
+        image.digest.removeprefix("sha256:")[:12],
+        whole["imported"],
+        "ubuntu",
+        image.uri,
+    ]
+    assert len(table) == 5
+
+
+def test_nothing_there(lab: Laboratory) -> None:
+    result = lab.run(f"mkdir -p /tmp/empty; bash {ASSETS}/images/list-containers.sh --directory /tmp/empty")
+    assert result.stdout == ""
+    assert "import-container.sh puts them there" in result.stderr
+    assert (
+        json.loads(lab.output(["bash", f"{ASSETS}/images/list-containers.sh", "--directory", "/tmp/empty", "--json"]))
+        == []
+    )
+
+
+def test_the_clusters_own_folder_is_the_default(lab: Laboratory) -> None:
+    lab.run(["bash", f"{ASSETS}/images/list-containers.sh", "--json"])
