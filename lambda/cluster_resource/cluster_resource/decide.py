@@ -258,6 +258,18 @@ def decide_delete(view: ClusterView | None, progress: Progress, wanted: Wanted) 
     return Delete()
 
 
+def decide_gone(view: ClusterView | None, progress: Progress, wanted: Wanted) -> Decision:
+    """The deletion of what stands before the cluster: a deletion is waited for, a failed one asked for again.
+
+    It begins none: this resource also goes when the time limit is lowered, or when the cluster's own was retained.
+    """
+    if view is None or not is_ours(view, wanted) or view.status.startswith("DELETE_"):
+        return decide_delete(view, progress, wanted)
+    if progress.asked != "nothing":
+        return Wait(f"the cluster is {view}, and its deletion does not show yet")
+    return Succeed(f"The cluster {view.name} is {view} and not being deleted; there is nothing to wait for.")
+
+
 def decide_poll(decision: Decision, *, now: float, deadline: float, wanted: Wanted, seen: str, note: str) -> Decision:
     """The same decision while there is time; past the deadline, a failure in place of all that does not end at once.
 

@@ -136,7 +136,8 @@ def step(work: Work, now: float, outside: Outside) -> Work:
         return beside.wait(work, now, outside.aws, outside.api_for)
     turn = _turn(work, now, outside)
     try:
-        done = turn.take(_DECIDE[work.operation])
+        gone = request_of(work.event).resource_type == GONE_TYPE
+        done = turn.take(decide.decide_gone if gone else _DECIDE[work.operation])
     except ApiAccessError as error:
         done = turn.refused(error)
     except ApiUnknownError as error:
