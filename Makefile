@@ -13,7 +13,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down diff status synth schema golden check lint format test test-fast e2e clean
+.PHONY: help setup up down diff status lab lab-down synth schema golden check lint format test test-fast e2e clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ help: ## Show this list
 setup: .venv/.ready parallelcluster/.venv/.ready local/.venv/.ready node_modules/.ready local/node_modules/.ready ## Install everything, pinned, inside this folder
 
 up: setup ## Deploy ENV to an emulated AWS on loopback and create its cluster with the genuine ParallelCluster API
-	@$(PY) -m local up $(ENV) $(if $(PORT),--port $(PORT))
+	@$(PY) -m local up $(ENV) $(if $(PORT),--port $(PORT)) $(if $(filter no,$(HELLO)),--no-hello)
 
 down: setup ## Destroy ENV in the emulated AWS and stop it (DELETE_DATA=yes: also where buckets hold data)
 	@$(PY) -m local down $(ENV) $(if $(filter yes,$(DELETE_DATA)),--delete-data) $(if $(filter yes,$(FORCE)),--force)
@@ -32,6 +32,14 @@ diff: setup ## Show what `make up` would change
 
 status: setup ## Show what is deployed in the emulated AWS
 	@$(PY) -m local status $(ENV)
+
+lab: setup ## A real Slurm on this machine with the bootstrap and jobs of ENV, and a shell on its head node (root, Debian)
+	@scripts/install-lab-packages.sh
+	@$(PY) -m local.lab up --environment environments/$(ENV).yaml --powered-down
+	@$(PY) -m local.lab shell
+
+lab-down: setup ## End the laboratory
+	@$(PY) -m local.lab down
 
 check: .venv/.ready ## Check the environment file ENV without synthesizing it
 	@$(PY) -m settings check environments/$(ENV).yaml

@@ -33,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
         )
         if name == "up":
             command.add_argument("--port", type=int, default=None, help="first of the two ports that the world takes")
+            command.add_argument("--no-hello", action="store_true", help="end without a job in the Slurm laboratory")
         if name == "down":
             command.add_argument("--delete-data", action="store_true", help="also where buckets hold data")
             command.add_argument("--force", action="store_true", help="stop the emulated AWS without destroying first")
@@ -47,7 +48,7 @@ def main(arguments: list[str]) -> int:
     try:
         session = commands.open_session(options.environment, options.state)
         if options.command == "up":
-            commands.up(session, options.port)
+            commands.up(session, options.port, hello_gpu=not options.no_hello)
         elif options.command == "down":
             commands.down(session, delete_data=options.delete_data, force=options.force)
         elif options.command == "diff":

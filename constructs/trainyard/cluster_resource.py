@@ -22,7 +22,7 @@ class ClusterResource(Construct):
 
     The configuration goes to CloudFormation as a nested structure, so that a diff shows the key that changed. Where
     an operation may take longer than CloudFormation waits for one resource, others stand before and behind it
-    (docs/decisions/0003-longer-than-an-hour.md).
+    (docs/decisions/0005-longer-than-an-hour.md).
 
     Args:
         name: of the cluster; another name is another cluster, and the old one is deleted.

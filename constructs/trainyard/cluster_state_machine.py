@@ -1,7 +1,7 @@
 """The state machine of a cluster operation: begin, poll until it is settled, answer CloudFormation.
 
 docs/decisions/0001-custom-resource-state-machine.md has its contract with the function behind the steps, and
-docs/decisions/0003-longer-than-an-hour.md what it does beyond CloudFormation's hour.
+docs/decisions/0005-longer-than-an-hour.md what it does beyond CloudFormation's hour.
 """
 
 from __future__ import annotations

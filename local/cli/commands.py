@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from local.cli import cdk, leftovers, summary
+from local.cli import cdk, hello, leftovers, summary
 from local.cli.heartbeat import Heartbeat
 from local.cli.problem import Problem
 from local.cli.progress import Progress
@@ -32,8 +32,8 @@ def open_session(name: str, state: Path | None) -> Session:
     return Session.open(name, state)
 
 
-def up(session: Session, port: int | None) -> None:
-    """Start the world if it is not there, bootstrap it, deploy every stack, and show what stands."""
+def up(session: Session, port: int | None, *, hello_gpu: bool = True) -> None:
+    """Start the world if it is not there, bootstrap it, deploy every stack, show what stands, and run a first job."""
     begun = time.monotonic()
     environment = session.environment
     world = session.world()
@@ -69,6 +69,8 @@ def up(session: Session, port: int | None) -> None:
         raise Problem(_failure("The deployment failed", progress, log, aws_world=world, session=session))
     console.print("Nothing to change: what stands is what the file says" if not progress.changed else "Deployed")
     summary.show(session, world, console)
+    if hello_gpu and progress.changed:
+        hello.run(session, console)
     console.print(f"[dim]{time.monotonic() - begun:.0f} s in all. Everything the CDK CLI said: {_shown(log)}[/dim]")
 
 

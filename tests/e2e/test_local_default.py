@@ -36,6 +36,8 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     for what in ("network", "file system", "association", "bucket", "repository", "head node", "queue"):
         assert what in first
     assert "p5.48xlarge" in first
+    assert first.count(": 8 GPUs") == 2
+    assert "hello-gpu: COMPLETED" in first
 
     again = local.ok("up")
     assert "Nothing to change" in again
@@ -49,12 +51,12 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     changed = local.ok("diff")
     assert re.search(r"MaxCount.*\n?.*3", changed), changed
 
-    updated = local.ok("up")
+    updated = local.ok("up", "--no-hello")
     assert re.search(r"cluster\s+local\s+UPDATE_COMPLETE", updated), updated
     assert "0 to 3" in updated
 
     local.edit(r"\n      - name: shared\n(        .*\n)+", "\n")
-    without = local.ok("up")
+    without = local.ok("up", "--no-hello")
     assert "deploying the cluster first" in without
     assert "OpenZFS volume home" in without
     assert "OpenZFS volume shared" not in without
@@ -90,7 +92,9 @@ def test_every_shipped_environment_with_loopback_as_the_only_network(local_of: L
     """In a network namespace that holds nothing but loopback, whatever else is contacted fails."""
     local = local_of(name)
     script = ROOT / "tests" / "e2e" / "alone.sh"
-    result = local.run("up", prefix=("unshare", "--map-root-user", "--net", "bash", str(script), str(local.state)))
+    result = local.run(
+        "up", "--no-hello", prefix=("unshare", "--map-root-user", "--net", "bash", str(script), str(local.state))
+    )
     assert result.returncode == 0, result.stdout + local.logs()
     assert "CREATE_COMPLETE" in result.stdout
     assert "Down." in result.stdout
@@ -102,7 +106,18 @@ def test_every_shipped_environment_with_loopback_as_the_only_network(local_of: L
 def test_a_killed_world_and_a_second_run(local_of: LocalOf) -> None:
     """The world dies in the middle of a deployment; the next run says so in words and goes through."""
     local = local_of("local")
-    command = ["python", "-m", "local", "up", str(local.file), "--state", str(local.state), "--port", str(local.port)]
+    command = [
+        "python",
+        "-m",
+        "local",
+        "up",
+        str(local.file),
+        "--state",
+        str(local.state),
+        "--port",
+        str(local.port),
+        "--no-hello",
+    ]
     env = {**os.environ, "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"}
     with subprocess.Popen(
         command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -118,12 +133,23 @@ def test_a_killed_world_and_a_second_run(local_of: LocalOf) -> None:
         rest = run.stdout.read()
     assert run.returncode == 1, rest
     assert "Traceback" not in rest
-    assert re.search(r"cluster\s+local\s+CREATE_COMPLETE", local.ok("up"))
+    assert re.search(r"cluster\s+local\s+CREATE_COMPLETE", local.ok("up", "--no-hello"))
 
 
 def test_an_interrupted_run_is_taken_up_by_the_next(local_of: LocalOf) -> None:
     local = local_of("local")
-    command = ["python", "-m", "local", "up", str(local.file), "--state", str(local.state), "--port", str(local.port)]
+    command = [
+        "python",
+        "-m",
+        "local",
+        "up",
+        str(local.file),
+        "--state",
+        str(local.state),
+        "--port",
+        str(local.port),
+        "--no-hello",
+    ]
     env = {**os.environ, "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"}
     with subprocess.Popen(
         command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -137,7 +163,7 @@ def test_an_interrupted_run_is_taken_up_by_the_next(local_of: LocalOf) -> None:
         rest = run.stdout.read()
     assert run.returncode == 130, rest
     assert "Traceback" not in rest
-    assert re.search(r"cluster\s+local\s+CREATE_COMPLETE", local.ok("up"))
+    assert re.search(r"cluster\s+local\s+CREATE_COMPLETE", local.ok("up", "--no-hello"))
 
 
 def test_a_port_in_use_is_named(local_of: LocalOf) -> None:

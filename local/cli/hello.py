@@ -1,0 +1,68 @@
+"""The last act of `make up`: hello-gpu, a Slurm job on two nodes of the laboratory that our bootstrap brought up."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+from local.cli.problem import Problem
+from local.cli.session import ROOT
+from local.lab import Laboratory, Unavailable, bootstrap, make
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from local.cli.session import Session
+
+NODES = 2
+INSTALL = ROOT / "scripts" / "install-lab-packages.sh"
+INSTALL_LIMIT_S = 600
+JOB_LIMIT_S = 90
+JOB = "/opt/trainyard/current/jobs/hello-gpu.sbatch"
+OUTPUT = "hello-gpu.out"
+USER = "ubuntu"
+
+
+def run(session: Session, console: Console) -> None:
+    """Run the job and print what it printed; where this machine cannot have a laboratory, say so and go on.
+
+    Raises:
+        Problem: the laboratory stands, but the bootstrap or the job failed: a fault of what runs on the cluster.
+    """
+    console.print(
+        "\nRunning hello-gpu on 2 nodes of a Slurm laboratory on this machine (fake GPUs; `make lab` gives a shell)"
+    )
+    if reason := _missing():
+        console.print(f"[yellow]hello-gpu was not run:[/yellow] {reason}")
+        return
+    laboratory = Laboratory(session.state / "lab")
+    try:
+        laboratory.up(make(session.environment, nodes=NODES), before_slurmd=lambda: bootstrap.all_nodes(laboratory))
+        home = f"/home/{USER}"
+        submit = ["sbatch", "--parsable", f"--chdir={home}", f"--output={OUTPUT}", f"--nodes={NODES}", JOB]
+        job = laboratory.output(submit, user=USER).strip()
+        ended = laboratory.wait_for_job(
+            job, states=("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL"), seconds=JOB_LIMIT_S
+        )
+        said = laboratory.output(["cat", f"{home}/{OUTPUT}"])
+    except Unavailable as unavailable:
+        console.print(f"[yellow]hello-gpu was not run:[/yellow] {unavailable}")
+        return
+    finally:
+        laboratory.down()
+    for line in said.splitlines():
+        console.print(f"  {line}", markup=False)
+    if ended["JobState"] != "COMPLETED":
+        raise Problem(f"hello-gpu ended as {ended['JobState']}; what it printed stands above.")
+    console.print("[green]hello-gpu: COMPLETED[/green]")
+
+
+def _missing() -> str:
+    """Why this machine cannot have a laboratory, after its packages were installed where that is possible."""
+    try:
+        installed = subprocess.run(
+            ["bash", str(INSTALL)], capture_output=True, text=True, timeout=INSTALL_LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"installing its packages took more than {INSTALL_LIMIT_S // 60} minutes"
+    return installed.stderr.strip().splitlines()[-1] if installed.returncode else ""
