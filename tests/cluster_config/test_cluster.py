@@ -10,6 +10,11 @@ from tests.cluster_config.builder import environment, rendered
 from tests.cluster_config.references import ENTRY_SCRIPT, references
 from trainyard.cluster_config import render
 
+HEALTH_CHECK = [
+    {"HealthCheckProgram": "/opt/trainyard/current/scans/node-health.sh"},
+    {"HealthCheckInterval": "300"},
+    {"HealthCheckNodeState": "ANY,CYCLE"},
+]
 STORAGE = {
     "lustre": [{"name": "data", "mount": "/fsx1", "capacity_gib": 1200}],
     "openzfs": {"capacity_gib": 64, "volumes": [{"name": "home", "mount": "/home"}]},
@@ -69,8 +74,17 @@ def test_slurm_settings() -> None:
         "ScaledownIdletime": 30,
         "QueueUpdateStrategy": "TERMINATE",
         "EnableMemoryBasedScheduling": True,
-        "CustomSlurmSettings": [{"SlurmctldTimeout": "300"}, {"MessageTimeout": "60"}],
+        "CustomSlurmSettings": [{"SlurmctldTimeout": "300"}, {"MessageTimeout": "60"}, *HEALTH_CHECK],
     }
+
+
+def test_nodes_check_their_health_unless_the_file_says_otherwise() -> None:
+    assert rendered()["Scheduling"]["SlurmSettings"]["CustomSlurmSettings"] == HEALTH_CHECK
+    own = rendered(cluster={"slurm": {"settings": {"healthcheckinterval": 0}}})["Scheduling"]["SlurmSettings"]
+    assert own["CustomSlurmSettings"] == [
+        {"healthcheckinterval": "0"},
+        *(one for one in HEALTH_CHECK if "HealthCheckInterval" not in one),
+    ]
 
 
 def test_accounting() -> None:

@@ -5,6 +5,15 @@ from __future__ import annotations
 from settings.model.cluster import Accounting, Slurm
 from trainyard.cluster_config.section import Section
 
+# Slurm runs it as root on every compute node, before the node registers and then every five minutes, not on all nodes
+# at once (CYCLE). The bundle brings the program (cluster_assets/scans/node-health.sh); the path does not change with
+# it. ParallelCluster sets none of these three and lets them be set.
+HEALTH_CHECK = {
+    "HealthCheckProgram": "/opt/trainyard/current/scans/node-health.sh",
+    "HealthCheckInterval": "300",
+    "HealthCheckNodeState": "ANY,CYCLE",
+}
+
 
 def slurm_settings(settings: Slurm) -> Section:
     """The SlurmSettings; idle time in minutes."""
@@ -13,9 +22,11 @@ def slurm_settings(settings: Slurm) -> Section:
         "QueueUpdateStrategy": settings.queue_update,
         "EnableMemoryBasedScheduling": settings.memory_scheduling,
     }
-    if settings.settings:
-        # Strings all: slurm.conf knows nothing else. One parameter an item, in the file's order.
-        section["CustomSlurmSettings"] = [{name: str(value)} for name, value in settings.settings.items()]
+    # Strings all: slurm.conf knows nothing else. One parameter an item; the file's own, in its order, come before ours.
+    parameters = {name: str(value) for name, value in settings.settings.items()}
+    given = {name.lower() for name in parameters}
+    parameters |= {name: value for name, value in HEALTH_CHECK.items() if name.lower() not in given}
+    section["CustomSlurmSettings"] = [{name: value} for name, value in parameters.items()]
     if settings.accounting:
         section["Database"] = _database(settings.accounting)
     return section
