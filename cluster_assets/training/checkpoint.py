@@ -1,6 +1,6 @@
 """Checkpoints that are whole or not there: folders with a manifest that is written last and renamed into place.
 
-    <checkpoints>/step-00000100/manifest.json    {"format": 1, "step": 100, "final": false, "files": {name: {"bytes", "sha256"}}}
+    <checkpoints>/step-00000100/manifest.json    format, step, final, and the files with bytes and SHA-256
     <checkpoints>/.partial-step-00000100-<owner> one that is being written, or was cut short
 
 A writer fills the hidden folder, syncs its files, writes the manifest, syncs it, and renames the folder. A power cut
@@ -24,9 +24,9 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Tuple
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -36,7 +36,7 @@ _OWNER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _CHUNK = 8 * 1024 * 1024
 
 # bytes and SHA-256 of a file, by its path below the checkpoint's folder
-Files = Dict[str, Tuple[int, str]]
+Files = dict[str, tuple[int, str]]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def partial(folder: Path, step: int, owner: str) -> Path:
     return folder / f".partial-{name_of(step)}-{owner}"
 
 
-def seal(path: Path) -> Tuple[int, str]:
+def seal(path: Path) -> tuple[int, str]:
     """Sync a written file to storage, and return its bytes and SHA-256."""
     digest = hashlib.sha256()
     size = 0
@@ -114,7 +114,7 @@ def publish(prepared: Path, target: Path, files: Files, *, step: int, final: boo
     return Checkpoint(target, step, final, files)
 
 
-def read(path: Path) -> Optional[Checkpoint]:
+def read(path: Path) -> Checkpoint | None:
     """The checkpoint in a folder; None where it is not whole: no manifest, or a file is missing or of another size."""
     try:
         manifest = json.loads((path / MANIFEST).read_text())
@@ -139,13 +139,13 @@ def whole(folder: Path) -> Iterator[Checkpoint]:
             yield checkpoint
 
 
-def damaged(checkpoint: Checkpoint, *, share: int = 0, shares: int = 1) -> List[str]:
+def damaged(checkpoint: Checkpoint, *, share: int = 0, shares: int = 1) -> list[str]:
     """Files whose content is not what was written. With `shares` processes, each reads every `shares`-th file."""
     names = sorted(checkpoint.files)[share::shares]
     return [name for name in names if seal_of(checkpoint.path / name) != checkpoint.files[name]]
 
 
-def seal_of(path: Path) -> Optional[Tuple[int, str]]:
+def seal_of(path: Path) -> tuple[int, str] | None:
     """Bytes and SHA-256 of a file, None where it cannot be read."""
     try:
         return seal(path)
@@ -153,7 +153,7 @@ def seal_of(path: Path) -> Optional[Tuple[int, str]]:
         return None
 
 
-def prune(folder: Path, keep: int) -> List[Path]:
+def prune(folder: Path, keep: int) -> list[Path]:
     """Remove all but the newest `keep` (1 or more) whole checkpoints; a final one stays. Returns what was removed."""
     if keep < 1:
         raise ValueError(f"keep {keep} checkpoints: at least 1")
@@ -168,7 +168,7 @@ def prune(folder: Path, keep: int) -> List[Path]:
     return removed
 
 
-def discard(folder: Path, owner: str) -> List[Path]:
+def discard(folder: Path, owner: str) -> list[Path]:
     """Remove what `owner` left half-written, and nothing else. Returns what was removed."""
     if not _OWNER.fullmatch(owner):
         raise ValueError(f"'{owner}' is no owner")
@@ -182,7 +182,7 @@ def discard(folder: Path, owner: str) -> List[Path]:
     return found
 
 
-def newest(folder: Path, style: str = "manifest") -> Optional[Checkpoint]:
+def newest(folder: Path, style: str = "manifest") -> Checkpoint | None:
     """The newest whole checkpoint of a folder.
 
     Args:
@@ -207,7 +207,7 @@ def newest(folder: Path, style: str = "manifest") -> Optional[Checkpoint]:
     return Checkpoint(path, step, final=False, files={}) if path.is_dir() and any(path.iterdir()) else None
 
 
-def _members(folder: Path) -> List[Path]:
+def _members(folder: Path) -> list[Path]:
     try:
         return list(folder.iterdir())
     except FileNotFoundError:
@@ -222,7 +222,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def main(arguments: List[str]) -> int:
+def main(arguments: list[str]) -> int:
     """The command line; see the module's text."""
     parser = argparse.ArgumentParser(prog="checkpoint.py", description="Find, verify and tidy up checkpoints.")
     commands = parser.add_subparsers(dest="command", required=True)

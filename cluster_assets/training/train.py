@@ -1,8 +1,8 @@
-"""Trains a small byte model on one or many nodes, with checkpoints, resume, and a stop on request. Start it with torchrun.
+"""Trains a small byte model on one or many nodes, with checkpoints, resume, and a stop on request; for torchrun.
 
-NCCL where every process has a GPU, gloo on CPUs otherwise. SIGUSR1 to any process: a checkpoint is written after the step that
-runs, and the program ends with status 0. The checkpoint then is not final, which tells the job to come back for the rest.
-(torchrun answers any other status by killing the other processes, and gives back 1 whatever it was.)
+NCCL where there are GPUs, gloo on CPUs otherwise. SIGUSR1 to any process: a checkpoint is written after the step that
+runs, and the program ends with status 0. The checkpoint then is not final, which tells the job to come back for the
+rest. (torchrun answers any other status by killing the other processes, and gives back 1 whatever it was.)
 
 It is an example for the jobs, and what their tests train: every part but the model is what a real run needs.
 """
@@ -30,8 +30,8 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import checkpoint  # noqa: E402
-from model import VOCABULARY, ByteModel, Samples  # noqa: E402
+import checkpoint
+from model import VOCABULARY, ByteModel, Samples
 
 _stop = False
 
@@ -127,7 +127,7 @@ class Run:
             )
             self.step = candidate.step
             self.say(f"resumed from {candidate.path}")
-            return candidate.final
+            return bool(candidate.final)
         self.say("no whole checkpoint, starting at step 0")
         return False
 
@@ -168,7 +168,7 @@ class Run:
             loss.backward()
             self.optimizer.step()
             self.step += 1
-            # One exchange carries the mean loss and whether any process was asked to stop, so all stop after the same step.
+            # One exchange carries the mean loss and whether any process was asked to stop: all stop after the same step.
             shared = torch.stack([loss.detach(), torch.tensor(float(_stop), device=self.device)])
             dist.all_reduce(shared)
             self._report(float(shared[0]) / self.world, time.monotonic() - started)
@@ -208,15 +208,19 @@ def main(arguments: list[str]) -> int:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     backend = "nccl" if torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, timeout=timedelta(seconds=options.timeout))
-    try:
-        run = Run(options)
-        run.say(f"{options.mode} on {run.world} processes, {backend}")
-        if run.resume():
-            run.say("the run is complete already")
-        else:
-            run.train()
-    finally:
-        dist.destroy_process_group()
+    run = Run(options)
+    run.say(f"{options.mode} on {run.world} processes, {backend}")
+    if run.resume():
+        run.say("the run is complete already")
+    else:
+        run.train()
+    if backend == "gloo":
+        # Its end can hang: the process group's destructor holds the GIL and joins a thread that wants it, to free the
+        # tensors of the last collective (seen in PyTorch 2.13). All is written, so it ends without destructors.
+        dist.barrier()
+        sys.stdout.flush()
+        os._exit(0)
+    dist.destroy_process_group()
     return 0
 
 

@@ -1,13 +1,14 @@
-"""export_checkpoint.py FOLDER s3://BUCKET/PREFIX: copies a folder to S3 and proves, from what S3 keeps, that it arrived.
+"""export_checkpoint.py FOLDER s3://BUCKET/PREFIX: copies a folder to S3 and proves that it arrived.
 
-Every file is uploaded by the AWS CLI with a CRC-32, which S3 checks on receipt and keeps. Then S3 is asked for what it keeps
-(get-object-attributes), and it is compared with the CRC-32 of the file as it lies on the file system now: of the whole object
-where S3 has that, else of each part. The manifest goes last, so a copy with a manifest is a whole copy.
+Every file is uploaded by the AWS CLI with a CRC-32, which S3 checks on receipt and keeps. Then S3 is asked for what it
+keeps, and that is compared with the CRC-32 of the file as it lies on the file system now: of the whole object where S3
+has it, else of each part. The manifest goes last, so a copy with a manifest is a whole copy.
 
 CRC-32 and not CRC-64/NVME, S3's default: both cover the object end to end, and only CRC-32 is in every Python, at
 memory speed. ETags and MD5 cannot be compared once an upload has parts.
 
-The standard library only, Python 3.9 or later. Exit codes: 0 everything is there; 1 something is not; 2 wrong arguments.
+The standard library only, Python 3.9 or later. Exit codes: 0 everything is there; 1 something is not; 2 wrong
+arguments.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 MANIFEST = "manifest.json"
 _CHUNK = 16 * 1024 * 1024
@@ -48,7 +49,7 @@ def aws(*arguments: str) -> str:
     return done.stdout
 
 
-def crc32(path: Path, first: int = 0, count: Optional[int] = None) -> str:
+def crc32(path: Path, first: int = 0, count: int | None = None) -> str:
     """CRC-32 of a file, or of `count` bytes from `first`, as S3 writes it: base64 of four bytes."""
     value, left = 0, count
     with path.open("rb") as file:
@@ -62,36 +63,36 @@ def crc32(path: Path, first: int = 0, count: Optional[int] = None) -> str:
     return base64.b64encode(value.to_bytes(4, "big")).decode()
 
 
-def attributes(bucket: str, key: str) -> Dict[str, Any]:
-    """What S3 keeps of an object: size, checksum, and its parts, all pages of them."""
+def parts_of(bucket: str, key: str) -> list[dict[str, Any]]:
+    """The parts that an object was uploaded in, with size and checksum, all pages of them."""
     call = ["s3api", "get-object-attributes", "--bucket", bucket, "--key", key]
-    call += ["--object-attributes", "Checksum", "ObjectParts", "ObjectSize", "--output", "json"]
-    found: Dict[str, Any] = json.loads(aws(*call))
-    parts: Dict[str, Any] = found.get("ObjectParts", {})
-    page = parts
+    call += ["--object-attributes", "ObjectParts", "--output", "json"]
+    page: dict[str, Any] = json.loads(aws(*call)).get("ObjectParts", {})
+    parts = list(page.get("Parts", []))
     while page.get("IsTruncated"):
         marker = str(page["NextPartNumberMarker"])
         page = json.loads(aws(*call, "--part-number-marker", marker)).get("ObjectParts", {})
-        parts["Parts"] += page.get("Parts", [])
-    return found
+        parts += page.get("Parts", [])
+    return parts
 
 
-def difference(path: Path, found: Dict[str, Any]) -> Optional[str]:
+def difference(path: Path, bucket: str, key: str) -> str | None:
     """Why the object is not the file, or None where it is."""
+    head = ["s3api", "head-object", "--bucket", bucket, "--key", key, "--checksum-mode", "ENABLED", "--output", "json"]
+    found: dict[str, Any] = json.loads(aws(*head))
     size = path.stat().st_size
-    if found.get("ObjectSize") != size:
-        return f"{found.get('ObjectSize')} bytes in S3, {size} here"
-    checksum = found.get("Checksum", {})
-    kept = checksum.get("ChecksumCRC32")
+    if found.get("ContentLength") != size:
+        return f"{found.get('ContentLength')} bytes in S3, {size} here"
+    kept = found.get("ChecksumCRC32")
     if not kept:
         return "S3 keeps no CRC-32 of it"
-    if checksum.get("ChecksumType", "FULL_OBJECT") == "FULL_OBJECT" and "-" not in kept:
+    if found.get("ChecksumType", "FULL_OBJECT") == "FULL_OBJECT" and "-" not in kept:
         here = crc32(path)
         return None if here == kept else f"CRC-32 {kept} in S3, {here} here"
-    return _parts_differ(path, size, found.get("ObjectParts", {}).get("Parts", []))
+    return _parts_differ(path, size, parts_of(bucket, key))
 
 
-def _parts_differ(path: Path, size: int, parts: List[Dict[str, Any]]) -> Optional[str]:
+def _parts_differ(path: Path, size: int, parts: list[dict[str, Any]]) -> str | None:
     at = 0
     for part in sorted(parts, key=lambda one: int(one["PartNumber"])):
         here = crc32(path, at, int(part["Size"]))
@@ -101,7 +102,7 @@ def _parts_differ(path: Path, size: int, parts: List[Dict[str, Any]]) -> Optiona
     return None if at == size else f"S3 lists parts of {at} bytes, the file has {size}"
 
 
-def export(folder: Path, bucket: str, prefix: str) -> Tuple[int, int]:
+def export(folder: Path, bucket: str, prefix: str) -> tuple[int, int]:
     """Copy and prove. Returns the number of files and of bytes.
 
     Raises:
@@ -115,7 +116,7 @@ def export(folder: Path, bucket: str, prefix: str) -> Tuple[int, int]:
     def copy(name: str) -> None:
         target = f"s3://{bucket}/{prefix}/{name}"
         aws("s3", "cp", "--only-show-errors", "--checksum-algorithm", "CRC32", str(folder / name), target)
-        why = difference(folder / name, attributes(bucket, f"{prefix}/{name}"))
+        why = difference(folder / name, bucket, f"{prefix}/{name}")
         if why:
             raise Failed(f"{target} is not {folder / name}: {why}")
 
@@ -127,7 +128,7 @@ def export(folder: Path, bucket: str, prefix: str) -> Tuple[int, int]:
     return len(names), sum((folder / name).stat().st_size for name in names)
 
 
-def main(arguments: List[str]) -> int:
+def main(arguments: list[str]) -> int:
     """The command line; see the module's text."""
     parser = argparse.ArgumentParser(prog="export_checkpoint.py", description="Copy a folder to S3, and prove it.")
     parser.add_argument("folder", type=Path)

@@ -47,9 +47,8 @@ launch::main() {
   while true; do
     status=0
     wait "${torchrun}" || status=$?
-    kill -0 "${torchrun}" 2>/dev/null || break
+    ((status > 128)) && kill -0 "${torchrun}" 2>/dev/null || break
   done
-  wait "${torchrun}" 2>/dev/null || status=$?
   exit "${status}"
 }
 

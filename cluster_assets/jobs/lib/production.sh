@@ -1,4 +1,5 @@
 # shellcheck shell=bash
+# shellcheck disable=SC2034 # variables that other files of the library read and export
 # One model's run over all its attempts: resume, stop before the time limit, requeue, export, tidy up.
 
 # Overridable.
@@ -116,6 +117,12 @@ production::requeue() {
   job::fail "Slurm did not take the job back within 300 s"
 }
 
+# node_lost: the nodes of this job that Slurm sees fail; a status of 1 where it sees none. Slurm takes minutes to be sure and then requeues
+# by itself, but a program that lost its partner ends earlier.
+production::node_lost() {
+  sinfo --noheader --Node "--nodes=${SLURM_JOB_NODELIST}" --format='%N %t' | sort -u | grep -E ' (down|fail|drain|drng|failg|unk|no_respond|[a-z]+\*$)'
+}
+
 # launch PROGRAM...: with the program in the background, so that the shell can take signals. Its status is the program's.
 production::launch() {
   local program status
@@ -124,9 +131,8 @@ production::launch() {
   while true; do
     status=0
     wait "${program}" || status=$?
-    kill -0 "${program}" 2>/dev/null || break
+    ((status > 128)) && kill -0 "${program}" 2>/dev/null || break
   done
-  wait "${program}" 2>/dev/null || status=$?
   return "${status}"
 }
 
@@ -186,6 +192,8 @@ production::run() {
     production::requeue "the time limit came near; the newest whole checkpoint is of step ${NEWEST_STEP}"
   elif ((NEWEST_STEP > before)); then
     production::requeue "the program ended with status ${status}, and this attempt came from step ${before} to ${NEWEST_STEP}"
+  elif production::node_lost; then
+    production::requeue "a node was lost: $(production::node_lost)"
   else
     job::fail "the program ended with status ${status} before it wrote a newer checkpoint than that of step ${before}; its last words are above"
   fi

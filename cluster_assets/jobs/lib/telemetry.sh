@@ -22,7 +22,7 @@ telemetry::start() {
   ((TELEMETRY_SECONDS > 0 && GPUS > 0)) || return 0
   mkdir -p -- "$1"
   "${SRUN[@]}" --overlap --mem=0 --ntasks-per-node=1 "--ntasks=${SLURM_JOB_NUM_NODES}" --cpus-per-task=1 --output=none --error=none \
-    bash -c "${TELEMETRY_SAMPLER}" telemetry "$1" "${TELEMETRY_SECONDS}" "${SLURM_JOB_ID}" "${TELEMETRY_FIELDS}" &
+    bash -c "${TELEMETRY_SAMPLER}" telemetry "$1" "${TELEMETRY_SECONDS}" "${SLURM_JOB_ID}" "${TELEMETRY_FIELDS}" 2>/dev/null &
   TELEMETRY_PID=$!
 }
 
