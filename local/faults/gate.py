@@ -48,7 +48,8 @@ def target_of(path: str, query: str) -> tuple[Target, str] | None:
     found = _API.match(path)
     if found:
         return "api", found["rest"] + (f"?{query}" if query else "")
-    return next(((target, path) for prefix, target in _PREFIXES if path.startswith(prefix)), None)
+    whole = path + (f"?{query}" if query else "")
+    return next(((target, whole) for prefix, target in _PREFIXES if path.startswith(prefix)), None)
 
 
 class Gate:

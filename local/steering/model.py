@@ -59,7 +59,7 @@ class Fault:
             signal URL of wait conditions.
         method: regular expression that the whole HTTP method matches.
         path: regular expression found in the path, for the API without stage and with the query
-            (/v3/clusters/demo?region=us-east-1).
+            (/v3/clusters/demo?region=us-east-1); for a response the query ends in x-stack=<name of the stack>.
         after: matching requests that pass before the first fault.
         times: requests that are hit before the fault is used up; 0: all of them.
         forward: the request is carried out first, and its answer thrown away or changed.

@@ -21,6 +21,7 @@ from ministack.core.responses import get_region, new_uuid
 from ministack.services.cloudformation import _stacks, custom_resource, handlers, stacks, wait_conditions
 
 from local.world import steering
+from local.world.deletions import DELETING
 
 _SLICE_S = 0.2
 _URL_SECONDS = 7200
@@ -28,7 +29,7 @@ _waiting = threading.local()
 
 
 class _Cancelled(Exception):
-    """The stack's update was cancelled while the resource was at work."""
+    """The stack's operation was cancelled while the resource was at work."""
 
 
 class _Answer:
@@ -49,6 +50,8 @@ class _Answer:
             stack = _stacks.get(stack_name) or {}
             if stack.get("_cancel_requested") and stack.get("StackStatus") == "UPDATE_IN_PROGRESS":
                 raise _Cancelled("Resource update cancelled")
+            if stack.get(DELETING):
+                raise _Cancelled("Resource creation cancelled")
         return False
 
 
@@ -103,6 +106,10 @@ def _answers_and_cancellations(failed: dict[tuple[str, str], dict[str, Any]]) ->
                     "Attributes": {},
                     "Timestamp": datetime.datetime.now(datetime.UTC).isoformat(),
                 }
+                stack = _stacks.get(stack_name) or {}
+                if stack.get(DELETING):
+                    # The deletion that follows takes it along, in place of a rollback.
+                    stack["_resources"][logical_id] = failed.pop(key)
             raise
 
     custom_resource.register_token = lambda token: _Answer(register(token))
@@ -144,6 +151,8 @@ def _signed_urls() -> None:
         return (
             f"{plain(token)}?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Date={now:%Y%m%dT%H%M%SZ}&X-Amz-SignedHeaders=host"
             f"&X-Amz-Expires={_URL_SECONDS}&X-Amz-Credential={scope}&X-Amz-Signature={token.replace('-', '')}"
+            # On AWS the path names stack and resource; here it is the token alone.
+            f"&x-stack={_waiting.stack_name}"
         )
 
     custom_resource._response_url = signed

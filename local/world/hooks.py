@@ -26,7 +26,7 @@ PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
     "ministack.core.lambda_runtime": ("_lock", "_workers"),
     "ministack.core.router": ("SERVICE_PATTERNS",),
     "ministack.services.cloudformation": ("_exports", "_stacks"),
-    "ministack.services.cloudformation.changesets": ("_diff_resources",),
+    "ministack.services.cloudformation.changesets": ("_deploy_stack_async", "_diff_resources"),
     "ministack.services.cloudformation.engine": ("_extract_deps", "_topological_sort"),
     "ministack.services.cloudformation.helpers": ("_p", "_resolve_document"),
     "ministack.services.cloudformation.provisioners": (
@@ -45,17 +45,25 @@ PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
     ),
     "ministack.services.cloudformation.handlers": (
         "_delete_stack_async",
+        "_deploy_stack_async",
         "_imported_export_names",
         "_roll_back_operation",
     ),
     "ministack.services.cloudformation.stacks": (
         "_delete_resource",
         "_delete_stack_async",
+        "_deploy_stack_async",
         "_resolve_stack_outputs",
         "_roll_back_operation",
         "_topological_sort",
     ),
-    "ministack.services.cloudformation.wait_conditions": ("has_handle", "register_handle", "wait_for"),
+    "ministack.services.cloudformation.wait_conditions": (
+        "_waiting",
+        "deliver_signal",
+        "has_handle",
+        "register_handle",
+        "wait_for",
+    ),
     "ministack.services.ec2": (
         "_ACTION_MAP",
         "_az_id_for_zone_name",

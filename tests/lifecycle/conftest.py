@@ -36,7 +36,9 @@ def free_ports() -> int:
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Base]:
     """The world and what stands in it."""
     kept = os.environ.get(KEEP)
-    state = Path(kept) if kept else tmp_path_factory.mktemp("lifecycle") / "state"
+    # With several workers of pytest-xdist, each has a world of its own.
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    state = Path(kept) / worker if kept else tmp_path_factory.mktemp("lifecycle") / "state"
     try:
         yield deploy(state, free_ports())
     finally:

@@ -1,4 +1,4 @@
-"""What every life cycle stands on: one world with the network and the API of the default environment, by the CDK CLI."""
+"""What every life cycle stands on: one world, and in it the base of the default environment, by the CDK CLI."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / "environments" / "local.yaml"
 NAME, ACCOUNT, REGION = "local", "000000000000", "us-east-1"
 STACKS = ("network", "storage", "images", "api")
-# The product polls every 15 s; 0.3 s here.
-WAIT_SCALE = 0.02
+# The product polls every 15 s; 0.6 s here.
+WAIT_SCALE = 0.04
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,14 @@ class Base:
     def cdk(self, *arguments: str) -> tuple[int, str]:
         """Run the CDK CLI against the world: exit status and output."""
         lines: list[str] = []
-        code = cdk.run(
-            self.world.env(), *arguments, log=self.world.state_dir / "cdk.log", on_line=lambda line: lines.append(line)
-        )
+        code = cdk.run(self.world.env(), *arguments, log=self.world.state_dir / "cdk.log", on_line=lines.append)
         return code, "\n".join(lines)
 
     def api(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
         """Call the ParallelCluster API behind CloudFormation's back, around the gate."""
         url = f"http://{launch.HOST}:{self.world.api_port}/v3/clusters{path}"
         data = json.dumps(body).encode() if body is not None else None
-        request = urllib.request.Request(
-            url, data=data, method=method, headers={"Content-Type": "application/json"}
-        )
+        request = urllib.request.Request(url, data=data, method=method, headers={"Content-Type": "application/json"})
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
                 return answer.status, json.loads(answer.read())

@@ -21,7 +21,8 @@ class Wish:
     """What the stack's template says.
 
     `script` is the head node's OnNodeConfigured; `broken_sibling` a resource behind the cluster that CloudFormation
-    cannot make; `retain` the cluster's DeletionPolicy; `extra` goes over the configuration.
+    cannot make; `retain` the cluster's DeletionPolicy; `updates` what an update may do; `extra` goes over the
+    configuration.
     """
 
     cluster: str
@@ -31,6 +32,8 @@ class Wish:
     sibling: bool = False
     retain: bool = False
     timeout_minutes: int = 55
+    answer_minutes: int = 55
+    updates: tuple[tuple[str, str], ...] = ()
     instance_type: str = "c7i.large"
     strategy: str | None = None
     extra: tuple[tuple[str, Any], ...] = ()
@@ -77,11 +80,14 @@ def template(base: Base, wish: Wish) -> dict[str, Any]:
         stack,
         "Cluster",
         name=wish.cluster,
+        region=REGION,
         configuration=configuration(base, wish),
         api=cast("ParallelClusterApi", api),
         service_token=base.service_token,
         assets_version=wish.assets,
         timeout_minutes=wish.timeout_minutes,
+        answer_minutes=wish.answer_minutes,
+        updates=dict(wish.updates),
     )
     if wish.retain:
         cluster.resource.apply_removal_policy(cdk.RemovalPolicy.RETAIN)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from .deployment import Base
@@ -41,8 +44,6 @@ def test_update_that_was_made_outside(life: Life, cluster: Cluster, wish: Wish, 
     """Somebody else has raised the count to what the template will say."""
     wanted = wish.but(max_count=3)
     tags = [{"Key": "trainyard:owner", "Value": cluster.owner()}]
-    import json
-
     body = {"clusterConfiguration": json.dumps({**configuration(base, wanted), "Tags": tags})}
     assert base.api("PUT", f"/{cluster.name}", body)[0] == 202
     cluster.until("UPDATE_COMPLETE")
@@ -50,19 +51,21 @@ def test_update_that_was_made_outside(life: Life, cluster: Cluster, wish: Wish, 
     goes_on(life, cluster, wish.but(max_count=4))
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        pytest.param({"max_count": 1}, "MaxCount", id="fewer nodes"),
-        pytest.param({"max_count": -10}, "Must be greater than or equal to 1", id="count"),
-        pytest.param({"instance_type": "c7i.xlarge"}, "InstanceType", id="instance type"),
-        pytest.param({"extra": (("Image", {"Os": "alinux2023"}),)}, "Os", id="system"),
-    ],
+REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"max_count": 1}, "MaxCount"),
+    ({"max_count": -10}, "Must be greater than or equal to 1"),
+    ({"instance_type": "c7i.xlarge"}, "InstanceType"),
+    ({"extra": (("Image", {"Os": "alinux2023"}),)}, "Os"),
 )
-def test_refused(life: Life, cluster: Cluster, wish: Wish, change: dict[str, str], said: str) -> None:
+
+
+def test_refused(life: Life, cluster: Cluster, wish: Wish) -> None:
+    """One refusal after the other, of the schema and of the update policies; the cluster does not notice."""
     before = cluster.base.api("GET", f"/{cluster.name}")[1]["lastUpdatedTime"]
-    assert life.update(wish.but(**change)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
-    assert said in life.failures()[0]
+    for count, (change, said) in enumerate(REFUSED, start=1):
+        assert life.update(wish.but(**change)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
+        assert len(life.failures()) == count
+        assert said in life.failures()[-1]
     assert cluster.max_count() == wish.max_count
     assert cluster.base.api("GET", f"/{cluster.name}")[1]["lastUpdatedTime"] == before
     goes_on(life, cluster, wish.but(max_count=3))
@@ -77,17 +80,22 @@ def test_cluster_rolls_back(life: Life, cluster: Cluster, wish: Wish, base: Base
     goes_on(life, cluster, wish.but(max_count=4))
 
 
-def test_sibling_fails_after_a_raise(life: Life, cluster: Cluster, wish: Wish) -> None:
+def test_sibling_fails_after_a_raise(life: Life, cluster: Cluster) -> None:
     """The rollback asks for fewer nodes than the cluster has by then."""
-    status = life.update(wish.but(max_count=3, strategy="TERMINATE", broken_sibling=True))
+    wish = Wish(cluster.name, strategy="TERMINATE")
+    assert life.create(wish) == "CREATE_COMPLETE", life.story()
+    status = life.update(wish.but(max_count=3, broken_sibling=True))
     assert status == "UPDATE_ROLLBACK_COMPLETE", life.story()
     assert cluster.max_count() == 2
     goes_on(life, cluster, wish.but(max_count=4))
 
 
-def test_cancelled(life: Life, cluster: Cluster, wish: Wish, base: Base) -> None:
+def test_cancelled(life: Life, cluster: Cluster, base: Base) -> None:
+    """CloudFormation sends the rollback's Update while the first one is still at work."""
+    wish = Wish(cluster.name, strategy="TERMINATE")
+    assert life.create(wish) == "CREATE_COMPLETE", life.story()
     base.steer.takes(cluster.name, "update", 4)
-    life.update(wish.but(max_count=3, strategy="TERMINATE"), wait=False)
+    life.update(wish.but(max_count=3), wait=False)
     cluster.until("UPDATE_IN_PROGRESS")
     life.stacks.cancel_update_stack(StackName=life.name)
     assert life.settled() == "UPDATE_ROLLBACK_COMPLETE", life.story()

@@ -1,0 +1,128 @@
+"""A whole life with one fault in the way of each operation: what was asked for happens, once, and nobody notices."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from local.steering import Fault
+
+from .deployment import Base
+from .life import GONE, Cluster, Life
+from .template import Wish
+
+pytestmark = pytest.mark.lifecycle
+
+GATEWAY_TIMEOUT = "Endpoint request timed out"
+EXPIRED = "The security token included in the request is expired"
+
+# Each fault with the number of times that it hits in a row.
+FAULTS: dict[str, tuple[dict[str, Any], int]] = {
+    "throttled": ({"then": "answer", "status": 429, "message": "Too Many Requests"}, 2),
+    "server error": ({"then": "answer", "status": 500}, 1),
+    "gateway timeout after the work was accepted": (
+        {"forward": True, "then": "answer", "status": 504, "message": GATEWAY_TIMEOUT},
+        1,
+    ),
+    "connection lost": ({"then": "drop"}, 1),
+    "connection lost after the work was accepted": ({"forward": True, "then": "drop"}, 1),
+    "slow": ({"forward": True, "then": "pass", "delay_s": 3}, 1),
+    "expired token": ({"then": "answer", "status": 403, "message": EXPIRED}, 1),
+    "function killed": ({"then": "kill"}, 1),
+    "function killed after the work was accepted": ({"forward": True, "then": "kill"}, 1),
+}
+
+
+def whole_life(life: Life, cluster: Cluster, base: Base, faults: dict[str, tuple[Fault, ...]]) -> None:
+    """Create, update and delete with the faults that are given for each HTTP method; every fault hits."""
+    wish = Wish(cluster.name, strategy="TERMINATE")
+    operations: tuple[tuple[str, str, Callable[[], str]], ...] = (
+        ("POST", "CREATE_COMPLETE", lambda: life.create(wish)),
+        ("PUT", "UPDATE_COMPLETE", lambda: life.update(wish.but(max_count=3))),
+        ("DELETE", "DELETE_COMPLETE", life.delete),
+    )
+    for method, wanted, operate in operations:
+        base.steer.reset()
+        for fault in faults[method]:
+            base.steer.fault(fault)
+        assert operate() == wanted, life.story()
+        assert base.steer.unused()["faults"] == []
+        accepted = [
+            call
+            for call in base.steer.calls()
+            if call.method == method and call.status == 202 and "dryrun=true" not in call.path
+        ]
+        assert len(accepted) <= 1, accepted
+    assert cluster.status() == GONE
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_calls_and_looks(life: Life, cluster: Cluster, base: Base, kind: str) -> None:
+    """The call that changes something is hit, and the second look at the cluster, in each operation."""
+    fields, times = FAULTS[kind]
+    look = Fault(method="GET", path=f"^/v3/clusters/{cluster.name}[?]", after=1, times=times, **fields)
+    whole_life(
+        life,
+        cluster,
+        base,
+        {
+            method: (Fault(method=method, path=r"^(?!.*dryrun=true)", times=times, **fields), look)
+            for method in ("POST", "PUT", "DELETE")
+        },
+    )
+
+
+def test_response_url_refuses(life: Life, cluster: Cluster, base: Base) -> None:
+    """The first answers to CloudFormation are lost on the way, one of them with the function that sent it."""
+    # ParallelCluster has custom resources of its own in the cluster's stack.
+    answers = Fault(target="response", path=f"x-stack={life.name}$")
+    faults = (
+        replace(answers, status=503, times=2),
+        replace(answers, then="drop"),
+        replace(answers, then="kill"),
+        # It arrives; the function that sent it is killed before it can say so, and tries again.
+        replace(answers, forward=True, then="kill"),
+    )
+    base.steer.fault(faults[-1])
+    assert life.create(Wish(cluster.name)) == "CREATE_COMPLETE", life.story()
+    base.steer.reset()
+    for fault in faults[:2]:
+        base.steer.fault(fault)
+    assert life.update(Wish(cluster.name, max_count=3)) == "UPDATE_COMPLETE", life.story()
+    assert base.steer.unused()["faults"] == []
+    for fault in faults[1:3]:
+        base.steer.fault(fault)
+    assert life.delete() == "DELETE_COMPLETE", life.story()
+    assert base.steer.unused()["faults"] == []
+    assert cluster.status() == GONE
+
+
+def test_version_unlike_ours(life: Life, cluster: Cluster, base: Base) -> None:
+    """The API makes clusters of another version: the creation fails and says so, and nothing is left."""
+    base.steer.fault(Fault(forward=True, then="pass", version="3.15.0", times=0))
+    assert life.create(Wish(cluster.name)) == "ROLLBACK_COMPLETE", life.story()
+    assert "3.15.0" in life.failures()[0]
+    assert cluster.status() == GONE
+    base.steer.reset()
+    assert life.delete() == "DELETE_COMPLETE"
+    assert life.create(Wish(cluster.name)) == "CREATE_COMPLETE", life.story()
+    base.steer.fault(Fault(forward=True, then="pass", version="3.15.0", times=0))
+    assert life.update(Wish(cluster.name, max_count=3)).startswith("UPDATE_ROLLBACK"), life.story()
+    assert "3.15.0" in life.failures()[-1]
+    assert cluster.max_count() == 2
+
+
+def test_api_is_away(life: Life, cluster: Cluster, base: Base) -> None:
+    """Nothing answers for a while in the middle of a creation."""
+    base.steer.takes(cluster.name, "create", 2)
+    life.create(Wish(cluster.name), wait=False)
+    cluster.until("CREATE_IN_PROGRESS")
+    base.steer.fault(Fault(then="answer", status=503, message="Service Unavailable", times=0))
+    time.sleep(8)
+    assert life.status() == "CREATE_IN_PROGRESS"
+    base.steer.reset()
+    assert life.settled() == "CREATE_COMPLETE", life.story()

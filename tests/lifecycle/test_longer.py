@@ -1,0 +1,56 @@
+"""Operations that take longer than CloudFormation waits for one resource.
+
+The hour is a minute here: the shortest window that the product takes is one minute, and the world's CloudFormation waits
+65 seconds for each custom resource of the stack.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from local.steering import Limit
+
+from .deployment import Base
+from .life import GONE, Cluster, Life
+from .template import Wish
+
+pytestmark = pytest.mark.lifecycle
+
+HOUR_S = 65
+LONGER_S = 75
+
+
+@pytest.fixture
+def wish(base: Base, life: Life, cluster: Cluster) -> Wish:
+    """A wish that gives each operation three windows of a minute."""
+    base.steer.limit(Limit(life.name, custom_resource_s=HOUR_S))
+    return Wish(cluster.name, strategy="TERMINATE", timeout_minutes=3, answer_minutes=1)
+
+
+def test_creation_and_deletion(base: Base, life: Life, cluster: Cluster, wish: Wish) -> None:
+    base.steer.takes(cluster.name, "create", LONGER_S)
+    assert life.create(wish) == "CREATE_COMPLETE", life.story()
+    assert cluster.status() == "CREATE_COMPLETE"
+    assert life.outputs()["Status"] == "CREATE_COMPLETE"
+    assert life.outputs()["HeadNodeInstanceId"].startswith("i-")
+    base.steer.takes(cluster.name, "delete", LONGER_S)
+    assert life.delete() == "DELETE_COMPLETE", life.story()
+    assert cluster.status() == GONE
+
+
+def test_update_that_fails_late(base: Base, life: Life, cluster: Cluster, wish: Wish) -> None:
+    """The verdict comes after the cluster's resource was answered for; the stack goes back, and on."""
+    assert life.create(wish) == "CREATE_COMPLETE", life.story()
+    base.steer.update_fails(cluster.name, "Failed to run chef recipe slurm::update", after_s=LONGER_S)
+    assert life.update(wish.but(max_count=3)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
+    assert "slurm::update" in "".join(life.failures())
+    assert cluster.max_count() == 2
+    assert life.update(wish.but(max_count=4)) == "UPDATE_COMPLETE", life.story()
+    assert cluster.max_count() == 4
+
+
+def test_creation_that_fails_late(base: Base, life: Life, cluster: Cluster, wish: Wish) -> None:
+    base.steer.create_fails(cluster.name, "Failed to execute OnNodeConfigured script 1", after_s=LONGER_S)
+    assert life.create(wish) == "ROLLBACK_COMPLETE", life.story()
+    assert "OnNodeConfigured script 1" in "".join(life.failures())
+    assert cluster.status() == GONE
