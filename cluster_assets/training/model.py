@@ -11,7 +11,7 @@ from torch.nn import functional
 VOCABULARY = 256
 
 
-class Block(nn.Module):  # type: ignore[misc,unused-ignore] -- torch is not where types are checked
+class Block(nn.Module):  # type: ignore[misc, unused-ignore]
     """Attention to what came before, then a feed-forward layer, both on normalised input and added to it."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -32,7 +32,7 @@ class Block(nn.Module):  # type: ignore[misc,unused-ignore] -- torch is not wher
         return inputs + self.layer(self.before_layer(inputs))
 
 
-class ByteModel(nn.Module):  # type: ignore[misc,unused-ignore]
+class ByteModel(nn.Module):  # type: ignore[misc, unused-ignore]
     """Logits of the next byte, for each position of a batch of bytes."""
 
     def __init__(self, *, width: int, layers: int, heads: int, length: int) -> None:

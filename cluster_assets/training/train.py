@@ -168,7 +168,7 @@ class Run:
             loss.backward()
             self.optimizer.step()
             self.step += 1
-            # One exchange carries the mean loss and whether any process was asked to stop: all stop after the same step.
+            # One exchange carries the mean loss and whether any was asked to stop: all stop after the same step.
             shared = torch.stack([loss.detach(), torch.tensor(float(_stop), device=self.device)])
             dist.all_reduce(shared)
             self._report(float(shared[0]) / self.world, time.monotonic() - started)

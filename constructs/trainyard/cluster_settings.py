@@ -113,13 +113,30 @@ def _instances(compute: Compute) -> list[dict[str, object]]:
     ]
 
 
-def _mounts(environment: Environment) -> list[dict[str, str]]:
+# FSx counts a Lustre file system of 1200 GiB as 1.2 TiB where it says MB/s per TiB:
+# https://docs.aws.amazon.com/fsx/latest/LustreGuide/performance.html
+_GIB_OF_FSX_TIB = 1000
+
+
+def _mounts(environment: Environment) -> list[dict[str, object]]:
+    """The mounts; `throughput_mb_s` is what the file system is provisioned for, shared by all volumes of an OpenZFS."""
     storage = environment.storage
-    volumes = storage.openzfs.volumes if storage.openzfs else ()
-    return [
-        *({"name": lustre.name, "path": lustre.mount, "type": "lustre"} for lustre in storage.lustre),
-        *({"name": volume.name, "path": volume.mount, "type": "openzfs"} for volume in volumes),
+    mounts: list[dict[str, object]] = [
+        {
+            "name": lustre.name,
+            "path": lustre.mount,
+            "type": "lustre",
+            "throughput_mb_s": lustre.capacity_gib * lustre.throughput // _GIB_OF_FSX_TIB,
+        }
+        for lustre in storage.lustre
     ]
+    if storage.openzfs:
+        rate = storage.openzfs.throughput
+        mounts += [
+            {"name": volume.name, "path": volume.mount, "type": "openzfs", "throughput_mb_s": rate}
+            for volume in storage.openzfs.volumes
+        ]
+    return mounts
 
 
 def _lustre_base(environment: Environment) -> str | None:

@@ -47,7 +47,7 @@ launch::main() {
   while true; do
     status=0
     wait "${torchrun}" || status=$?
-    ((status > 128)) && kill -0 "${torchrun}" 2>/dev/null || break
+    if ((status <= 128)) || ! kill -0 "${torchrun}" 2>/dev/null; then break; fi
   done
   exit "${status}"
 }

@@ -131,7 +131,7 @@ production::launch() {
   while true; do
     status=0
     wait "${program}" || status=$?
-    ((status > 128)) && kill -0 "${program}" 2>/dev/null || break
+    if ((status <= 128)) || ! kill -0 "${program}" 2>/dev/null; then break; fi
   done
   return "${status}"
 }
