@@ -64,8 +64,10 @@ def _fleet_runs(turn: "Turn", succeed: Succeed) -> Work:
     status = turn.api.fleet(turn.name)
     if status == _RUNS:
         return turn.finish(succeed)
-    new = turn.work.operation == "create" or turn.work.progress.replacing
-    if status == "PROTECTED" and (new or turn.work.progress.fleet == "started"):
+    # A cluster that this execution made. Another one is given a chance: what is asked for may be what cures it.
+    progress = turn.work.progress
+    new = progress.asked != "nothing" and (turn.work.operation == "create" or progress.replacing)
+    if status == "PROTECTED" and (new or progress.fleet == "started"):
         return turn.finish(
             Fail(
                 f"The cluster {turn.name} is {turn.seen}, but its compute fleet is PROTECTED: nodes failed to start too"

@@ -1,0 +1,272 @@
+"""Random sequences of CloudFormation events, faults and outcomes, against what must hold after each of them.
+
+No cluster is lost that was not ours; no SUCCESS without the state; no job ends that is protected; no sequence ends in a
+stack that cannot go on. `pytest --hypothesis-profile=deep` walks some thousand.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from cluster_resource.api import ApiAccessError, ApiError, ApiUnknownError
+from tests.cluster_resource.events import properties
+from tests.cluster_resource.fake_api import Cluster, FakeApi, foreign
+from tests.cluster_resource.stack_model import Stack, is_ours
+
+NAMES = ("blue", "green")
+UPDATABLE = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
+METHODS = ("describe", "create", "update", "dry run", "delete", "fleet", "request_fleet", "compute_nodes")
+OUTCOMES = (
+    ("CREATE_IN_PROGRESS", "ROLLBACK_IN_PROGRESS"),
+    ("ROLLBACK_IN_PROGRESS", "ROLLBACK_FAILED"),
+    ("UPDATE_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS"),
+    ("UPDATE_IN_PROGRESS", "UPDATE_FAILED"),
+    ("UPDATE_ROLLBACK_IN_PROGRESS", "UPDATE_ROLLBACK_FAILED"),
+    ("DELETE_IN_PROGRESS", "DELETE_FAILED"),
+)
+FAULTS: tuple[Callable[[], tuple[Exception, bool]], ...] = (
+    lambda: (ApiUnknownError("HTTP 504: Endpoint request timed out"), True),
+    lambda: (ApiUnknownError("ConnectionResetError"), False),
+    lambda: (ApiError(429, "Too Many Requests"), False),
+    lambda: (ApiAccessError("the security token is expired"), False),
+)
+COUNTS: Counter[str] = Counter()
+
+
+@st.composite
+def wanted(draw: st.DrawFn) -> dict[str, Any]:
+    """Properties of a cluster: name, size, system, policy, time limit."""
+    hours = {"TimeoutMinutes": "180", "WaitsBehind": "3", "WaitsBefore": "0"} if draw(st.booleans()) else {}
+    given = properties(draw(st.sampled_from(NAMES)), draw(st.sampled_from((1, 2, 4))), **hours)
+    if draw(st.booleans()):
+        given["Configuration"]["Image"] = {"Os": "ubuntu2404"}
+    given["AssetsVersion"] = draw(st.sampled_from(("1", "2")))
+    given["Updates"] = {
+        "StopFleet": draw(st.sampled_from(("never", "when-needed"))),
+        "Replace": draw(st.sampled_from(("never", "when-needed"))),
+        "RunningJobs": draw(st.sampled_from(("protect", "protect", "may-be-killed"))),
+    }
+    return given
+
+
+@st.composite
+def steering(draw: st.DrawFn) -> dict[str, Any]:
+    """What happens to one operation: faults of the API, an end other than success, time, killed steps, jobs."""
+    faults = draw(
+        st.dictionaries(st.sampled_from(METHODS), st.lists(st.sampled_from(FAULTS), min_size=1, max_size=3), max_size=2)
+    )
+    return {
+        "faults": faults,
+        "outcomes": dict(draw(st.lists(st.sampled_from(OUTCOMES), max_size=2))),
+        "looks": draw(st.sampled_from((0, 0, 0, 3, 230, 400, 800))),
+        "crashes": draw(st.lists(st.integers(0, 6), max_size=2)),
+        "nodes": draw(st.sampled_from((0, 0, 2))),
+        "jobs": draw(st.sampled_from((0, 3, None))),
+        "later fails": draw(st.sampled_from((False, False, True))),
+        "twice": draw(st.sampled_from((None, 0, 1, 5))),
+    }
+
+
+SOMETIMES = st.one_of(st.none(), steering(), steering())
+AT_FIRST = st.one_of(st.none(), st.none(), st.none(), steering())
+
+
+class Sequences(RuleBasedStateMachine):
+    """One stack through its life."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        COUNTS["sequences"] += 1
+        self.api = Steered()
+        self.stack = Stack(self.api)
+        self.foreign: dict[str, Cluster] = {}
+
+    @initialize(taken=st.sampled_from((None, None, None, None, *NAMES)), given=wanted(), steered=AT_FIRST)
+    def first(self, taken: str | None, given: dict[str, Any], steered: dict[str, Any] | None) -> None:
+        if taken:
+            self.foreign[taken] = self.api.clusters[taken] = foreign(taken)
+        self._create(given, steered)
+
+    @precondition(lambda self: self.stack.status == "NONE")
+    @rule(given=wanted(), steered=SOMETIMES)
+    def create(self, given: dict[str, Any], steered: dict[str, Any] | None) -> None:
+        self._create(given, steered)
+
+    @precondition(lambda self: self.stack.status in UPDATABLE)
+    @rule(given=wanted(), steered=SOMETIMES, cancelled=st.sampled_from((False, False, False, True)))
+    def update(self, given: dict[str, Any], steered: dict[str, Any] | None, cancelled: bool) -> None:
+        later_fails = self._steer("update", steered)
+        with self.api.protecting(self.stack, given):
+            self.stack.update(given, later_fails=later_fails, cancelled=cancelled)
+
+    @precondition(lambda self: self.stack.status == "UPDATE_ROLLBACK_FAILED")
+    @rule(steered=SOMETIMES)
+    def continue_update_rollback(self, steered: dict[str, Any] | None) -> None:
+        self._steer("continue-update-rollback", steered)
+        self.stack.roll_back()
+
+    @precondition(lambda self: self.stack.status not in ("NONE", "UPDATE_ROLLBACK_FAILED", *UPDATABLE))
+    @rule(steered=SOMETIMES)
+    def delete_what_failed(self, steered: dict[str, Any] | None) -> None:
+        self._steer("delete", steered)
+        self.stack.delete()
+
+    @precondition(lambda self: self.stack.status in UPDATABLE)
+    @rule(steered=steering(), really=st.sampled_from((True, False, False)))
+    def delete(self, steered: dict[str, Any], really: bool) -> None:
+        if not really:
+            return
+        self._steer("delete", steered)
+        self.stack.delete()
+
+    @rule(name=st.sampled_from(NAMES), fleet=st.sampled_from(("STOPPED", "PROTECTED", "STOPPING")))
+    def somebody_stops_the_fleet(self, name: str, fleet: str) -> None:
+        if name in self.api.clusters and name not in self.foreign:
+            self.api.clusters[name].fleet = fleet
+
+    @rule(name=st.sampled_from(NAMES))
+    def somebody_deletes_our_cluster(self, name: str) -> None:
+        if name not in self.foreign:
+            self.api.clusters.pop(name, None)
+
+    def _create(self, given: dict[str, Any], steered: dict[str, Any] | None) -> None:
+        self.stack.create(given, later_fails=self._steer("create", steered))
+
+    def _steer(self, what: str, steered: dict[str, Any] | None) -> bool:
+        """Prepare the world for an operation; whether a later resource of the stack fails."""
+        COUNTS["operations"] += 1
+        COUNTS[what] += 1
+        self.api.calm()
+        self.stack.crashes, self.stack.aws.jobs = [], 0
+        if not steered:
+            return False
+        COUNTS["faults"] += sum(len(kinds) for kinds in steered["faults"].values())
+        self.api.faults.update({method: [kind() for kind in kinds] for method, kinds in steered["faults"].items()})
+        self.api.outcomes.update(steered["outcomes"])
+        self.api.looks = steered["looks"]
+        self.stack.crashes, self.stack.aws.jobs = steered["crashes"], steered["jobs"]
+        if steered["twice"] is not None and self.stack.past:
+            COUNTS["events delivered again"] += 1
+            self.stack.deliver_again(steered["twice"])
+        for name, cluster in self.api.clusters.items():
+            if name not in self.foreign:
+                cluster.compute_nodes = steered["nodes"]
+        return bool(steered["later fails"])
+
+    @invariant()
+    def nobody_elses_cluster_was_touched(self) -> None:
+        for name, cluster in self.foreign.items():
+            assert self.api.clusters.get(name) is cluster, self._story()
+            assert cluster.stack_status == "CREATE_COMPLETE" and cluster.fleet == "RUNNING", self._story()
+        touched = {name for _, name in self.api.changing} & set(self.foreign)
+        assert not touched - {name for call, name in self.api.changing if call == "create"}, self._story()
+
+    def teardown(self) -> None:
+        """Whatever happened: when people do what the answers advise, the stack goes on, and leaves nothing behind."""
+        self.api.calm()
+        self.stack.crashes, self.stack.aws.jobs = [], 0
+        for cluster in self.api.clusters.values():
+            if cluster.stack_status in ("UPDATE_ROLLBACK_FAILED", "UPDATE_FAILED") and is_ours(cluster):
+                cluster.stack_status, cluster.configuration = "UPDATE_ROLLBACK_COMPLETE", cluster.former
+        if self.stack.status == "UPDATE_ROLLBACK_FAILED":
+            self.stack.roll_back()
+        assert self.stack.status != "UPDATE_ROLLBACK_FAILED", self._story()
+        if self.stack.status in UPDATABLE:
+            larger = {**self.stack.properties, "AssetsVersion": "3"}
+            self.stack.update(larger)
+            assert self.stack.status == "UPDATE_COMPLETE", self._story()
+        if self.stack.status != "NONE":
+            self.stack.delete()
+        assert self.stack.status == "NONE", self._story()
+        left = [cluster for cluster in self.api.clusters.values() if is_ours(cluster)]
+        assert all(cluster.stack_status.startswith("DELETE") for cluster in left) or not left, (
+            f"{left}\n{self._story()}"
+        )
+
+    def _story(self) -> str:
+        return "\n".join(self.stack.log)
+
+
+class Steered(FakeApi):
+    """Clusters stay as they are for a number of looks; jobs that are protected must not end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+        self._guarded: Callable[[], bool] = lambda: False
+
+    def describe(self, name: str) -> Any:  # noqa: ANN401
+        self.looks = max(0, self.looks - 1)
+        self.frozen = self.looks > 0
+        return super().describe(name)
+
+    def calm(self) -> None:
+        self.faults.clear()
+        self.outcomes.clear()
+        self.looks, self.frozen = 0, False
+
+    def protecting(self, stack: Stack, given: dict[str, Any]) -> "Protected":
+        return Protected(self, stack, given)
+
+    def request_fleet(self, name: str, *, running: bool) -> None:
+        if not running:
+            self.guard(name)
+        super().request_fleet(name, running=running)
+
+    def delete(self, name: str) -> None:
+        cluster = self.clusters.get(name)
+        if cluster and cluster.stack_status in UPDATABLE:
+            self.guard(name)
+        super().delete(name)
+
+    def guard(self, name: str) -> None:
+        cluster = self.clusters.get(name)
+        if cluster and cluster.compute_nodes and self._guarded():
+            raise AssertionError(f"the jobs of {name} were to be protected")
+
+
+class Protected:
+    """While an update goes on that must protect jobs, none of its calls may end some on the cluster that it keeps."""
+
+    def __init__(self, api: Steered, stack: Stack, given: dict[str, Any]) -> None:
+        kills = any(item.get("Updates", {}).get("RunningJobs") == "may-be-killed" for item in (given, stack.properties))
+        renames = given["ClusterName"] != stack.properties.get("ClusterName")
+        self._api, self._guarded = api, not kills and not renames
+        self._jobs = stack.aws
+
+    def __enter__(self) -> None:
+        if self._guarded:
+            self._api._guarded = lambda: self._jobs.jobs != 0
+
+    def __exit__(self, *_: object) -> None:
+        self._api._guarded = lambda: False
+
+
+def test_every_sequence_can_go_on(record_property: Callable[[str, object], None], pytestconfig: pytest.Config) -> None:
+    COUNTS.clear()
+    deep = pytestconfig.getoption("--hypothesis-profile") == "deep"
+    profile = settings.get_profile("deep") if deep else settings(max_examples=120, stateful_step_count=8)
+    run_state_machine_as_test(
+        Sequences,
+        settings=settings(
+            profile,
+            deadline=None,
+            # A failure tells its story by itself; making it shorter takes minutes.
+            phases=[Phase.explicit, Phase.reuse, Phase.generate],
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+        ),
+    )
+    told = ", ".join(f"{count} {what}" for what, count in sorted(COUNTS.items()))
+    record_property("sequences", told)
