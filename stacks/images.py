@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from aws_cdk import CfnOutput, Stack
 from aws_cdk import Environment as CdkEnvironment
-from aws_cdk import Stack
 from aws_cdk import aws_ecr as ecr
 from constructs import Construct
 
 from settings.model import Environment
+from trainyard.image_build import ImageBuild
 from trainyard.images import ImageRepositories
 
 
 class ImagesStack(Stack):
-    """The ECR repositories, by name."""
+    """The ECR repositories, by name, and the build of the training image where the environment asks for one."""
 
     repositories: Mapping[str, ecr.IRepository]
+    build: ImageBuild | None
 
     def __init__(
         self,
@@ -43,3 +45,20 @@ class ImagesStack(Stack):
             images=environment.images,
             kept=environment.retention.images == "keep",
         ).repositories
+        self.build = None
+        if (build := environment.images.build) is not None:
+            self.build = ImageBuild(
+                self,
+                "Build",
+                build=build,
+                repository=self.repositories[build.repository],
+                region=environment.region,
+                logs_kept=environment.retention.logs == "keep",
+            )
+            output = CfnOutput(
+                self,
+                "StartImageBuild",
+                value=self.build.start_command,
+                description="Builds the training image and pushes it",
+            )
+            output.override_logical_id("StartImageBuild")

@@ -24,6 +24,7 @@ API_URL = r"^https://[^/]+(/[^/]+)+$"
 ROLE = r"^arn:aws[a-z-]*:iam::\d{12}:role/.+$"
 POLICY = r"^arn:aws[a-z-]*:iam::.+:policy/.+$"
 REPOSITORY = r"^[a-z0-9]+([._/-][a-z0-9]+)*$"
+TAG = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
 PREFIX = r"^([A-Za-z0-9!_.*'()-]*[A-Za-z0-9!_*'()-][A-Za-z0-9!_.*'()-]*/)*$"
 BUCKET_PREFIX = r"^[a-z0-9][a-z0-9-]{1,28}[a-z0-9]$"
 
@@ -48,6 +49,7 @@ MEANINGS = {
     ROLE: "the ARN of a role, arn:aws:iam::<account>:role/<name>",
     POLICY: "the ARN of a policy, arn:aws:iam::<account>:policy/<name>",
     REPOSITORY: "lower-case letters and digits, parts separated by one of . _ / -",
+    TAG: "letters, digits, dots, _ and -, first no dot and no -",
     PREFIX: "folders that each end in a slash, for example checkpoints/ (empty for the whole bucket)",
     BUCKET_PREFIX: "3 to 30 lower-case letters, digits and hyphens, a letter or digit first and last",
 }

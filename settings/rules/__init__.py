@@ -10,6 +10,7 @@ from settings.rules import (
     buckets,
     capacity,
     compute,
+    images,
     lustre,
     models,
     mounts,
@@ -24,7 +25,7 @@ from settings.rules import (
 from settings.rules.finding import Finding, Rule
 
 MODULES = (
-    *(names, tags, network, lustre, openzfs, associations, mounts, windows, buckets),
+    *(names, tags, network, lustre, openzfs, associations, mounts, windows, buckets, images),
     *(compute, volumes, capacity, slurm, models),
 )
 RULES: tuple[Rule, ...] = tuple(rule for module in MODULES for rule in module.RULES)

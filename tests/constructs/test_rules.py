@@ -34,6 +34,7 @@ ENVIRONMENTS = {
     "kept, by NAT": environment(
         network={"clients": ["203.0.113.0/24"], "grafana": True},
         storage={"lustre": [_LUSTRE], "openzfs": _OPENZFS},
+        images={"build": {"every_days": 7}},
     ),
     "deleted, endpoints only": environment(
         network={"egress": "endpoints-only"},

@@ -1,4 +1,4 @@
-"""Imports that cannot be, are cut short, or meet each other: never half an image under the final name, and the reason in words."""
+"""Imports that cannot be, are cut short, or meet each other: never half an image, and the reason in words."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_an_ended_import_cleans_up_after_itself(
     assert lab.run(["pgrep", "-u", "ubuntu"], node="gpu-dy-p5-1", check=False).stdout.split() == []
 
 
-def test_two_at_once(importer: Importer, lab: Laboratory, image: Image) -> None:
+def test_two_at_once(importer: Importer, image: Image) -> None:
     """On two nodes: one imports, the other waits for it and finds that nothing is left to do."""
     processes = [importer.start(image.uri, node=node) for node in ("gpu-dy-p5-1", "gpu-dy-p5-2", "cpu-dy-c7i-1")]
     outputs = [process.communicate(timeout=60)[0] for process in processes]
@@ -172,7 +172,7 @@ def test_no_space_on_scratch_is_said_first(importer: Importer, image: Image, sma
 def test_a_target_that_fills_up_while_it_is_written(
     importer: Importer, lab: Laboratory, image: Image, small: Callable[..., None]
 ) -> None:
-    """Another's file takes the space after it was counted: a `stat` that says less shows the write itself fail."""
+    """Another's file takes the space after it was counted, which a `df` that lies stands for."""
     small("/shared", 6)
     lying = "#!/bin/bash\necho Avail; echo 999999999999\n"
     lab.write("/tmp/lying/df", lying, node="gpu-dy-p5-1", mode=0o755)
@@ -214,8 +214,8 @@ def test_a_wrong_password(importer: Importer, lab: Laboratory, image: Image) -> 
     assert not importer.leftovers()
 
 
-def test_no_credentials_at_a_registry_that_wants_some(importer: Importer, lab: Laboratory) -> None:
-    result = importer.run("aws/pytorch-training-custom:faults".replace("aws/", "aws:443/"))
+def test_no_credentials_at_a_registry_that_wants_some(importer: Importer) -> None:
+    result = importer.run("aws:443/pytorch-training-custom:faults")
     assert result.returncode == 77
     assert "machine aws login USER password" in result.stdout
 

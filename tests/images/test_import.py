@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 
 import pytest
@@ -27,7 +28,8 @@ def test_content(importer: Importer, lab: Laboratory, image: Image) -> None:
     assert "VERSION_ID=first" in importer.content("etc/os-release")
     path = f"{IMAGES}/{importer.name}.sqsh"
     unpacked = lab.output(
-        f"unsquashfs -q -n -d /tmp/unpacked {path} workspace/padding >/dev/null && stat -c %s /tmp/unpacked/workspace/padding; rm -r /tmp/unpacked"
+        f"unsquashfs -q -n -d /tmp/unpacked {path} workspace/padding >/dev/null && "
+        "stat -c %s /tmp/unpacked/workspace/padding; rm -r /tmp/unpacked"
     )
     assert unpacked == str(4 << 20)
     assert lab.output(["stat", "-c", "%a %U", path]) == "644 ubuntu"
@@ -97,25 +99,31 @@ def test_an_image_that_is_not_what_its_record_says_is_imported_again(
     lab.run(["unsquashfs", "-s", f"{IMAGES}/{importer.name}.sqsh"])
 
 
+def push_index(lab: Laboratory, image: Image, architecture: str, tag: str) -> str:
+    """Give a tag to an index that names the image for one architecture; returns the index's digest."""
+    manifest = "application/vnd.docker.distribution.manifest.v2+json"
+    kind = "application/vnd.docker.distribution.manifest.list.v2+json"
+    uri = f"https://{lab.plan.registry}/v2/{REPOSITORY}/manifests"
+    login = 'curl -sS --fail -u "AWS:$(aws ecr get-login-password)"'
+    size = lab.run(f"{login} -H 'Accept: {manifest}' {uri}/{image.digest} | wc -c", node="aws", user="root").stdout
+    platform = {"os": "linux", "architecture": architecture}
+    entry = {"mediaType": manifest, "size": int(size), "digest": image.digest, "platform": platform}
+    index = json.dumps({"schemaVersion": 2, "mediaType": kind, "manifests": [entry]})
+    lab.run(
+        f"{login} -X PUT -H 'Content-Type: {kind}' --data-binary @- {uri}/{tag}", node="aws", user="root", stdin=index
+    )
+    return f"sha256:{hashlib.sha256(index.encode()).hexdigest()}"
+
+
 def test_an_index_of_several_platforms(importer: Importer, lab: Laboratory, image: Image) -> None:
     """What `docker buildx` pushes: the tag names an index, and this processor's manifest is taken from it."""
-    script = f"""
-set -eu
-uri={lab.plan.registry}/v2/{REPOSITORY}/manifests
-cred="AWS:$(aws ecr get-login-password)"
-size=$(curl -sS -u "$cred" -H 'Accept: application/vnd.docker.distribution.manifest.v2+json' "https://$uri/first" | wc -c)
-type=application/vnd.docker.distribution.manifest.list.v2+json
-printf '{{"schemaVersion":2,"mediaType":"%s","manifests":[{{"mediaType":"application/vnd.docker.distribution.manifest.v2+json","size":%d,"digest":"{image.digest}","platform":{{"os":"linux","architecture":"%s"}}}}]}}' "$type" "$size" "$ARCH" >/tmp/index
-curl -sS --fail -u "$cred" -X PUT -H "Content-Type: $type" --data-binary @/tmp/index "https://$uri/$TAG"
-"""
     uri = f"{lab.plan.repository_uri(REPOSITORY)}:index"
-    lab.run(["bash", "-c", script], node="aws", user="root", env={"ARCH": "amd64", "TAG": "index"})
-    index = lab.path("/tmp/index", node="aws").read_bytes()
+    first = push_index(lab, image, "amd64", "index")
     result = importer.run(uri)
     assert result.returncode == 0, result.stdout
-    assert importer.record["digest"] == f"sha256:{hashlib.sha256(index).hexdigest()}"
+    assert importer.record["digest"] == first
     assert importer.record["manifest"] == image.digest
-    lab.run(["bash", "-c", script], node="aws", user="root", env={"ARCH": "arm64", "TAG": "arm"})
+    push_index(lab, image, "arm64", "arm")
     other = importer.run(f"{lab.plan.repository_uri(REPOSITORY)}:arm")
     assert other.returncode == 66
     assert "only for linux/arm64" in other.stdout
@@ -131,7 +139,7 @@ def test_compression(importer: Importer, lab: Laboratory, image: Image, compress
 
 
 def test_the_password_shows_nowhere(importer: Importer, lab: Laboratory, image: Image) -> None:
-    """Not in an argument of ours, in the environment of what we start, in the log, or in a file; every process is looked at while it runs."""
+    """Not in an argument of ours, in the environment of what we start, in the log, or in a file."""
     password = lab.path("/run/lab/ecr-password").read_text().strip()
     spy = """
 while :; do
@@ -141,7 +149,7 @@ while :; do
       *) tr '\\0' '\\n' <"$p/cmdline"; tr '\\0' '\\n' <"$p/environ" ;;
     esac
   done 2>/dev/null
-  find /scratch/enroot/tmp /shared/containers -type f -size -1M -exec grep -h . {} + 2>/dev/null
+  find /scratch/enroot/tmp /shared/containers -type f -size -100k -exec grep -h . {} + 2>/dev/null
 done >>/tmp/seen
 """
     node = "gpu-dy-p5-2"

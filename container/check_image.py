@@ -1,0 +1,50 @@
+"""What the built image must hold, as an ordinary user finds it; run at the end of a build. No GPU is needed."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import sys
+from pathlib import Path
+
+REQUIREMENTS = Path(__file__).with_name("requirements.txt")
+BASE = {"torch": "2.13.0", "deepspeed": "0.19.2"}
+COMMANDS = ("torchrun", "fi_info", "all_reduce_perf")
+FILES = ("train_distributed_deepspeed.py", "ds_config.json", "Megatron-LM/pretrain_gpt.py")
+
+
+def wanted() -> dict[str, str]:
+    """Version by package: the base image's and ours."""
+    lines = (line.partition("#")[0].strip() for line in REQUIREMENTS.read_text(encoding="utf-8").splitlines())
+    return BASE | dict(line.split("==", 1) for line in lines if line)
+
+
+def faults() -> list[str]:
+    """What is missing or of another version."""
+    found = []
+    for package, version in wanted().items():
+        try:
+            there = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            there = "none"
+        if there.partition("+")[0] != version:
+            found.append(f"{package}: {there}, wanted {version}")
+    found += [f"no command {command} in PATH" for command in COMMANDS if shutil.which(command) is None]
+    found += [
+        f"{name} is missing or not readable for user {os.getuid()}"
+        for name in FILES
+        if not os.access(Path(__file__).parent / name, os.R_OK)
+    ]
+    return found
+
+
+def main() -> int:
+    """0 where all is there, 1 and one line for each fault otherwise."""
+    problems = faults()
+    print("\n".join(problems) or "the image holds what it must", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

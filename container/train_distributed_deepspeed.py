@@ -1,0 +1,205 @@
+"""Fine-tunes a causal language model with DeepSpeed: Qwen 2.5 0.5B on WikiText-2 unless told otherwise.
+
+Start it with torchrun. Folders come from the job's environment (docs/jobs.md): DATA_DIR, CHECKPOINT_DIR,
+TENSORBOARD_DIR, OUTPUT_DIR, or else they are LUSTRE_BASE with data, checkpoints/EXPERIMENT_NAME, logs/EXPERIMENT_NAME and results/EXPERIMENT_NAME.
+
+The same experiment goes on from its newest checkpoint. SIGUSR1 to any process: a checkpoint is written after the step
+that runs, and the program ends with status 0 and without a final model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import deepspeed
+import torch
+import torch.distributed as dist
+from torch.utils.tensorboard import SummaryWriter
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+WRONG_INPUT = 2
+_stop = False
+
+
+def request_stop(_signal: int, _frame: FrameType | None) -> None:
+    """Remember that a checkpoint and the end are wanted; the loop looks between two steps."""
+    global _stop
+    _stop = True
+
+
+def folder(variable: str, *below: str) -> Path | None:
+    """A folder of the job's: the variable's, else one below LUSTRE_BASE."""
+    if value := os.environ.get(variable):
+        return Path(value)
+    base = os.environ.get("LUSTRE_BASE")
+    return Path(base, *below) if base and all(below) else None
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    experiment = os.environ.get("EXPERIMENT_NAME", "")
+    data = folder("DATA_DIR", "data")
+    top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = top.add_argument
+    add("--deepspeed_config", "--deepspeed-config", type=Path, default=Path(__file__).with_name("ds_config.json"))
+    add("--model", default="Qwen/Qwen2.5-0.5B", help="name on the Hugging Face Hub, or a folder (default: %(default)s)")
+    add("--data", type=Path, default=data and data / "wikitext-2", help="folder with *train*.parquet, .txt or .tokens")
+    add("--checkpoints", type=Path, default=folder("CHECKPOINT_DIR", "checkpoints", experiment))
+    add("--tensorboard", type=Path, default=folder("TENSORBOARD_DIR", "logs", experiment))
+    add("--output", type=Path, default=folder("OUTPUT_DIR", "results", experiment), help="folder for the final model")
+    add("--steps", type=int, default=500, help="optimizer steps in all (default: 500)")
+    add("--length", type=int, default=1024, help="tokens a sample (default: 1024)")
+    add("--save-every", type=int, default=100, help="steps between two checkpoints (default: 100)")
+    add("--seed", type=int, default=1)
+    add("--local_rank", type=int, default=0, help=argparse.SUPPRESS)
+    given = top.parse_args()
+    for name in ("data", "checkpoints", "tensorboard", "output"):
+        if getattr(given, name) is None:
+            top.error(f"no --{name}: give it, or LUSTRE_BASE and EXPERIMENT_NAME in the environment, as our jobs do")
+    if given.steps < 1 or given.length < 2 or given.save_every < 1:
+        top.error("--steps and --save-every want 1 or more, --length 2 or more")
+    return given
+
+
+def texts(data: Path) -> str:
+    """The training split's text, whole.
+
+    Raises:
+        SystemExit: there is none in the folder.
+    """
+    files = sorted(path for path in data.rglob("*train*") if path.suffix in {".parquet", ".txt", ".tokens"})
+    if not files:
+        print(
+            f"{data} has no file *train*.parquet, *train*.txt or *train*.tokens: put the data set there",
+            file=sys.stderr,
+        )
+        raise SystemExit(WRONG_INPUT)
+    parts = []
+    for file in files:
+        if file.suffix == ".parquet":
+            import pyarrow.parquet
+
+            parts += pyarrow.parquet.read_table(file, columns=["text"]).column("text").to_pylist()
+        else:
+            parts.append(file.read_text(encoding="utf-8"))
+    return "\n".join(parts)
+
+
+def samples(text: str, tokenizer: Any, length: int) -> torch.Tensor:
+    """The text as rows of `length` tokens; what does not fill a row is left out."""
+    tokens = torch.tensor(tokenizer(text, return_attention_mask=False, verbose=False)["input_ids"])
+    rows = len(tokens) // length
+    if rows == 0:
+        print(f"the training text has {len(tokens)} tokens, fewer than --length {length}", file=sys.stderr)
+        raise SystemExit(WRONG_INPUT)
+    return tokens[: rows * length].view(rows, length)
+
+
+def batches(rows: torch.Tensor, size: int, seed: int, first: int) -> Iterator[torch.Tensor]:
+    """This rank's micro-batches from number `first` on, the same after a restart: an epoch's number shuffles it."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    number = first
+    while True:
+        start = number * size * world + rank * size
+        picked = []
+        for index in range(start, start + size):
+            epoch, position = divmod(index, len(rows))
+            picked.append(rows[_order(len(rows), seed, epoch)[position]])
+        yield torch.stack(picked)
+        number += 1
+
+
+_orders: dict[int, torch.Tensor] = {}
+
+
+def _order(count: int, seed: int, epoch: int) -> torch.Tensor:
+    if epoch not in _orders:
+        _orders.clear()
+        _orders[epoch] = torch.randperm(count, generator=torch.Generator().manual_seed(seed + epoch))
+    return _orders[epoch]
+
+
+def configuration(given: argparse.Namespace) -> dict[str, Any]:
+    """DeepSpeed's configuration, with the number of steps that its schedule needs."""
+    found: dict[str, Any] = json.loads(given.deepspeed_config.read_text(encoding="utf-8"))
+    found.get("scheduler", {}).get("params", {}).setdefault("total_num_steps", given.steps)
+    return found
+
+
+def stop_wanted(device: torch.device) -> bool:
+    """Whether any process was told to stop: all must leave the loop at the same step."""
+    flag = torch.tensor([int(_stop)], device=device)
+    dist.all_reduce(flag, op=dist.ReduceOp.MAX)
+    return bool(flag.item())
+
+
+def save_model(engine: Any, tokenizer: Any, output: Path) -> None:
+    """The final model under its name at once: prepared beside it, then renamed."""
+    if dist.get_rank() == 0:
+        prepared = output / ".model"
+        shutil.rmtree(prepared, ignore_errors=True)
+        engine.module.save_pretrained(prepared)
+        tokenizer.save_pretrained(prepared)
+        if (output / "model").exists():
+            shutil.rmtree(output / "model")
+        prepared.rename(output / "model")
+    dist.barrier()
+
+
+def main() -> int:
+    """Train to the last step, or until told to stop."""
+    given = arguments()
+    signal.signal(signal.SIGUSR1, request_stop)
+    deepspeed.init_distributed()
+    torch.manual_seed(given.seed)
+    tokenizer = AutoTokenizer.from_pretrained(given.model)
+    rows = samples(texts(given.data), tokenizer, given.length)
+    model = AutoModelForCausalLM.from_pretrained(given.model, dtype=torch.float32)
+    model.config.use_cache = False
+    engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=configuration(given))
+    if dist.get_rank() == 0:
+        for path in (given.checkpoints, given.tensorboard, given.output):
+            path.mkdir(parents=True, exist_ok=True)
+    dist.barrier()
+    if (given.checkpoints / "latest").is_file():
+        engine.load_checkpoint(str(given.checkpoints))
+    step, accumulation = engine.global_steps, engine.gradient_accumulation_steps()
+    writer = SummaryWriter(str(given.tensorboard)) if dist.get_rank() == 0 else None
+    source = batches(rows, engine.train_micro_batch_size_per_gpu(), given.seed, step * accumulation)
+    saved, stopping = step, False
+    while step < given.steps and not stopping:
+        for _ in range(accumulation):
+            batch = next(source).to(engine.device)
+            loss = engine(input_ids=batch, labels=batch).loss
+            engine.backward(loss)
+            engine.step()
+        step = engine.global_steps
+        if writer is not None:
+            writer.add_scalar("loss", loss.item(), step)
+            if step % 10 == 0 or step == given.steps:
+                print(f"step {step} of {given.steps}: loss {loss.item():.4f}", flush=True)
+        stopping = stop_wanted(engine.device)
+        if step > saved and (stopping or step % given.save_every == 0 or step >= given.steps):
+            engine.save_checkpoint(str(given.checkpoints))
+            saved = step
+    if writer is not None:
+        writer.close()
+    if step >= given.steps:
+        save_model(engine, tokenizer, given.output)
+    elif dist.get_rank() == 0:
+        print(f"told to stop after step {step} of {given.steps}; the same experiment goes on from there", flush=True)
+    dist.destroy_process_group()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
