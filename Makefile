@@ -10,7 +10,7 @@ export UV_PYTHON_DOWNLOADS := never
 export PYTHONDONTWRITEBYTECODE :=
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 
-SHELL_SCRIPTS = $(shell git ls-files '*.sh' .ci/run)
+SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' .ci/run)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down diff status lab lab-down synth schema golden check lint format test test-fast e2e clean
@@ -57,6 +57,7 @@ lint: setup ## ruff, mypy --strict, shellcheck, shfmt
 	.venv/bin/mypy
 	.venv/bin/shellcheck -x $(SHELL_SCRIPTS)
 	.venv/bin/shfmt -d -i 2 -ci $(SHELL_SCRIPTS)
+	$(PY) scripts/lint_nccl.py
 
 format: setup ## Format Python and shell
 	.venv/bin/ruff format .

@@ -200,6 +200,7 @@ def main(arguments: list[str]) -> int:
     """Train, or take up what was left."""
     options = parser().parse_args(arguments)
     check(options, int(os.environ.get("WORLD_SIZE", "1")))
+    # nccl-lint: allow RANK -- only for a single process started without torchrun
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29400"}.items():
         os.environ.setdefault(name, value)
     signal.signal(signal.SIGUSR1, request_stop)

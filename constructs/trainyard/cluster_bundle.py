@@ -50,7 +50,7 @@ def build(folder: Path = ASSETS) -> Bundle:
             content = path.read_bytes()
             member = tarfile.TarInfo(name)
             member.size = len(content)
-            member.mode = 0o755 if path.suffix == ".sh" else 0o644
+            member.mode = 0o755 if path.suffix in {".sh", ".sbatch"} else 0o644
             archive.addfile(member, io.BytesIO(content))
     content = buffer.getvalue()
     return Bundle(content, hashlib.sha256(content).hexdigest())

@@ -1,0 +1,157 @@
+"""lint_nccl.py [FILE...]: rejects settings of NCCL, EFA and ranks that harm, or do nothing any more, in any script.
+
+Without files it looks at all that git tracks outside tests/: shell, sbatch, Python, YAML, JSON, Dockerfiles, and
+whatever has a shebang. Documents are left alone. A line that must keep one says why: `nccl-lint: allow NAME -- reason`.
+
+Exit codes: 0 clean; 1 something is to be changed; 2 wrong arguments.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_SUFFIXES = {".sh", ".sbatch", ".bash", ".py", ".yaml", ".yml", ".json", ".env", ".conf", ".cfg", ".toml"}
+# This file names what it rejects.
+_OWN = Path(__file__).resolve()
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A setting, by its name and where only some values harm by a pattern of the value."""
+
+    name: str
+    reason: str
+    remedy: str
+    value: str = ""
+
+
+RULES = (
+    Rule("FI_EFA_FORK_SAFE", "obsolete: the plugin aws-ofi-nccl and the kernel see to it", "remove it"),
+    Rule("FI_EFA_USE_DEVICE_RDMA", "obsolete: the plugin sets it where the device can", "remove it"),
+    Rule("RDMAV_FORK_SAFE", "obsolete: the plugin aws-ofi-nccl and the kernel see to it", "remove it"),
+    Rule("NCCL_TREE_THRESHOLD", "has done nothing since NCCL 2.5", "remove it"),
+    Rule("NCCL_ALGO", "by-passes the tuner, and Tree was seen to hang on EFA", "remove it: the tuner chooses by size"),
+    Rule(
+        "NCCL_PROTO", "turns off LL and LL128, which small messages on P5 need", "remove it: the tuner chooses by size"
+    ),
+    Rule(
+        "NCCL_IB_DISABLE", "a debugging variable; EFA is no InfiniBand to NCCL", "remove it; say NCCL_NET=OFI instead"
+    ),
+    Rule("NCCL_NET_GDR_LEVEL", "a debugging variable that overrides the topology", "remove it"),
+    Rule("NCCL_P2P_LEVEL", "a debugging variable that overrides the topology", "remove it"),
+    Rule("NCCL_P2P_DISABLE", "turns NVLink off", "remove it"),
+    Rule("NCCL_SHM_DISABLE", "turns shared memory off", "remove it"),
+    Rule("NCCL_MIN_NCHANNELS", "deprecated since 2.17, and more channels starve EFA", "remove it"),
+    Rule("NCCL_IFNAME", "no variable of NCCL", "say NCCL_SOCKET_IFNAME=^docker,lo,veth"),
+    Rule(
+        "NCCL_SOCKET_IFNAME",
+        "pins an interface, whose name differs between instance types",
+        "exclude instead: NCCL_SOCKET_IFNAME=^docker,lo,veth",
+        value=r"[^^]",
+    ),
+    Rule(
+        "NCCL_NET",
+        "lets NCCL go over TCP in silence",
+        "say NCCL_NET=OFI on nodes with EFA, nothing elsewhere",
+        value=r"(?i:socket|ib)\b",
+    ),
+    Rule(
+        "FI_PROVIDER",
+        "names another provider than EFA",
+        "say FI_PROVIDER=efa on nodes with EFA, nothing elsewhere",
+        value=r"(?!efa\b)\w",
+    ),
+    Rule(
+        "CUDA_VISIBLE_DEVICES",
+        "set by hand it hides GPUs that Slurm gave, or shows others",
+        "remove it: Slurm and torchrun see to it",
+    ),
+    Rule("RANK", "set in the batch step it is the same for every task", "let torchrun set it"),
+    Rule("LOCAL_RANK", "set in the batch step it is the same for every task", "let torchrun set it"),
+)
+
+_NAMES = "|".join(sorted((rule.name for rule in RULES), key=len, reverse=True))
+# An assignment in a shell, an env file, `env`, srun --export or a Dockerfile; a key in YAML, JSON or Python; a call.
+_FORMS = (
+    re.compile(rf"(?<![\w.$\-{{])(?P<name>{_NAMES})\s*=(?!=)\s*(?P<value>.*)"),
+    re.compile(rf"^\s*ENV\s+(?P<name>{_NAMES})\s+(?P<value>.*)"),
+    re.compile(rf"(?P<quote>[\"']?)\b(?<![\w.$\-{{])(?P<name>{_NAMES})(?P=quote)\s*:(?![=\-+?])\s*(?P<value>.*)"),
+    re.compile(rf"\[\s*[\"'](?P<name>{_NAMES})[\"']\s*\]\s*=(?!=)\s*(?P<value>.*)"),
+    re.compile(rf"(?:setdefault|putenv|setenv)\w*\(\s*[\"'](?P<name>{_NAMES})[\"']\s*,\s*(?P<value>.*)"),
+    re.compile(rf"name:\s*[\"']?(?P<name>{_NAMES})[\"']?\s*(?P<value>$)"),
+)
+_ALLOWED = re.compile(r"nccl-lint: allow (?P<names>[A-Z_,0-9]+) -- \S")
+
+
+def faults(text: str) -> Iterator[tuple[int, Rule, str]]:
+    """Line number, rule and value of every setting that is to be changed."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines, start=1):
+        allowed = _ALLOWED.search(line) or (_ALLOWED.search(lines[number - 2]) if number > 1 else None)
+        names = set(allowed["names"].split(",")) if allowed else set()
+        if line.lstrip().startswith("#") and not line.lstrip().startswith("#SBATCH"):
+            continue
+        seen = set()
+        for form in _FORMS:
+            for match in form.finditer(line):
+                value = match["value"].lstrip("\"' ")
+                # A Kubernetes list names the variable on one line and gives its value on the next.
+                if form is _FORMS[-1] and number < len(lines):
+                    value = re.sub(r"^\s*value:\s*[\"']?", "", lines[number])
+                for rule in RULES:
+                    if rule.name != match["name"] or rule.name in names or rule.name in seen:
+                        continue
+                    if rule.value and not re.match(rule.value, value):
+                        continue
+                    seen.add(rule.name)
+                    yield number, rule, value
+
+
+def scripts() -> list[Path]:
+    """Every script that git tracks or would."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [path for name in listed.stdout.split("\0") if name and (path := Path(name)).is_file() and is_script(path)]
+
+
+def is_script(path: Path) -> bool:
+    """Whether a file can set an environment: by its name, or by its shebang."""
+    if path.resolve() == _OWN or path.parts[0] == "tests":  # tests try out what harms
+        return False
+    if path.suffix in _SUFFIXES or "Dockerfile" in path.name:
+        return True
+    with path.open("rb") as file:
+        return path.suffix == "" and file.read(2) == b"#!"
+
+
+def main(arguments: list[str]) -> int:
+    """The command line; see the module's text."""
+    if any(word.startswith("-") for word in arguments):
+        print(__doc__, file=sys.stderr)
+        return 0 if arguments in (["--help"], ["-h"]) else 2
+    found = 0
+    for path in [Path(word) for word in arguments] or scripts():
+        try:
+            text = path.read_text(errors="replace")
+        except OSError as problem:
+            print(f"lint_nccl: {path} cannot be read: {problem.strerror}", file=sys.stderr)
+            return 2
+        for number, rule, _ in faults(text):
+            found += 1
+            print(f"{path}:{number}: {rule.name}: {rule.reason}. Do: {rule.remedy}.")
+    if found:
+        print(f"lint_nccl: {found} settings of NCCL, EFA or ranks to change; see docs/jobs.md", file=sys.stderr)
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
