@@ -51,11 +51,11 @@ FAKES = {
     "lsblk": 'cat "${FAKE}/disks"',
     "enroot": "true",
     "nvidia-smi": 'cat "${FAKE}/gpus"',
-    "scontrol": '''
+    "scontrol": """
         echo "$*" >>"${FAKE}/scontrol-calls"
         [[ ! -e "${FAKE}/scontrol-fails" ]] || { echo "slurm_update error: Access denied" >&2 && exit 1; }
         [[ "$*" != *"show node"* ]] || cat "${FAKE}/node-state"
-    ''',
+    """,
 }
 # A P5 but for its disks: what counts as scratch here is the machine's own disk.
 P5 = {"type": "p5.48xlarge", "gpus": 8, "gpu": "H100", "efa_interfaces": 32, "nvme_gb": 1, "nvswitch": True}
@@ -173,13 +173,13 @@ def settings() -> dict[str, Any]:
                 "name": "gpu",
                 "scratch": "/scratch",
                 "health_check": True,
-                "compute": [{"name": "p5", "efa": True, "instances": [P5]}],
+                "compute": [{"name": "p5", "efa": True, "instances": [dict(P5)]}],
             },
             {
                 "name": "cpu",
                 "scratch": None,
                 "health_check": True,
-                "compute": [{"name": "c7i", "efa": False, "instances": [C7I]}],
+                "compute": [{"name": "c7i", "efa": False, "instances": [dict(C7I)]}],
             },
         ],
         "models": [

@@ -22,7 +22,7 @@ container::ask_python() {
 container::check_version() {
   local -r text="${PYTHON_FOUND[$2]:-}"
   if [[ "${text}" == "!"* ]]; then
-    report::add "$1" failure "does not work: ${text#!}" "$(minimums::get components "$1" minimum) or later" "$(minimums::get components "$1" action)"
+    report::add "$1" failure "does not work: ${text#!}" "$(minimums::get "components.$1.minimum") or later" "$(minimums::get "components.$1.action")"
   else
     minimums::compare "$1" "$1" "${text:-not found}"
   fi

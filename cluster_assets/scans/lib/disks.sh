@@ -32,7 +32,7 @@ disks::check_scratch() {
 }
 
 disks::_size() {
-  local -r percent="$(minimums::get figures scratch-percent minimum)" least_free="$(minimums::get figures scratch-free-percent minimum)"
+  local -r percent="$(minimums::get figures.scratch-percent.minimum)" least_free="$(minimums::get figures.scratch-free-percent.minimum)"
   local status=0 unit total free size available
   scan::bounded stat --file-system --format='%S %b %a' "$1" || status="$?"
   if ((status)); then

@@ -4,17 +4,19 @@ Each is looked at by itself, so that a package that is broken hides none of the 
 something is there and does not work; the reason follows. Nothing but the standard library is needed.
 """
 
+from __future__ import annotations
+
 import ctypes
 import importlib
 import importlib.metadata
 import platform
 
 
-def reason(problem):
+def reason(problem: object) -> str:
     return "!" + (" ".join(str(problem).split()) or type(problem).__name__)[:200]
 
 
-def package(module, distribution=None):
+def package(module: str, distribution: str = "") -> str:
     """The version of an importable package; nothing where it is not installed."""
     try:
         found = importlib.import_module(module)
@@ -33,7 +35,7 @@ def package(module, distribution=None):
     return str(version)
 
 
-def nccl():
+def nccl() -> str:
     """The version of the NCCL that PyTorch has loaded, or that the loader finds."""
     try:
         library = ctypes.CDLL("libnccl.so.2")
@@ -52,7 +54,7 @@ def nccl():
     return f"{code.value // base}.{code.value % base // 100}.{code.value % 100}"
 
 
-def main():
+def main() -> None:
     found = {"python": platform.python_version(), "torch": package("torch")}
     if found["torch"] and not found["torch"].startswith("!"):
         try:

@@ -11,7 +11,9 @@ export TRAINYARD_SETTINGS="${TRAINYARD_SETTINGS:-${TRAINYARD_ROOT}/opt/trainyard
 SCAN_MINIMUMS="${SCAN_MINIMUMS:-${SCANS}/minimums.json}"
 # A driver that hangs must not hang the scan.
 SCAN_SECONDS="${SCAN_SECONDS:-20}"
-export PATH="${PATH}:/usr/local/bin:/opt/slurm/bin:/opt/slurm/sbin:/opt/amazon/efa/bin:/usr/sbin:/sbin"
+# Where tools are that a service's PATH does not have.
+SCAN_PATH="${SCAN_PATH-/usr/local/bin:/opt/slurm/bin:/opt/slurm/sbin:/opt/amazon/efa/bin:/usr/local/cuda/bin:/usr/sbin:/sbin}"
+export PATH="${PATH}${SCAN_PATH:+:${SCAN_PATH}}"
 
 # shellcheck source=cluster_assets/scans/lib/report.sh
 . "${SCANS}/lib/report.sh"

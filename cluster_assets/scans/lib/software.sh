@@ -84,7 +84,7 @@ software::check_no_gpu() {
 # check_limits: of the shell that runs this, which Slurm carries into jobs.
 software::check_limits() {
   local -r locked="$(ulimit -l)" files="$(ulimit -n)"
-  local -r least="$(minimums::get figures open-files minimum)"
+  local -r least="$(minimums::get figures.open-files.minimum)"
   local -r action="Log in anew; /etc/security/limits.d/90-trainyard.conf and slurmd's unit set it."
   if [[ "${locked}" == unlimited ]]; then
     report::add locked-memory ok unlimited unlimited

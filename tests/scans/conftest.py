@@ -1,0 +1,219 @@
+"""A machine to scan: a folder for its root, and each tool that a scan asks a fake, well until a test breaks it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+SCANS = Path(__file__).parents[2] / "cluster_assets/scans"
+SCHEMA = json.loads((SCANS / "report.schema.json").read_text())
+GPUS = "\n".join(f"{index}, NVIDIA H100 80GB HBM3, 580.95.05, Enabled, 0, No" for index in range(8))
+DOMAINS = "\n".join(
+    f"provider: efa\n    fabric: efa\n    domain: rdmap{index}s0-rdm\n    type: FI_EP_RDM" for index in range(32)
+)
+FI_INFO = f"""
+[[ "$1" != --version ]] || {{ printf 'fi_info: 2.3\\nlibfabric: 2.3.1amzn1.0\\n'; exit; }}
+cat <<'END'
+{DOMAINS}
+END"""
+
+COMPUTE = {
+    "nvidia-smi": f"cat <<'END'\n{GPUS}\nEND",
+    "systemctl": "echo active",
+    "fi_info": FI_INFO,
+    "enroot": "echo 4.1.2",
+    "sinfo": "echo slurm 25.11.8",
+    "mountpoint": "exit 0",
+}
+HEAD = {
+    "sinfo": "echo slurm 25.11.8",
+    "scontrol": "echo 'Slurmctld(primary) at ip-10-0-0-1 is UP'",
+    "enroot": "echo 4.1.2",
+    "docker": "echo 27.1.1",
+    "mountpoint": "exit 0",
+}
+# What the scans need of the system, which the fakes do not replace. Nothing else of this machine is on PATH.
+SYSTEM = [
+    "awk",
+    "bash",
+    "cat",
+    "chmod",
+    "date",
+    "dirname",
+    "env",
+    "getconf",
+    "grep",
+    "head",
+    "jq",
+    "ls",
+    "mktemp",
+    "readlink",
+    "rm",
+    "sed",
+    "sleep",
+    "sort",
+    "stat",
+    "sync",
+    "timeout",
+    "tr",
+    "uname",
+    "wc",
+]
+
+
+@dataclass
+class Machine:
+    """What a scan sees."""
+
+    root: Path
+    tools: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    limits: dict[str, str] = field(default_factory=lambda: {"l": "unlimited", "n": "1048576"})
+
+    def tool(self, name: str, body: str) -> None:
+        """Put a command there, or another in its place."""
+        (self.tools / name).unlink(missing_ok=True)
+        (self.tools / name).write_text(f"#!/bin/bash\n{body}\n")
+        (self.tools / name).chmod(0o755)
+
+    def without(self, name: str) -> None:
+        """Take a command away."""
+        (self.tools / name).unlink()
+
+    def file(self, path: str, text: str = "") -> Path:
+        file = self.root / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return file
+
+    def settings(self, **changes: Any) -> None:  # noqa: ANN401
+        instance = {
+            "type": "p5.48xlarge",
+            "gpus": 8,
+            "gpu": "H100",
+            "efa_interfaces": 32,
+            "nvme_gb": 1,
+            "nvswitch": True,
+        } | changes
+        self.file(
+            "/opt/trainyard/settings.json",
+            json.dumps(
+                {
+                    "schema": 1,
+                    "environment": "local",
+                    "mounts": [{"path": "/fsx"}, {"path": "/shared"}],
+                    "folders": {"scripts": "/shared/scripts"},
+                    "queues": [
+                        {
+                            "name": "gpu",
+                            "scratch": "/scratch",
+                            "health_check": True,
+                            "compute": [{"name": "p5", "efa": True, "instances": [instance]}],
+                        }
+                    ],
+                }
+            ),
+        )
+
+    def run(self, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["/bin/bash", str(SCANS / script), *arguments],
+            env={
+                "PATH": str(self.tools),
+                "TRAINYARD_ROOT": str(self.root),
+                "SCAN_SECONDS": "5",
+                # A function stands before the shell's own command: a container may lift no limit for a test.
+                "BASH_FUNC_ulimit%%": f'() {{ [ "$1" = -l ] && echo {self.limits["l"]} || echo {self.limits["n"]}; }}',
+                "SCAN_PATH": "",
+            }
+            | self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    def report(self, script: str, *arguments: str) -> dict[str, Any]:
+        """The report as a program reads it, checked against its schema and against the exit code."""
+        result = self.run(script, *arguments, "--json")
+        assert result.stderr == ""
+        report: dict[str, Any] = json.loads(result.stdout)
+        jsonschema.validate(report, SCHEMA)
+        lines = report["lines"]
+        assert report["counts"] == {
+            verdict: sum(line["verdict"] == verdict for line in lines)
+            for verdict in ("ok", "warning", "failure", "skipped")
+        }
+        assert result.returncode == {"ok": 0, "warning": 1, "failure": 2}[report["verdict"]]
+        assert len({line["name"] for line in lines}) == len(lines)
+        # Whoever reads a line that is not well is told what to do.
+        assert all(line["action"] for line in lines if line["verdict"] in ("warning", "failure"))
+        return report
+
+
+def line(report: dict[str, Any], name: str) -> dict[str, str]:
+    """One line of a report."""
+    (found,) = (one for one in report["lines"] if one["name"] == name)
+    return found  # type: ignore[no-any-return]
+
+
+def bad(report: dict[str, Any]) -> dict[str, str]:
+    """The lines that are not well: name and verdict."""
+    return {one["name"]: one["verdict"] for one in report["lines"] if one["verdict"] in ("warning", "failure")}
+
+
+def machine_with(tmp_path: Path, tools: dict[str, str]) -> Machine:
+    """A machine with the system's own commands and these."""
+    machine = Machine(root=tmp_path / "root", tools=tmp_path / "tools")
+    machine.root.mkdir()
+    machine.tools.mkdir()
+    for name in SYSTEM:
+        if path := shutil.which(name):
+            (machine.tools / name).symlink_to(path)
+    for name, body in tools.items():
+        machine.tool(name, body)
+    return machine
+
+
+@pytest.fixture
+def compute(tmp_path: Path) -> Machine:
+    """A healthy P5 node."""
+    machine = machine_with(tmp_path, COMPUTE)
+    machine.settings()
+    machine.file(
+        "/etc/chef/dna.json", '{"cluster": {"scheduler_queue_name": "gpu", "scheduler_compute_resource_name": "p5"}}'
+    )
+    machine.file(
+        "/opt/amazon/efa_installed_packages", "# EFA installer version: 1.51.0\n# Debug packages installed: no\n"
+    )
+    machine.file(
+        "/opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so", "\x7fELF\0\1NET/OFI Initializing aws-ofi-nccl 1.22.0\0git-1\0"
+    )
+    machine.file(
+        "/opt/slurm/etc/plugstack.conf.d/pyxis.conf", "required /usr/lib/slurm/spank_pyxis.so runtime_path=/run/pyxis\n"
+    )
+    machine.file("/usr/lib/slurm/spank_pyxis.so")
+    for index in range(32):
+        machine.file(f"/dev/infiniband/uverbs{index}")
+    for mount in ("scratch", "fsx", "shared"):
+        (machine.root / mount).mkdir()
+    return machine
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Machine:
+    """A healthy head node."""
+    machine = machine_with(tmp_path, HEAD)
+    machine.settings()
+    machine.file("/opt/slurm/etc/plugstack.conf.d/pyxis.conf", "required /usr/lib/slurm/spank_pyxis.so\n")
+    machine.file("/usr/lib/slurm/spank_pyxis.so")
+    (machine.root / "shared/scripts/versions/abc").mkdir(parents=True)
+    (machine.root / "shared/scripts/current").symlink_to("versions/abc")
+    return machine

@@ -1,0 +1,245 @@
+"""scan-host-environment.sh on a healthy node, and with one fault at a time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from tests.scans.conftest import DOMAINS, GPUS, SCANS, Machine, bad, line
+
+SCRIPT = "scan-host-environment.sh"
+
+
+def test_healthy_compute_node(compute: Machine) -> None:
+    report = compute.report(SCRIPT, "compute")
+    assert bad(report) == {}
+    assert line(report, "gpus")["found"] == "8 x NVIDIA H100 80GB HBM3"
+    assert line(report, "efa-provider")["found"] == "32 of provider efa"
+    assert line(report, "aws-ofi-nccl")["found"] == "1.22.0"
+    assert line(report, "slurm")["found"] == "25.11.8"
+    assert line(report, "scratch-write")["verdict"] == "ok"
+
+
+def gpus(machine: Machine, rows: str) -> None:
+    machine.tool("nvidia-smi", f"cat <<'END'\n{rows}\nEND")
+
+
+FAULTS: dict[str, tuple[Callable[[Machine], object], dict[str, str], str]] = {
+    "seven GPUs": (
+        lambda m: gpus(m, "\n".join(GPUS.splitlines()[:7])),
+        {"gpus": "failure"},
+        "7 x NVIDIA H100 80GB HBM3",
+    ),
+    "another GPU": (lambda m: gpus(m, GPUS.replace("H100 80GB HBM3", "A10G")), {"gpus": "warning"}, "8 x NVIDIA A10G"),
+    "no driver": (lambda m: m.without("nvidia-smi"), {"gpus": "failure"}, "no nvidia-smi"),
+    "the driver hangs": (lambda m: m.tool("nvidia-smi", "sleep 30"), {"gpus": "failure"}, "no answer in 2 s"),
+    "the driver fails": (
+        lambda m: m.tool("nvidia-smi", "echo 'Unable to determine the device handle'; exit 255"),
+        {"gpus": "failure"},
+        "nvidia-smi: Unable to determine the device handle",
+    ),
+    "the driver is too old": (
+        lambda m: gpus(m, GPUS.replace("580.95.05", "535.43.02")),
+        {"nvidia-driver": "failure"},
+        "535.43.02",
+    ),
+    "the driver is not of today": (
+        lambda m: gpus(m, GPUS.replace("580.95.05", "550.163.01")),
+        {"nvidia-driver": "warning"},
+        "550.163.01",
+    ),
+    "no persistence": (
+        lambda m: gpus(m, GPUS.replace("Enabled", "Disabled", 1)),
+        {"gpu-persistence": "warning"},
+        "off on GPU 0",
+    ),
+    "memory errors": (
+        lambda m: gpus(m, GPUS.replace("Enabled, 0", "Enabled, 4", 1)),
+        {"gpu-memory": "failure"},
+        "GPU 0: 4 uncorrected",
+    ),
+    "services are off": (
+        lambda m: m.tool("systemctl", "echo inactive; exit 3"),
+        {"fabric-manager": "failure", "slurmd": "failure"},
+        "inactive",
+    ),
+    "an EFA interface is gone": (
+        lambda m: (m.root / "dev/infiniband/uverbs7").unlink(),
+        {"efa-interfaces": "failure"},
+        "31",
+    ),
+    "EFA answers for fewer": (
+        lambda m: m.tool("fi_info", f"cat <<'END'\n{DOMAINS.split('provider: efa', 2)[1]}\nEND"),
+        {"efa-provider": "failure"},
+        "1 of provider efa",
+    ),
+    "EFA does not answer": (
+        lambda m: m.tool("fi_info", "echo 'fi_getinfo: -61 (No data available)' >&2; exit 61"),
+        {"efa-provider": "failure"},
+        "fi_info: fi_getinfo: -61 (No data available)",
+    ),
+    "no fi_info": (lambda m: m.without("fi_info"), {"efa-provider": "failure"}, "no fi_info"),
+    "the EFA installer is too old": (
+        lambda m: m.file("/opt/amazon/efa_installed_packages", "# EFA installer version: 1.25.0\n"),
+        {"efa-installer": "failure"},
+        "1.25.0",
+    ),
+    "the plugin is too old": (
+        lambda m: m.file("/opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so", "\0Initializing aws-ofi-nccl 1.7.4\0"),
+        {"aws-ofi-nccl": "failure"},
+        "1.7.4",
+    ),
+    "no plugin": (
+        lambda m: (m.root / "opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so").unlink(),
+        {"aws-ofi-nccl": "failure"},
+        "no libnccl-net.so",
+    ),
+    "a disk is gone": (lambda m: m.settings(nvme_gb=10**9), {"scratch-size": "failure"}, " TB"),
+    "a file system is gone": (
+        lambda m: m.tool("mountpoint", '[[ "$2" != */fsx ]]'),
+        {"file-systems": "failure"},
+        "not mounted: /fsx",
+    ),
+    "Enroot is gone": (lambda m: m.without("enroot"), {"enroot": "failure"}, "no enroot"),
+    "Slurm is gone": (lambda m: m.without("sinfo"), {"slurm": "failure"}, "no sinfo"),
+    "Pyxis is off": (
+        lambda m: (m.root / "opt/slurm/etc/plugstack.conf.d/pyxis.conf").unlink(),
+        {"pyxis": "failure"},
+        "switched off: no /opt/slurm/etc/plugstack.conf.d/pyxis.conf",
+    ),
+    "the plugin of Pyxis is gone": (
+        lambda m: (m.root / "usr/lib/slurm/spank_pyxis.so").unlink(),
+        {"pyxis": "failure"},
+        "no /usr/lib/slurm/spank_pyxis.so",
+    ),
+    "locked memory is limited": (
+        lambda m: m.limits.update(l="64"),
+        {"locked-memory": "failure"},
+        "64 KiB",
+    ),
+    "few files can be open": (lambda m: m.limits.update(n="1024"), {"open-files": "warning"}, "1024"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_one_fault_on_a_compute_node(compute: Machine, fault: str) -> None:
+    cause, expected, found = FAULTS[fault]
+    cause(compute)
+    compute.environment["SCAN_SECONDS"] = "2"
+    report = compute.report(SCRIPT, "compute")
+    assert bad(report) == expected
+    assert found in line(report, next(iter(expected)))["found"]
+
+
+def test_node_of_which_nothing_is_known_is_scanned_all_the_same(compute: Machine) -> None:
+    (compute.root / "opt/trainyard/settings.json").unlink()
+    compute.tool("curl", "exit 28")
+    report = compute.report(SCRIPT, "compute")
+    assert bad(report)["settings"] == "failure" and bad(report)["instance-type"] == "warning"
+    assert line(report, "gpus")["verdict"] == "ok" and line(report, "efa-interfaces")["verdict"] == "skipped"
+
+
+def test_instance_type_by_hand(compute: Machine) -> None:
+    (compute.root / "etc/chef/dna.json").unlink()
+    compute.settings(type="p5en.48xlarge", efa_interfaces=16)
+    report = compute.report(SCRIPT, "compute", "--instance-type", "p5en.48xlarge")
+    assert line(report, "efa-interfaces") | {"action": ""} == {
+        "name": "efa-interfaces",
+        "verdict": "failure",
+        "found": "32",
+        "wanted": "16",
+        "action": "",
+    }
+
+
+def test_healthy_head_node(head: Machine) -> None:
+    report = head.report(SCRIPT, "head")
+    assert bad(report) == {}
+    assert line(report, "gpus")["found"] == "none"
+    assert line(report, "docker")["found"] == "27.1.1"
+
+
+@pytest.mark.parametrize(
+    ("cause", "name", "verdict"),
+    [
+        (lambda m: m.tool("nvidia-smi", "echo 'GPU 0: NVIDIA T4 (UUID: GPU-1)'"), "gpus", "warning"),
+        (
+            lambda m: m.tool("scontrol", "echo 'Slurmctld(primary) at head is DOWN'; exit 1"),
+            "slurm-controller",
+            "failure",
+        ),
+        (lambda m: m.without("scontrol"), "slurm-controller", "failure"),
+        (lambda m: (m.root / "shared/scripts/current").unlink(), "scripts", "failure"),
+        (lambda m: m.without("enroot"), "enroot", "failure"),
+        (lambda m: m.tool("enroot", "echo 3.2.0"), "enroot", "failure"),
+        (lambda m: m.tool("sinfo", "echo slurm 21.08.8"), "slurm", "failure"),
+    ],
+)
+def test_one_fault_on_a_head_node(head: Machine, cause: Callable[[Machine], object], name: str, verdict: str) -> None:
+    cause(head)
+    report = head.report(SCRIPT, "head")
+    assert bad(report) == {name: verdict}
+
+
+def test_head_node_without_docker_is_well(head: Machine) -> None:
+    head.without("docker")
+    assert line(head.report(SCRIPT, "head"), "docker")["verdict"] == "skipped"
+
+
+def test_table_for_people(compute: Machine) -> None:
+    gpus(compute, "\n".join(GPUS.splitlines()[:7]))
+    result = compute.run(SCRIPT, "compute")
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("compute node ") and lines[0].endswith("p5.48xlarge")
+    assert lines[1].split() == ["VERDICT", "CHECK", "FOUND", "WANTED", "WHAT", "TO", "DO"]
+    (row,) = (one for one in lines if " gpus " in one)
+    assert row.startswith("FAILURE") and "8 x H100" in row and "Xid 79" in row
+    assert lines[-1].startswith("failure: ")
+    assert all(one == one.rstrip() for one in lines)
+
+
+def test_without_jq_and_python_the_scan_says_so(compute: Machine) -> None:
+    compute.without("jq")
+    report = compute.report(SCRIPT, "compute")
+    assert bad(report) == {"minimums": "failure"}
+
+
+def test_text_of_a_tool_cannot_break_the_json(compute: Machine) -> None:
+    compute.tool("nvidia-smi", r"""printf 'a "quote", a \\ and a \t tab \x01\n'; exit 9""")
+    assert '"quote"' in line(compute.report(SCRIPT, "compute"), "gpus")["found"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ((), "which node is it? head or compute"),
+        (("login",), "'login' is not known; allowed: head, compute"),
+        (("head", "compute"), "one role at a time"),
+        (("head", "--minimums"), "--minimums wants a value"),
+    ],
+)
+def test_wrong_arguments(compute: Machine, arguments: tuple[str, ...], reason: str) -> None:
+    result = compute.run(SCRIPT, *arguments)
+    assert result.returncode == 64 and reason in result.stderr and "--help" in result.stderr
+
+
+def test_help(compute: Machine) -> None:
+    result = compute.run(SCRIPT, "--help")
+    assert result.returncode == 0 and "Exit code: 0 all is well, 1 warnings, 2 failures" in result.stdout
+
+
+@pytest.mark.skipif(os.path.exists("/dev/nvidia0"), reason="this machine has a GPU")  # noqa: PTH110
+@pytest.mark.parametrize(
+    "script", ["scan-host-environment.sh compute", "scan-host-environment.sh head", "scan-container-environment.sh"]
+)
+def test_this_very_machine_fails_cleanly(script: str) -> None:
+    """No fakes: a machine without GPU, driver and Slurm gets a whole report, and no error of the shell."""
+    name, *arguments = script.split()
+    result = subprocess.run(
+        ["bash", SCANS / name, *arguments], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (result.returncode, result.stderr) == (2, "")
+    assert "FAILURE" in result.stdout and result.stdout.splitlines()[-1].startswith("failure: ")
