@@ -1,0 +1,168 @@
+"""The update policies of the installed ParallelCluster package, asked about the step between two configurations.
+
+Nothing of them is repeated here: each change is checked by its own policy, as the API's update does it, once for each
+state that the cluster may be in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from pcluster.config.cluster_config import QueueUpdateStrategy
+from pcluster.config.config_patch import Change, ConfigPatch
+from pcluster.config.update_policy import UpdatePolicy
+
+Json = Mapping[str, Any]
+
+CAREFUL = QueueUpdateStrategy.COMPUTE_FLEET_STOP.value
+_IDENTITY = ("Name", "Key", "BucketName", "Policy", "Id")
+
+
+@dataclass
+class _Cluster:
+    """What the policies ask the cluster."""
+
+    name: str
+    fleet_runs: bool
+    login_runs: bool
+    head_runs: bool = True
+
+    @property
+    def stack_name(self) -> str:
+        return self.name
+
+    @property
+    def head_node_instance(self) -> SimpleNamespace:
+        return SimpleNamespace(state="running" if self.head_runs else "stopped")
+
+    def has_running_capacity(self, updated_value: bool = False) -> bool:  # noqa: ARG002 - the genuine signature
+        return self.fleet_runs
+
+    def has_running_login_nodes(self, updated_value: bool = False, pool_name: str | None = None) -> bool:  # noqa: ARG002
+        return self.login_runs
+
+
+def examine(name: str, old: Json, new: Json) -> dict[str, Any]:
+    """What each change from `old` to `new` needs.
+
+    Returns:
+        `changes`: a list, each with `path`, `old`, `new`, `policy` (the package's name of it), `ignored` (the API does
+        not count it as a change), `needs` (nothing, fleet, login, fleet-and-login, head, new-cluster: what must be
+        stopped or made), `strategies` (values of QueueUpdateStrategy that let it pass while the fleet runs), `reason`
+        and `action` (the package's words when everything runs), `internal_error` (the API fails on it, with HTTP 500,
+        while the fleet runs).
+        `accepted`: whether the API takes the update as it is, by the state of the fleet: `running`, `stopped`.
+        `strategy`: the new configuration's QueueUpdateStrategy.
+    """
+    login = _has_login_nodes(old)
+    # The package writes marks into what it compares: a patch for one use each.
+    patch = ConfigPatch(_Cluster(name, True, login), _copy(old), _copy(new))
+    return {
+        "changes": [_examined(change, patch, login) for change in patch.changes],
+        "accepted": {
+            "running": _accepted(patch, _Cluster(name, True, login)),
+            "stopped": _accepted(patch, _Cluster(name, False, login)),
+        },
+        "strategy": _settings(patch.target_config).get("QueueUpdateStrategy", CAREFUL),
+    }
+
+
+def _examined(change: Change, patch: ConfigPatch, login: bool) -> dict[str, Any]:
+    name = patch.cluster.name
+    states = {
+        "nothing": _Cluster(name, True, login),
+        "fleet": _Cluster(name, False, login),
+        "login": _Cluster(name, True, False),
+        "fleet-and-login": _Cluster(name, False, False),
+        "head": _Cluster(name, False, False, head_runs=False),
+    }
+    needs = next((state for state, cluster in states.items() if _passes(change, patch, cluster)), "new-cluster")
+    reason, action, internal_error = _words(change, patch, states["nothing"])
+    return {
+        "path": _path(change),
+        "old": None if change.old_value == "-" else change.old_value,
+        "new": None if change.new_value == "-" else change.new_value,
+        "policy": change.update_policy.name,
+        "ignored": needs == "nothing" and not change.update_policy.print_succeeded,
+        "needs": needs,
+        "strategies": [
+            strategy.value
+            for strategy in QueueUpdateStrategy
+            if needs != "nothing" and _passes(change, patch, states["nothing"], strategy.value)
+        ],
+        "reason": reason,
+        "action": action,
+        "internal_error": internal_error,
+    }
+
+
+def _passes(change: Change, patch: ConfigPatch, cluster: _Cluster, strategy: str = CAREFUL) -> bool:
+    with _circumstances(patch, cluster, strategy):
+        try:
+            result = change.update_policy.check(change, patch)[0]
+        except Exception:
+            # Some policies cannot read a change that they are asked about; the API answers HTTP 500.
+            return False
+    return bool(result == UpdatePolicy.CheckResult.SUCCEEDED)
+
+
+def _words(change: Change, patch: ConfigPatch, cluster: _Cluster) -> tuple[str, str, bool]:
+    with _circumstances(patch, cluster, CAREFUL):
+        try:
+            _, reason, action, _ = change.update_policy.check(change, patch)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}", "", True
+    return ("" if reason == "-" else str(reason), str(action or ""), False)
+
+
+def _accepted(patch: ConfigPatch, cluster: _Cluster) -> bool:
+    """The whole patch with the new configuration's own strategy."""
+    present = patch.cluster
+    patch.cluster = cluster
+    try:
+        return bool(patch.check()[0])
+    except Exception:
+        return False
+    finally:
+        patch.cluster = present
+
+
+@contextmanager
+def _circumstances(patch: ConfigPatch, cluster: _Cluster, strategy: str) -> Iterator[None]:
+    present, target = patch.cluster, patch.target_config
+    patch.cluster = cluster
+    scheduling = target.get("Scheduling", {})
+    settings = {**scheduling.get("SlurmSettings", {}), "QueueUpdateStrategy": strategy}
+    patch.target_config = {**target, "Scheduling": {**scheduling, "SlurmSettings": settings}}
+    try:
+        yield
+    finally:
+        patch.cluster, patch.target_config = present, target
+
+
+def _path(change: Change) -> str:
+    value = change.new_value if change.new_value is not None else change.old_value
+    item = ""
+    if change.is_list and isinstance(value, Mapping):
+        item = next((f"[{value[key]}]" for key in _IDENTITY if key in value), "")
+    return ".".join([*change.path, f"{change.key}{item}"])
+
+
+def _has_login_nodes(configuration: Json) -> bool:
+    pools = (configuration.get("LoginNodes") or {}).get("Pools") or []
+    return any(int(pool.get("Count", 1)) > 0 for pool in pools)
+
+
+def _settings(configuration: Json) -> Json:
+    settings: Json = (configuration.get("Scheduling") or {}).get("SlurmSettings") or {}
+    return settings
+
+
+def _copy(configuration: Json) -> dict[str, Any]:
+    copied: dict[str, Any] = json.loads(json.dumps(configuration))
+    return copied

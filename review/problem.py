@@ -1,0 +1,5 @@
+"""An end that the user can do something about."""
+
+
+class Problem(Exception):
+    """The message is what the user reads."""

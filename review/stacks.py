@@ -1,0 +1,96 @@
+"""The stacks of a deployment: as synthesized, and as CloudFormation holds them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from review.problem import Problem
+
+if TYPE_CHECKING:
+    from types_boto3_cloudformation import CloudFormationClient
+
+# A stack in these states has nothing deployed.
+_EMPTY = ("REVIEW_IN_PROGRESS", "DELETE_COMPLETE", "ROLLBACK_COMPLETE")
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One stack. `id` is its construct id, `name` its name in CloudFormation."""
+
+    id: str
+    name: str
+    region: str
+    template: Mapping[str, Any]
+
+    @property
+    def resources(self) -> Mapping[str, Mapping[str, Any]]:
+        found: Mapping[str, Mapping[str, Any]] = self.template.get("Resources", {})
+        return found
+
+
+Stacks = Mapping[str, Stack]
+"""By construct id."""
+
+
+def synthesized(folder: Path) -> dict[str, Stack]:
+    """The stacks of a cloud assembly.
+
+    Raises:
+        Problem: the folder holds none.
+    """
+    try:
+        artifacts = json.loads((folder / "manifest.json").read_text("utf-8"))["artifacts"]
+        return {
+            key: Stack(
+                key,
+                item["properties"].get("stackName", key),
+                item["environment"].rpartition("/")[2],
+                json.loads((folder / item["properties"]["templateFile"]).read_text("utf-8")),
+            )
+            for key, item in artifacts.items()
+            if item["type"] == "aws:cloudformation:stack"
+        }
+    except (OSError, ValueError, KeyError) as error:
+        raise Problem(f"{folder} holds no synthesized stacks: {type(error).__name__}: {error}") from error
+
+
+def deployed(client: CloudFormationClient, wanted: Stacks) -> dict[str, Stack]:
+    """What stands under the names of the stacks `wanted`; those that are not deployed are left out.
+
+    Raises:
+        Problem: CloudFormation refuses to say, or holds a template that no CDK made.
+    """
+    found = {}
+    for key, stack in wanted.items():
+        template = _template(client, stack.name)
+        if template is not None:
+            found[key] = Stack(key, stack.name, stack.region, template)
+    return found
+
+
+def _template(client: CloudFormationClient, name: str) -> Mapping[str, Any] | None:
+    try:
+        status = client.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
+        if status in _EMPTY:
+            return None
+        body: object = client.get_template(StackName=name, TemplateStage="Original")["TemplateBody"]
+    except ClientError as error:
+        if error.response.get("Error", {}).get("Code") == "ValidationError" and "does not exist" in str(error):
+            return None
+        raise Problem(f"CloudFormation does not tell of the stack {name}: {error}") from error
+    except BotoCoreError as error:
+        raise Problem(f"CloudFormation cannot be asked about the stack {name}: {error}") from error
+    if isinstance(body, str):
+        try:
+            body = json.loads(body)
+        except ValueError as error:
+            raise Problem(f"The template of the stack {name} is no JSON, so not made by this project.") from error
+    if not isinstance(body, Mapping):
+        raise Problem(f"CloudFormation holds no template for the stack {name}.")
+    return body
