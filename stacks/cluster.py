@@ -87,22 +87,40 @@ class ClusterStack(cdk.Stack):
             log_removal=cdk.RemovalPolicy.RETAIN if keep_logs else cdk.RemovalPolicy.DESTROY,
         )
         references = self._references(network, security_groups, buckets, lustre, openzfs)
-        self.cluster = ClusterResource(
+        configuration = render(environment, references)
+        self.cluster = self._cluster(environment.cluster_name, configuration, api, provider)
+        if environment.cluster.predecessor:
+            self._cluster(environment.cluster.predecessor, configuration, api, provider, frozen=True)
+        self._tell(buckets, lustre, openzfs, repositories, api)
+
+    def _cluster(
+        self,
+        name: str,
+        configuration: Mapping[str, object],
+        api: ParallelClusterApi,
+        provider: ClusterProvider,
+        *,
+        frozen: bool = False,
+    ) -> ClusterResource:
+        """Its name is in its logical id: a cluster of another name is another resource, made before this one goes."""
+        cluster = self._environment.cluster
+        made = ClusterResource(
             self,
-            "Cluster",
-            name=environment.cluster_name,
-            region=environment.region,
-            configuration=render(environment, references),
+            f"Cluster-{name}",
+            name=name,
+            region=self._environment.region,
+            configuration=configuration,
             api=api,
             service_token=provider.service_token,
             assets_version=self.assets.version,
-            timeout_minutes=environment.cluster.timeout_minutes,
-            answer_minutes=environment.cluster.answer_minutes,
-            updates=_updates(environment),
+            timeout_minutes=cluster.timeout_minutes,
+            answer_minutes=cluster.answer_minutes,
+            updates=_updates(self._environment),
+            frozen=frozen,
         )
         # The head node's first script fetches the assets.
-        self.cluster.node.add_dependency(self.assets.deployment)
-        self._tell(buckets, lustre, openzfs, repositories, api)
+        made.node.add_dependency(self.assets.deployment)
+        return made
 
     def _references(
         self,

@@ -33,6 +33,7 @@ class ClusterResource(Construct):
             further resources.
         updates: what an update may do: `StopFleet`, `Replace` (never | when-needed), `RunningJobs` (protect |
             may-be-killed).
+        frozen: the cluster exists and is kept as it is, whatever else is said here, until this resource is deleted.
 
     Attributes:
         head_node_instance_id, head_node_private_ip, stack_arn, status, version: as the cluster was when the resource
@@ -53,6 +54,7 @@ class ClusterResource(Construct):
         timeout_minutes: int,
         answer_minutes: int,
         updates: Mapping[str, str],
+        frozen: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
         self._service_token = service_token
@@ -72,6 +74,7 @@ class ClusterResource(Construct):
                 "WaitsBehind": links,
                 "WaitsBefore": links,
                 "Updates": dict(updates),
+                **({"Frozen": True} if frozen else {}),
             },
         )
         logical_id = cdk.Stack.of(self).get_logical_id(self.resource.node.default_child)  # type: ignore[arg-type]

@@ -170,6 +170,11 @@ class Cluster(Part):
     """The Slurm cluster."""
 
     name: ClusterName | None = Field(default=None, description="Left out: the environment's name.")
+    predecessor: ClusterName | None = Field(
+        default=None,
+        description="The cluster's former name: that cluster stays as it is beside the new one, on the same file"
+        " systems, until this is taken out.",
+    )
     os: Os = Field(default="ubuntu2204", description="Operating system of all nodes.")
     head_node: HeadNode = Field(default=HeadNode(), description="The head node.")
     login_nodes: LoginNodes | None = Field(

@@ -31,6 +31,16 @@ def cluster(environment: Environment) -> Iterator[Finding]:
         yield Finding(key, name, "a name that none of the environment's own stacks has", "take another name")
 
 
+@rule
+def predecessor(environment: Environment) -> Iterator[Finding]:
+    """A cluster takes over from another, not from itself."""
+    if environment.cluster.predecessor == environment.cluster_name:
+        given = environment.cluster.predecessor
+        yield Finding(
+            ("cluster", "predecessor"), given, "another name than the cluster's own", "give the new one a name"
+        )
+
+
 def _not_default(key: KeyPath, name: str) -> Iterator[Finding]:
     if name == "default":
         yield Finding((*key, "name"), name, "any other name: ParallelCluster forbids this one")

@@ -317,6 +317,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         "iops to 4000",
     ),
     ({f"{C}.timeout_minutes": 721}, "cluster.timeout_minutes", "720 or less"),
+    ({f"{C}.name": "green", f"{C}.predecessor": "green"}, "cluster.predecessor", "another name than"),
     ({f"{C}.answer_minutes": 56}, "cluster.answer_minutes", "55 or less"),
     ({f"{C}.updates.stop_fleet": "always"}, "cluster.updates.stop_fleet", "when-needed"),
     ({f"{C}.updates.running_jobs": "kill"}, "cluster.updates.running_jobs", "may-be-killed"),

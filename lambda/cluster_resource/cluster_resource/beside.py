@@ -27,6 +27,31 @@ def idle(work: Work) -> Work:
     return replace(work, verdict=Verdict("SUCCESS", work.physical_id, _NOTHING_TO_DO))
 
 
+def frozen(work: Work, owner: str, api_for: Callable[[Place], ClusterApi]) -> Work:
+    """A cluster that stays as it is until another has taken over: it is looked at, and nothing else.
+
+    Raises:
+        ApiTrouble: the API did not say; the state machine asks again.
+    """
+    place = place_of(work.event)
+    view = api_for(place).describe(place.cluster_name)
+    if view and view.tags.get(OWNER_TAG) == owner:
+        verdict = Verdict("SUCCESS", work.physical_id, "", verdicts.attributes(view, work.execution))
+        return replace(work, verdict=replace(verdict, reason=f"The cluster is {view}, and was left as it is."))
+    if work.operation == "update" and view is None:
+        data = verdicts.without_cluster(place.cluster_name, work.execution)
+        gone = Verdict("SUCCESS", work.physical_id, "The cluster does not exist any more; nothing was made.", data)
+        return replace(work, verdict=gone)
+    failed = _failed(
+        work,
+        f"There is no cluster {place.cluster_name} of this stack that could be kept. To do: let cluster.predecessor be"
+        " the name that the cluster had when it was last deployed.",
+    )
+    if failed.verdict is None or work.operation == "update":
+        return failed
+    return replace(failed, verdict=replace(failed.verdict, physical_id=identity.not_created_id(place.cluster_name)))
+
+
 def own_id(event_kind: str, stack_id: str, logical_id: str) -> str:
     return identity.physical_id(event_kind, stack_id, logical_id)
 

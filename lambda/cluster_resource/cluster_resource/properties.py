@@ -143,6 +143,12 @@ def configuration_unchanged(event: Mapping[str, Any]) -> bool:
     return all(new.get(key) == old.get(key) for key in ("ClusterName", "Configuration", "ConfigurationTypes"))
 
 
+def is_frozen(event: Mapping[str, Any], *, old: bool = False) -> bool:
+    """Whether the cluster is only kept as it is, beside the one that takes over from it."""
+    side = event.get("OldResourceProperties" if old else "ResourceProperties") or {}
+    return str(side.get("Frozen", "false")).lower() == "true"
+
+
 def claimed_name(event: Mapping[str, Any], *, old: bool = False) -> str | None:
     """The cluster name of an event whose other properties may be broken."""
     name = (event.get("OldResourceProperties" if old else "ResourceProperties") or {}).get("ClusterName")

@@ -47,6 +47,10 @@ def begin(event: dict[str, Any], started: str, now: float, outside: Outside, exe
         return replace(work, verdict=verdicts.success(work, None, why))
     place = given.place_of(event)
     operation, name = _operation(event, place.cluster_name)
+    if operation != "delete" and given.is_frozen(event):
+        own_id = identity.physical_id(name, request.stack_id, request.logical_id)
+        frozen = Work(event, started, 0, operation, request.physical_id or own_id, execution=execution)
+        return beside.frozen(frozen, request.owner, outside.api_for)
     if operation != "delete":
         given.properties_of(event)
     rollback = _is_rollback(event, outside.aws) if request.type == "Update" else False
@@ -101,6 +105,11 @@ def _operation(event: Mapping[str, Any], name: str) -> tuple[Operation, str]:
         # After a rename, CloudFormation deletes the old physical id: that id, not the properties, names the cluster.
         return "delete", named or name
     return ("update" if (named or claimed_name(event, old=True)) == name else "create"), name
+
+
+def _is_unchanged(event: Mapping[str, Any], *, rollback: bool) -> bool:
+    """A frozen cluster was not touched, so the way back from there has nothing to do."""
+    return given.configuration_unchanged(event) or (rollback and given.is_frozen(event, old=True))
 
 
 def _leftover(event: Mapping[str, Any], name: str) -> str | None:
@@ -175,7 +184,7 @@ def _turn(work: Work, now: float, outside: Outside) -> Turn:
         name=name,
         owner=request.owner,
         version=properties.api_version if properties else "",
-        unchanged=request.type == "Update" and given.configuration_unchanged(event),
+        unchanged=request.type == "Update" and _is_unchanged(event, rollback=rollback),
         may_replace=policy.replace,
     )
     return Turn(outside.api_for(place), outside.aws, work, place, wanted, policy, now, properties)

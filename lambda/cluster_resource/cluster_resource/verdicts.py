@@ -29,9 +29,14 @@ def success(work: Work, view: ClusterView | None, why: str) -> Verdict:
 def early(work: Work, name: str) -> Verdict:
     """The answer for the time being, where another resource waits on for the verdict. The cluster may still change."""
     why = f"The work on the cluster {name} goes on: {work.progress.note or 'it has begun'}. Another resource waits on."
-    data = dict.fromkeys(ATTRIBUTES, _NONE) | {"ClusterName": name, "Execution": work.execution}
+    data = without_cluster(name, work.execution)
     verdict = Verdict("SUCCESS", work.physical_id, "", data)
     return replace(verdict, reason=room_for_reason(work.event, verdict).cut(why, ""))
+
+
+def without_cluster(name: str, execution: str) -> dict[str, str]:
+    """The attributes where there is no cluster (yet) to take them from."""
+    return dict.fromkeys(ATTRIBUTES, _NONE) | {"ClusterName": name, "Execution": execution or _NONE}
 
 
 def attributes(view: ClusterView, execution: str) -> dict[str, str]:
