@@ -1,0 +1,85 @@
+"""The jobs on a real Slurm after our bootstrap: Jakarta's environment, each of its seven models on one node."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from local.lab import Laboratory, Timeouts, bootstrap, make
+from settings import Environment, load
+from tests.lab.conftest import lab_machine, start
+
+ROOT = Path(__file__).resolve().parents[2]
+JOBS = ROOT / "cluster_assets" / "jobs"
+TRAINING = ROOT / "cluster_assets" / "training"
+INSTALL_TORCH = ROOT / "scripts" / "install-test-torch.sh"
+TORCH = ROOT / ".trainyard" / "torch-3.11"
+# Where PyTorch is on the nodes.
+NODE_TORCH = "/opt/torch"
+NOT_TO_BE_HAD = 69
+__all__ = ["lab_machine"]
+WITH_LAB = ("test_on_slurm", "test_production")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs the laboratory is marked; under pytest-xdist it stays in one process, which owns it."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and item.path.stem in WITH_LAB:
+            item.add_marker(pytest.mark.lab)
+            item.add_marker(pytest.mark.xdist_group("jobs-lab"))
+
+
+@pytest.fixture(scope="session")
+def torch_folder() -> Path:
+    """PyTorch for the nodes' Python; skipped where no package index has it."""
+    done = subprocess.run([str(INSTALL_TORCH), str(TORCH)], capture_output=True, text=True, check=False)
+    if done.returncode == NOT_TO_BE_HAD:
+        pytest.skip(f"no PyTorch here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    return TORCH
+
+
+def scaled_down() -> Environment:
+    """Jakarta with a node for each model."""
+    jakarta = load(ROOT / "environments" / "jakarta-80xp5e.yaml")
+    models = tuple(model.model_copy(update={"nodes": 1}) for model in jakarta.models)
+    return jakarta.model_copy(update={"models": models})
+
+
+@pytest.fixture(scope="session")
+def lab(
+    lab_machine: None,  # noqa: ARG001 -- a fixture that asks for another
+    torch_folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Laboratory]:
+    """Seven P5e nodes."""
+    laboratory = Laboratory(tmp_path_factory.mktemp("jobs") / "lab")
+    plan = make(
+        scaled_down(),
+        nodes=7,
+        binds={NODE_TORCH: str(torch_folder)},
+        timeouts=Timeouts(slurmd_s=8, message_s=6, kill_wait_s=2),
+    )
+    try:
+        start(laboratory, plan, bootstrapped=True)
+        yield laboratory
+    finally:
+        laboratory.down()
+
+
+@pytest.fixture(scope="session")
+def jobs(lab: Laboratory) -> str:
+    """The jobs' folder on the nodes: where the bootstrap installed them for users."""
+    return f"{lab.plan.settings()['folders']['scripts']}/current/jobs"  # type: ignore[index]
+
+
+@pytest.fixture
+def revive(lab: Laboratory) -> Iterator[None]:
+    """Nodes that the test killed come back afterwards."""
+    yield
+    for node in lab.plan.compute:
+        bootstrap.start(lab, node.name)

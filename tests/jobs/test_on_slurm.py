@@ -1,0 +1,155 @@
+"""Every job is taken by Slurm, and the checks see what is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from local.lab import Laboratory, images
+from tests.jobs.conftest import JOBS
+
+FILES = sorted(path.name for path in JOBS.glob("*.sbatch"))
+# What a file cannot do without.
+NEEDED = {"train-model.sbatch": ["--model", "model1", "--", "program"]}
+
+
+def submit(
+    lab: Laboratory, file: str, *words: str, env: dict[str, str] | None = None, states: tuple[str, ...] = ("COMPLETED",)
+) -> str:
+    """Run a job to its end. Returns its output."""
+    output = "/fsx3/%x-%j.out"
+    answer = lab.run([file, "--output", output, *words], env=env).stdout.strip()
+    job = answer.split()[-1]
+    found = lab.wait_for_job(job, states=states, seconds=120)
+    return lab.output(["cat", found["StdOut"]])
+
+
+@pytest.fixture(autouse=True)
+def writable(lab: Laboratory) -> None:
+    lab.run(["chmod", "1777", "/fsx1", "/fsx2", "/fsx3"], user="root")
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_slurm_would_take_it(lab: Laboratory, jobs: str, file: str) -> None:
+    by_itself = lab.run([f"{jobs}/{file}", "--test-only", *NEEDED.get(file, [])])
+    assert "to start at" in by_itself.stderr
+    by_sbatch = lab.run(["sbatch", "--test-only", "--nodes=2", f"{jobs}/{file}"])
+    assert "using 384 processors" in by_sbatch.stderr
+
+
+def test_hello_gpu(lab: Laboratory, jobs: str) -> None:
+    output = submit(lab, f"{jobs}/hello-gpu.sbatch", "--nodes", "2")
+    assert output.count("NVIDIA H200 (UUID") == 16
+    assert "passed: 2 nodes with 8 GPUs each" in output
+
+
+def test_a_node_with_seven_gpus_fails_the_job(lab: Laboratory, jobs: str) -> None:
+    file = lab.path("/etc/lab/gpus.json", node="gpu-queue-dy-p5e-1")
+    before = file.read_text()
+    found = json.loads(before)
+    try:
+        lab.write(
+            "/etc/lab/gpus.json",
+            json.dumps({**found, "gpus": found["gpus"][:7]}),
+            node="gpu-queue-dy-p5e-1",
+            user="root",
+        )
+        output = submit(lab, f"{jobs}/hello-gpu.sbatch", "--nodes", "7", states=("FAILED",))
+    finally:
+        lab.write("/etc/lab/gpus.json", before, node="gpu-queue-dy-p5e-1", user="root")
+    assert "gpu-queue-dy-p5e-1: FAILED: 7 GPUs, and there must be 8" in output
+    assert "gpu-queue-dy-p5e-7: 8 GPUs" in output
+    assert "FAILED: not every one of the 7 nodes" in output
+
+
+@pytest.fixture(scope="module")
+def image(lab: Laboratory) -> Iterator[str]:
+    """A small image, imported under a name."""
+    pushed = images.push(lab, "pytorch-training-custom", "jobs")
+    lab.write(
+        "/home/ubuntu/.config/enroot/.credentials",
+        f"machine {lab.plan.registry} login AWS password $(aws ecr get-login-password --region ap-southeast-3)\n",
+        mode=0o600,
+    )
+    reference = "docker://AWS@" + pushed.uri.replace("/", "#", 1)
+    lab.run(["enroot", "import", "-o", "/fsx1/containers/images/small.sqsh", reference])
+    yield "small"
+    lab.run("rm -rf /fsx1/containers/images/small.sqsh ~/.config/enroot")
+
+
+def test_containers_by_name_see_the_file_systems(lab: Laboratory, jobs: str, image: str) -> None:
+    # The image has no nvidia-smi, which on a real node comes from the host: the error is the container's own.
+    output = submit(lab, f"{jobs}/hello-gpu.sbatch", "--nodes", "1", "--image", image, states=("FAILED",))
+    assert "nvidia-smi: not found" in output
+
+
+def test_an_image_that_is_not_there(lab: Laboratory, jobs: str, image: str) -> None:
+    output = submit(lab, f"{jobs}/hello-gpu.sbatch", "--nodes", "1", "--image", "none", states=("FAILED",))
+    assert f"no image /fsx1/containers/images/none.sqsh. Imported are: {image}.sqsh" in output
+
+
+def test_gpu_check_says_what_is_missing(lab: Laboratory, jobs: str) -> None:
+    # The laboratory has GPUs to list, but neither NVLinks nor libfabric.
+    output = submit(lab, f"{jobs}/gpu-check.sbatch", "--nodes", "2", states=("FAILED",))
+    for node in (1, 2):
+        lines = [line for line in output.splitlines() if line.startswith(f"gpu-queue-dy-p5e-{node}: ")]
+        assert len(lines) == 4
+        assert "GPUs" in lines[0] and "wanted 8" in lines[0] and "passed" in lines[0]
+        assert "NVLinks" in lines[1] and "wanted 18" in lines[1] and "FAILED" in lines[1]
+        assert "EFA" in lines[3] and "wanted 32" in lines[3] and "FAILED" in lines[3]
+
+
+def test_storage_with_fio_cleans_up_after_itself(lab: Laboratory, jobs: str) -> None:
+    kept = "/fsx3/.storage-test-of-somebody-else"
+    lab.run(["mkdir", "-p", kept])
+    output = submit(
+        lab, f"{jobs}/storage-test.sbatch", "--tool", "fio", "--mounts-to-test", "/fsx3", "--procs", "2",
+        "--segments", "2", "--fraction", "1", "--results", "/fsx1/results/storage",
+    )  # fmt: skip
+    verdict = json.loads(lab.output(["cat", "/fsx1/results/storage/_fsx3.json"]))
+    # 4.8 TiB at 500 MB/s/TiB.
+    assert verdict["provisioned_mb_s"] == 2400
+    assert verdict["passed"] and set(verdict["mb_s"]) == {"write", "read"}
+    assert "passed, see /fsx1/results/storage" in output
+    assert lab.output("cd /fsx3; ls -d .storage-test-*") == Path(kept).name
+    lab.run(["rmdir", kept])
+
+
+def test_storage_below_the_provisioned_figure_fails(lab: Laboratory, jobs: str) -> None:
+    # No fio's file of this size can pass what is asked of /fsx2, 7200 MB/s, where each write waits for its sync.
+    output = submit(
+        lab, f"{jobs}/storage-test.sbatch", "--tool", "fio", "--mounts-to-test", "/fsx2", "--procs", "1",
+        "--segments", "1", "--fraction", "100", "--results", "/fsx1/results/slow", states=("FAILED",),
+    )  # fmt: skip
+    assert "floor 7200 (100% of 7200)" in output
+
+
+def test_nccl_tests_without_the_programs_fail(lab: Laboratory, jobs: str) -> None:
+    output = submit(
+        lab, f"{jobs}/nccl-tests.sbatch", "--nodes", "2", "--tests", "all_reduce,alltoall",
+        "--results", "/fsx1/results/nccl", states=("FAILED",),
+    )  # fmt: skip
+    assert output.count("no table: the test did not run") == 2
+    assert not json.loads(lab.output(["cat", "/fsx1/results/nccl/verdict.json"]))["passed"]
+
+
+def test_nccl_tests_run_as_16_ranks_and_are_judged(lab: Laboratory, jobs: str) -> None:
+    """A stand-in for all_reduce_perf that answers with a genuine run's fall-back to TCP, from the first of 16 ranks."""
+    genuine = (Path(__file__).parent / "nccl" / "tcp-all_reduce.txt").read_text()
+    lab.write("/fsx1/fake/answer", genuine)
+    script = '#!/bin/sh\necho "rank $PMIX_RANK net=$NCCL_NET provider=$FI_PROVIDER if=$NCCL_SOCKET_IFNAME" >&2\n'
+    script += '[ "$PMIX_RANK" != 0 ] || cat /fsx1/fake/answer\n'
+    lab.write("/fsx1/fake/all_reduce_perf", script, mode=0o755)
+    output = submit(
+        lab, f"{jobs}/nccl-tests.sbatch", "--nodes", "2", "--tests", "all_reduce", "--binaries", "/fsx1/fake",
+        "--results", "/fsx1/results/tcp", states=("FAILED",),
+    )  # fmt: skip
+    assert "NCCL fell back to TCP" in output
+    assert "GB/s at 1 GiB, floor 250" in output
+    log = lab.output(["cat", "/fsx1/results/tcp/all_reduce.txt"])
+    ranks = sorted(int(line.split()[1]) for line in log.splitlines() if line.startswith("rank "))
+    assert ranks == list(range(16))
+    assert log.count("net=OFI provider=efa if=^docker,lo,veth") == 16

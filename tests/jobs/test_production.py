@@ -1,0 +1,171 @@
+"""Training on real nodes of Slurm: PyTorch with gloo, nodes that die, time limits, seven models at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from local.lab import Laboratory
+from tests.jobs.conftest import NODE_TORCH
+
+ENV = {"PYTHONPATH": NODE_TORCH, "OMP_NUM_THREADS": "1", "TELEMETRY_SECONDS": "2"}
+TRAIN = "{jobs}/../training/train.py"
+BUCKET = "/run/lab/s3/jakarta-checkpoints"
+
+
+def submit(lab: Laboratory, line: str, env: Mapping[str, str] = ENV) -> str:
+    """Submit a line of shell's job. Returns its id."""
+    return lab.run(line, env=env).stdout.split()[-1]
+
+
+def losses(lab: Laboratory, file: str) -> dict[int, float]:
+    """The loss of each step; of a step that was repeated, the last."""
+    lines = lab.output(["cat", file]).splitlines()
+    return {one["step"]: one["loss"] for one in map(json.loads, lines)}
+
+
+@pytest.fixture(scope="module")
+def seven(lab: Laboratory, jobs: str) -> dict[str, tuple[str, dict[str, str]]]:
+    """All models of the environment at once, each on its own node: job and what Slurm says of it, by model."""
+    program = f"-- {TRAIN.format(jobs=jobs)} --steps 30 --every 10 --metrics /fsx1/results/$MODEL.json"
+    names = [model.name for model in lab.plan.environment.models]
+    submitted = {
+        name: submit(lab, f"{jobs}/train-model.sbatch --procs 1 {program}", {**ENV, "MODEL": name}) for name in names
+    }
+    return {name: (job, lab.wait_for_job(job, seconds=240)) for name, job in submitted.items()}
+
+
+def test_seven_models_at_once_in_their_own_folders(
+    lab: Laboratory, seven: dict[str, tuple[str, dict[str, str]]]
+) -> None:
+    assert len({found["NodeList"] for _, found in seven.values()}) == 7
+    starts = [found["StartTime"] for _, found in seven.values()]
+    ends = [found["EndTime"] for _, found in seven.values()]
+    assert max(starts) < min(ends), "they did not run side by side"
+    for name, (job, found) in seven.items():
+        assert (found["JobName"], found["Partition"]) == (name, "gpu-queue")
+        assert found["StdOut"] == f"/fsx3/{name}/training_logs/{name}-{job}.out"
+        checkpoints = lab.output(["ls", "-A", f"/fsx2/{name}/checkpoints"]).split()
+        assert checkpoints == ["step-00000010", "step-00000020", "step-00000030"], "the temporary folder is gone"
+        samples = lab.output(["cat", f"/fsx3/{name}/training_logs/gpu-{job}-{found['NodeList']}.csv"]).splitlines()
+        assert samples[0].startswith("timestamp,index,uuid")
+        assert (len(samples) - 1) % 8 == 0 and len(samples) > 8
+
+
+def test_the_final_checkpoint_is_in_s3(lab: Laboratory, seven: dict[str, tuple[str, dict[str, str]]]) -> None:
+    for name, (job, found) in seven.items():
+        copy = f"{BUCKET}/final/{name}/{job}/step-00000030"
+        lab.run(["diff", "-r", copy, f"/fsx2/{name}/checkpoints/step-00000030"])
+        assert "checksums compared" in lab.output(["cat", found["StdOut"]])
+
+
+def test_samplers_end_with_the_job(lab: Laboratory, seven: dict[str, tuple[str, dict[str, str]]]) -> None:
+    for _, found in seven.values():
+        assert lab.run(["pgrep", "-f", "query-gpu"], node=found["NodeList"], user="root", check=False).stdout == ""
+
+
+@pytest.mark.usefixtures("seven", "revive")
+def test_a_killed_node_and_the_job_comes_back_and_completes(lab: Laboratory, jobs: str) -> None:
+    """Two nodes train, one is killed, Slurm requeues, other nodes resume from the newest whole checkpoint."""
+    folder = "/fsx2/model1/checkpoints"
+    lab.run(f"rm -rf {folder}/step-* /fsx1/results/model1.json")
+    # A checkpoint that was cut short: newer than all, and not whole.
+    lab.write(f"{folder}/step-00000900/__0_0.distcp", "half")
+    job = submit(
+        lab,
+        f"{jobs}/train-model.sbatch --model model1 --nodes 2 --procs 1 -- {TRAIN.format(jobs=jobs)} --steps 60 "
+        "--every 10 --keep 9 --step-seconds 0.3 --metrics /fsx1/results/model1.json",
+    )
+    lab.wait(lambda: 10 <= newest_whole(lab, folder) < 40, "a first checkpoint", seconds=90)
+    first = lab.output(["scontrol", "show", "hostnames", lab.job(job)["NodeList"]]).split()
+    lab.kill(first[-1])
+    found = lab.wait_for_job(job, seconds=150)
+    assert found["Restarts"] == "1"
+    assert first[-1] not in lab.output(["scontrol", "show", "hostnames", found["NodeList"]]).split()
+    output = lab.output(["cat", found["StdOut"]])
+    assert f"attempt 2 of model1, {folder}/step-000000" in output
+    assert f"resumed from {folder}/step-000000" in output
+    assert f"exported {folder}/step-00000060 to s3://" in output
+    # It went on as if nothing had been: the model7 that ran whole has the same first losses.
+    whole, parts = losses(lab, "/fsx1/results/model7.json"), losses(lab, "/fsx1/results/model1.json")
+    assert sorted(parts) == list(range(1, 61))
+    assert parts[30] == pytest.approx(whole[30], abs=1e-4)
+    lab.run(["rm", "-rf", f"{folder}/step-00000900"])
+
+
+def newest_whole(lab: Laboratory, folder: str) -> int:
+    """Step of the newest whole checkpoint, by the program that the jobs ask."""
+    done = lab.run(["python3", "/opt/trainyard/current/training/checkpoint.py", "newest", folder], check=False)
+    return int(done.stdout.split()[0]) if done.stdout else 0
+
+
+@pytest.mark.usefixtures("seven")
+def test_before_the_time_limit_a_checkpoint_is_written_and_the_job_comes_back(lab: Laboratory, jobs: str) -> None:
+    folder = "/fsx2/model2/checkpoints"
+    lab.run(f"rm -rf {folder}/step-*")
+    job = submit(
+        lab,
+        f"{jobs}/train-model.sbatch --model model2 --nodes 2 --procs 1 --time 2 --grace 90 "
+        f"-- {TRAIN.format(jobs=jobs)} --steps 400 --every 1000 --step-seconds 0.1",
+    )
+    found = lab.wait_for_job(job, seconds=240)
+    output = lab.output(["cat", found["StdOut"]])
+    assert int(found["Restarts"]) >= 1
+    assert "the time limit is 90 s away: asking the program for a checkpoint" in output
+    assert "stopped on request after step" in output
+    assert "requeue: the time limit came near" in output
+    assert f"resumed from {folder}/step-" in output
+    assert "passed: model2 is done at step 400" in output
+
+
+@pytest.mark.usefixtures("seven")
+def test_a_program_that_fails_without_progress_fails_the_job(lab: Laboratory, jobs: str) -> None:
+    lab.run("rm -rf /fsx2/model3/checkpoints/step-*")
+    lab.write("/fsx1/results/fails.py", "raise SystemExit(3)\n")
+    job = submit(lab, f"{jobs}/train-model.sbatch --model model3 --procs 1 -- /fsx1/results/fails.py")
+    found = lab.wait_for_job(job, states=("FAILED",))
+    assert found["Restarts"] == "0"
+    assert "before it wrote a newer checkpoint than that of step -1" in lab.output(["cat", found["StdOut"]])
+
+
+@pytest.mark.usefixtures("seven")
+def test_nothing_is_removed_where_the_export_fails_and_submitting_again_goes_on_there(
+    lab: Laboratory, jobs: str
+) -> None:
+    line = f"{jobs}/train-model.sbatch --model model4 --procs 1"
+    program = f"-- {TRAIN.format(jobs=jobs)} --steps 30 --every 10"
+    job = submit(lab, f"{line} --export s3://no-such-bucket/final {program}")
+    found = lab.wait_for_job(job, states=("FAILED",))
+    assert "is not safely in s3://no-such-bucket/final; nothing was removed" in lab.output(["cat", found["StdOut"]])
+    assert lab.output(["ls", "-A", "/fsx2/model4/checkpoints"]).split()[0] == f".tmp-job-{job}"
+    again = lab.wait_for_job(submit(lab, f"{line} {program}"))
+    output = lab.output(["cat", again["StdOut"]])
+    assert "the run is complete: /fsx2/model4/checkpoints/step-00000030" in output
+    assert "checksums compared" in output
+    lab.run(["rm", "-rf", f"/fsx2/model4/checkpoints/.tmp-job-{job}"])
+
+
+def test_ranks_and_devices_of_torchrun_on_two_nodes(lab: Laboratory, jobs: str) -> None:
+    """Ranks 0 and 1 on Slurm's first node, 2 and 3 on the second; every process sees the GPUs that Slurm gave."""
+    program = (
+        "import json, os, socket\n"
+        "keys = ('RANK', 'LOCAL_RANK', 'WORLD_SIZE', 'CUDA_VISIBLE_DEVICES', 'NCCL_NET', 'EXPERIMENT_NAME')\n"
+        "found = {key: os.environ.get(key) for key in keys}\n"
+        "print('TASK', json.dumps({'host': socket.gethostname(), **found}), flush=True)\n"
+    )
+    lab.write("/fsx1/results/ranks.py", program)
+    job = submit(lab, f"{jobs}/train-torchrun.sbatch --nodes 2 --procs 2 --experiment ranks -- /fsx1/results/ranks.py")
+    found = lab.wait_for_job(job)
+    lines = [
+        line.partition("TASK ")[2] for line in lab.output(["cat", found["StdOut"]]).splitlines() if "TASK {" in line
+    ]
+    tasks = sorted((json.loads(line) for line in lines), key=lambda task: int(task["RANK"]))
+    hosts = lab.output(["scontrol", "show", "hostnames", found["NodeList"]]).split()
+    assert [task["host"] for task in tasks] == [hosts[0], hosts[0], hosts[1], hosts[1]]
+    assert [int(task["LOCAL_RANK"]) for task in tasks] == [0, 1, 0, 1]
+    assert {(task["WORLD_SIZE"], task["NCCL_NET"], task["EXPERIMENT_NAME"]) for task in tasks} == {
+        ("4", "OFI", "ranks")
+    }
+    assert {task["CUDA_VISIBLE_DEVICES"] for task in tasks} == {"0,1,2,3,4,5,6,7"}
