@@ -10,6 +10,7 @@ export UV_PYTHON_DOWNLOADS := never
 export PYTHONDONTWRITEBYTECODE :=
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 
+DIFF_OPTIONS = $(if $(FORMAT),--format $(FORMAT)) $(if $(OUTPUT),--output $(OUTPUT))
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' .ci/run)
 
 .DEFAULT_GOAL := help
@@ -27,8 +28,11 @@ up: setup ## Deploy ENV to an emulated AWS on loopback and create its cluster wi
 down: setup ## Destroy ENV in the emulated AWS and stop it (DELETE_DATA=yes: also where buckets hold data)
 	@$(PY) -m local down $(ENV) $(if $(filter yes,$(DELETE_DATA)),--delete-data) $(if $(filter yes,$(FORCE)),--force)
 
-diff: setup ## Show what `make up` would change
-	@$(PY) -m local diff $(ENV)
+# The exit status of the commands is the verdict, which make has no way to hand on: CI runs them without make.
+diff: setup ## What a change does: ENV against the emulated AWS, AGAINST=<git revision>, or ON=aws (FORMAT=markdown|json)
+	@if [ -n "$(AGAINST)" ]; then $(PY) -m review diff $(ENV) --against "$(AGAINST)" $(DIFF_OPTIONS); \
+	elif [ "$(ON)" = aws ]; then $(PY) -m review diff $(ENV) $(DIFF_OPTIONS); \
+	else $(PY) -m local diff $(ENV) $(DIFF_OPTIONS); fi || [ $$? -lt 4 ]
 
 status: setup ## Show what is deployed in the emulated AWS
 	@$(PY) -m local status $(ENV)

@@ -1,4 +1,7 @@
-"""`python -m local up|down|diff|status ENV`: what `make up` and its sisters run."""
+"""`python -m local up|down|diff|status ENV`: what `make up` and its sisters run.
+
+Exit status: 0 done; 1 failed, with words. That of `diff` is its verdict (docs/review.md), and 4 where there is none.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,16 @@ from pathlib import Path
 
 from local.cli.problem import Problem
 from local.world.launch import WorldError
+from review.command import FAILED, Parser, add_options
+from review.problem import Problem as ReviewProblem
 from settings import Faults
 
 INTERRUPTED = 130
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The command line. ENV is a name under environments/ or a path to a file."""
-    top = argparse.ArgumentParser(prog="python -m local", description=__doc__)
+    top = Parser(prog="python -m local", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = top.add_subparsers(dest="command", required=True)
     for name, text in (
         ("up", "start the emulated AWS and deploy ENV to it"),
@@ -34,6 +39,8 @@ def parser() -> argparse.ArgumentParser:
         if name == "up":
             command.add_argument("--port", type=int, default=None, help="first of the two ports that the world takes")
             command.add_argument("--no-hello", action="store_true", help="end without a job in the Slurm laboratory")
+        if name == "diff":
+            add_options(command)
         if name == "down":
             command.add_argument("--delete-data", action="store_true", help="also where buckets hold data")
             command.add_argument("--force", action="store_true", help="stop the emulated AWS without destroying first")
@@ -52,12 +59,12 @@ def main(arguments: list[str]) -> int:
         elif options.command == "down":
             commands.down(session, delete_data=options.delete_data, force=options.force)
         elif options.command == "diff":
-            commands.diff(session)
+            return commands.diff(session, form=options.format, output=options.output)
         else:
             commands.status(session)
-    except (Problem, WorldError, Faults) as problem:
+    except (Problem, ReviewProblem, WorldError, Faults) as problem:
         print(f"\n{problem}", file=sys.stderr)
-        return 1
+        return FAILED if options.command == "diff" else 1
     except KeyboardInterrupt:
         print(
             "\nInterrupted. What stands is kept: `make up` goes on from there, `make down` removes it.",

@@ -12,22 +12,16 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from review.command import FAILED, FORMATS, report
+from review.command import FAILED, Parser, add_options, report
 from review.problem import Problem
 from settings import Faults, environment_file, load
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]  # argparse's own exits with 2, a verdict here
-        self.print_usage(sys.stderr)
-        self.exit(FAILED, f"{self.prog}: {message}\n")
-
-
 def parser() -> argparse.ArgumentParser:
     """The command line. ENV is a name under environments/ or a path to a file."""
-    top = _Parser(prog="python -m review", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    top = Parser(prog="python -m review", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = top.add_subparsers(dest="command", required=True)
     diff = commands.add_parser("diff", help="the verdict on what a deployment of ENV would change")
     diff.add_argument("environment", metavar="ENV", help="a name under environments/, or a file's path")
@@ -36,8 +30,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="GIT_REF",
         help="compare with another revision's synthesis, without credentials; left out, with what is deployed on AWS",
     )
-    diff.add_argument("--format", choices=FORMATS, default="text", help="default text")
-    diff.add_argument("--output", type=Path, metavar="FILE", help="write the report there instead of printing it")
+    add_options(diff)
     diff.add_argument("--no-cdk-diff", action="store_true", help="leave the CDK CLI's own diff out (quicker)")
     return top
 

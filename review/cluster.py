@@ -25,6 +25,22 @@ class Need(StrEnum):
     NEW_CLUSTER = "new-cluster"
 
 
+class Fate(StrEnum):
+    """What becomes of the cluster that the environment names.
+
+    RESUMED: it was kept as a predecessor until now, so that its own configuration is not told here. DISPLACED: another
+    resource is to make it, which is refused while the present one has it.
+    """
+
+    NONE = "none"
+    CREATED = "created"
+    UNCHANGED = "unchanged"
+    UPDATED = "updated"
+    RESUMED = "resumed"
+    OTHER_VERSION = "other version"
+    DISPLACED = "displaced"
+
+
 @dataclass(frozen=True)
 class Key:
     """One changed key.
@@ -50,50 +66,83 @@ class Key:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The cluster between the two sides.
+    """The clusters between the two sides.
 
     Attributes:
-        fate: none | created | unchanged | updated | renamed | removed | other version.
+        name: of the cluster that the new side makes; empty where it makes none.
+        fate: see `Fate`.
         strategy: QueueUpdateStrategy of the new configuration.
         updates: what the environment lets an update do: StopFleet, Replace, RunningJobs.
         accepted: whether the API takes the whole update as it is, by the state of the fleet: running, stopped.
+        version: of ParallelCluster, that stands there.
+        deleted: names of clusters that stand there and are no longer wanted.
+        beside: names of predecessors that are kept as they are.
     """
 
     name: str
-    fate: str
+    fate: Fate
     keys: tuple[Key, ...] = ()
     strategy: str = ""
     updates: Mapping[str, str] | None = None
     accepted: Mapping[str, bool] | None = None
-    was: str = ""
+    version: str = ""
+    deleted: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+
+
+class _Side:
+    """The cluster resources of one side, by the name of their cluster."""
+
+    def __init__(self, stacks: Stacks, references: References) -> None:
+        self.properties: dict[str, dict[str, Any]] = {}
+        self.resources: dict[str, Resource] = {}
+        for key, stack in stacks.items():
+            for logical_id, resource in stack.resources.items():
+                if resource["Type"] == TYPE:
+                    resolved = references.resolve(resource["Properties"], key)
+                    self.properties[resolved["ClusterName"]] = resolved
+                    self.resources[resolved["ClusterName"]] = (key, logical_id)
 
     @property
-    def needs(self) -> frozenset[Need]:
-        return frozenset(key.need for key in self.keys)
+    def main(self) -> str:
+        return next((name for name in self.properties if not self.is_kept(name)), "")
+
+    def is_kept(self, name: str) -> bool:
+        """Whether the resource is that of a predecessor, whose properties say nothing of the cluster."""
+        return str(self.properties[name].get("Frozen", "false")).lower() == "true"
 
 
 def compare(old: Stacks, new: Stacks, renewed: Collection[Resource]) -> Cluster:
-    """The cluster of both sides; resources in `renewed` get new ids in the new side's configuration."""
-    was, now = _properties(old, References(old)), _properties(new, References(new, renewed))
-    if now is None:
-        return Cluster(was["ClusterName"], "removed") if was else Cluster("", "none")
-    name, updates = now["ClusterName"], now.get("Updates")
-    if was is None:
-        return Cluster(name, "created", updates=updates)
-    if was["ClusterName"] != name:
-        return Cluster(name, "renamed", updates=updates, was=was["ClusterName"])
-    answer = genuine.examine({name: (name, was["Configuration"], now["Configuration"])})[name]
-    fate = "updated" if answer["changes"] else "unchanged"
-    if was.get("ApiVersion") != now.get("ApiVersion"):
-        fate = "other version"
+    """The clusters of both sides; resources in `renewed` get new ids in the new side's configuration."""
+    was, now = _Side(old, References(old)), _Side(new, References(new, renewed))
+    name = now.main
+    about: dict[str, Any] = {
+        "deleted": tuple(sorted(set(was.properties) - set(now.properties))),
+        "beside": tuple(sorted(other for other in now.properties if now.is_kept(other))),
+    }
+    if not name:
+        return Cluster("", Fate.NONE, **about)
+    wanted = now.properties[name]
+    about["updates"] = wanted.get("Updates")
+    standing = was.properties.get(name)
+    if standing is None:
+        return Cluster(name, Fate.CREATED, **about)
+    if was.is_kept(name):
+        return Cluster(name, Fate.RESUMED, **about)
+    answer = genuine.examine({name: (name, standing["Configuration"], wanted["Configuration"])})[name]
+    fate = Fate.UPDATED if answer["changes"] else Fate.UNCHANGED
+    if was.resources[name] != now.resources[name]:
+        fate = Fate.DISPLACED
+    elif standing.get("ApiVersion") != wanted.get("ApiVersion"):
+        fate = Fate.OTHER_VERSION
     return Cluster(
         name,
         fate,
         keys=keys_of(answer),
         strategy=answer["strategy"],
-        updates=updates,
         accepted=answer["accepted"],
-        was=str(was.get("ApiVersion", "")) if fate == "other version" else name,
+        version=str(standing.get("ApiVersion", "")),
+        **about,
     )
 
 
@@ -115,12 +164,3 @@ def keys_of(answer: Mapping[str, Any]) -> tuple[Key, ...]:
         for change in answer["changes"]
     ]
     return tuple(sorted(keys, key=lambda key: -order.index(key.need)))
-
-
-def _properties(stacks: Stacks, references: References) -> dict[str, Any] | None:
-    for key, stack in stacks.items():
-        for resource in stack.resources.values():
-            if resource["Type"] == TYPE:
-                resolved: dict[str, Any] = references.resolve(resource["Properties"], key)
-                return resolved
-    return None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NoReturn, get_args
 
 from rich.console import Console
 
@@ -17,6 +18,22 @@ FORMATS: tuple[str, ...] = get_args(Format)
 
 FAILED = 4
 """Exit status where there is no verdict; 0 to 3 are the verdicts."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Ends with FAILED on wrong use: argparse's own status, 2, is a verdict here."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and end."""
+        self.print_usage(sys.stderr)
+        self.exit(FAILED, f"{self.prog}: {message}\n")
+        raise SystemExit(FAILED)
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """The options of every diff command."""
+    command.add_argument("--format", choices=FORMATS, default="text", help="default text")
+    command.add_argument("--output", type=Path, metavar="FILE", help="write the report there instead of printing it")
 
 
 def report(

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from review import cluster as clusters
 from review import resources
-from review.cluster import Cluster, Key, Need
+from review.cluster import Cluster, Fate, Key, Need
 from review.resources import Effect, ResourceChange
 from review.retention import LOST
 from review.specification import Specification
@@ -148,20 +148,25 @@ def _of_cluster(cluster: Cluster) -> Iterator[Reason]:
     blocked = [key.path for key in cluster.keys if key.need is Need.NEW_CLUSTER]
     stopping = [key.path for key in cluster.keys if key.need not in (Need.NOTHING, Need.NEW_CLUSTER)]
     in_place = [key for key in cluster.keys if key.need is Need.NOTHING]
-    if cluster.fate == "removed":
-        yield Reason(Level.DESTRUCTIVE, f"the cluster {cluster.name} is deleted")
-    if cluster.fate == "renamed":
-        yield Reason(Level.DESTRUCTIVE, f"the cluster {cluster.was} is deleted, and {cluster.name} created")
-    if cluster.fate == "other version":
-        yield Reason(Level.DESTRUCTIVE, f"a cluster of ParallelCluster {cluster.was} takes no other version: a new one")
+    for name in cluster.deleted:
+        yield Reason(Level.DESTRUCTIVE, f"the cluster {name} is deleted")
+    if cluster.fate is Fate.OTHER_VERSION:
+        yield Reason(Level.DESTRUCTIVE, f"a cluster of ParallelCluster {cluster.version} takes no other version")
+    if cluster.fate is Fate.DISPLACED:
+        text = f"another resource is to make the cluster {cluster.name}, which is refused while it stands"
+        yield Reason(Level.DESTRUCTIVE, text)
+    if cluster.fate is Fate.RESUMED:
+        text = f"the predecessor {cluster.name} becomes the cluster again, and gets the file's configuration"
+        yield Reason(Level.DISRUPTIVE, text)
     if blocked:
         yield Reason(Level.DESTRUCTIVE, f"impossible without a new cluster: {_few(blocked)}")
     if stopping:
         yield Reason(Level.DISRUPTIVE, f"nodes must be stopped or drained: {_few(stopping)}")
     if in_place:
         yield Reason(Level.SAFE, f"{_count(len(in_place), 'key')} of the cluster changed in place")
-    if cluster.fate == "created":
-        yield Reason(Level.SAFE, f"the cluster {cluster.name} is created")
+    if cluster.fate is Fate.CREATED:
+        beside = f", beside {', '.join(cluster.beside)}" if cluster.beside else ""
+        yield Reason(Level.SAFE, f"the cluster {cluster.name} is created{beside}")
 
 
 def _of_resources(verdict: Verdict) -> Iterator[Reason]:

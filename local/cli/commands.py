@@ -14,6 +14,7 @@ from local.cli.problem import Problem
 from local.cli.progress import Progress
 from local.cli.session import DEFAULT_PORT, ROOT, Session, aws, forget_users_aws
 from local.world import launch
+from review import command, stacks
 
 WIDTH_IN_A_LOG = 160
 
@@ -103,11 +104,11 @@ def _run(session: Session, world: launch.World, progress: Progress, *arguments: 
 
 def _bootstrap(session: Session, world: launch.World, log: Path) -> None:
     environment = session.environment
-    stacks = aws(world).client("cloudformation")
+    client = aws(world).client("cloudformation")
     status: str
     try:
-        status = stacks.describe_stacks(StackName=BOOTSTRAP_STACK)["Stacks"][0]["StackStatus"]
-    except stacks.exceptions.ClientError:
+        status = client.describe_stacks(StackName=BOOTSTRAP_STACK)["Stacks"][0]["StackStatus"]
+    except client.exceptions.ClientError:
         status = "absent"
     if status in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
         return
@@ -189,21 +190,34 @@ def _assembly(session: Session) -> tuple[str, ...]:
     return ("--context", f"env={session.context}", "--output", str(assembly))
 
 
-def diff(session: Session) -> None:
-    """`cdk diff` against what stands in the world."""
+def diff(session: Session, *, form: str = "text", output: Path | None = None) -> int:
+    """The verdict on what `up` would change, with `cdk diff` against what stands in the world; the exit status."""
     world = session.require_world()
+    assembly = session.state / "cdk.out"
+    said: list[str] = []
     code = cdk.run(
         world.env(),
         "diff",
         "--context",
         f"env={session.context}",
         "--output",
-        str(session.state / "cdk.out"),
+        str(assembly),
         log=session.state / "cdk.log",
-        on_line=lambda line: console.print(line, markup=False),
+        on_line=said.append,
     )
     if code:
-        raise Problem("cdk diff failed; its last lines stand above.")
+        raise Problem("\n".join(["cdk diff failed; its last lines:", *said[-15:]]))
+    new = stacks.synthesized(assembly)
+    return command.report(
+        session.environment.name,
+        "what stands in the emulated AWS",
+        old=stacks.deployed(aws(world).client("cloudformation"), new),
+        new=new,
+        cdk_diff="\n".join(said),
+        form=form,
+        output=output,
+        console=console,
+    )
 
 
 def status(session: Session) -> None:

@@ -48,7 +48,10 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     assert "Stacks with differences" not in unchanged or "Number of stacks with differences: 0" in unchanged
 
     local.edit(r"max: 2(\s+efa)", r"max: 3\1")
-    changed = local.ok("diff")
+    reviewed = local.run("diff")
+    changed = reviewed.stdout
+    assert reviewed.returncode == 1, changed
+    assert changed.startswith("SAFE"), changed
     assert re.search(r"MaxCount.*\n?.*3", changed), changed
 
     updated = local.ok("up", "--no-hello")
