@@ -34,6 +34,7 @@ class Wish:
     timeout_minutes: int = 55
     answer_minutes: int = 55
     updates: tuple[tuple[str, str], ...] = ()
+    script: str | None = None
     instance_type: str = "c7i.large"
     strategy: str | None = None
     extra: tuple[tuple[str, Any], ...] = ()
@@ -55,7 +56,11 @@ def configuration(base: Base, wish: Wish) -> dict[str, Any]:
     return {
         "Region": REGION,
         "Image": {"Os": "ubuntu2204"},
-        "HeadNode": {"InstanceType": "m7i.large", "Networking": {"SubnetId": base.subnet}},
+        "HeadNode": {
+            "InstanceType": "m7i.large",
+            "Networking": {"SubnetId": base.subnet},
+            **({"CustomActions": {"OnNodeConfigured": {"Script": wish.script}}} if wish.script else {}),
+        },
         "Scheduling": {
             "Scheduler": "slurm",
             **({"SlurmSettings": settings} if settings else {}),

@@ -1,7 +1,7 @@
 """Operations that take longer than CloudFormation waits for one resource.
 
-The hour is a minute here: the shortest window that the product takes is one minute, and the world's CloudFormation waits
-65 seconds for each custom resource of the stack.
+The hour is a minute here: the shortest window that the product takes is one minute, and the world's CloudFormation
+waits 65 seconds for each custom resource of the stack.
 """
 
 from __future__ import annotations

@@ -56,6 +56,7 @@ REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
     ({"max_count": -10}, "Must be greater than or equal to 1"),
     ({"instance_type": "c7i.xlarge"}, "InstanceType"),
     ({"extra": (("Image", {"Os": "alinux2023"}),)}, "Os"),
+    ({"script": "s3://invalid", "max_count": 3}, "s3://invalid"),
 )
 
 
@@ -69,6 +70,15 @@ def test_refused(life: Life, cluster: Cluster, wish: Wish) -> None:
     assert cluster.max_count() == wish.max_count
     assert cluster.base.api("GET", f"/{cluster.name}")[1]["lastUpdatedTime"] == before
     goes_on(life, cluster, wish.but(max_count=3))
+
+
+def test_tags_reach_the_cluster(life: Life, cluster: Cluster, wish: Wish, base: Base) -> None:
+    owner = cluster.owner()
+    tags = [{"Key": "project", "Value": "one"}]
+    assert life.update(wish.but(extra=(("Tags", tags),))) == "UPDATE_COMPLETE", life.story()
+    found = {tag["key"]: tag["value"] for tag in base.api("GET", f"/{cluster.name}")[1]["tags"]}
+    assert found["project"] == "one"
+    assert cluster.owner() == owner
 
 
 def test_cluster_rolls_back(life: Life, cluster: Cluster, wish: Wish, base: Base) -> None:
