@@ -1,0 +1,147 @@
+"""Help and argument errors of every job, without Slurm."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from settings import load
+from tests.jobs.conftest import JOBS, ROOT
+from trainyard.cluster_settings import cluster_settings
+
+FILES = sorted(path.name for path in JOBS.glob("*.sbatch"))
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    environment = load(ROOT / "environments" / "jakarta-80xp5e.yaml")
+    found = cluster_settings(
+        environment,
+        repository_uris={one.name: f"registry/{one.name}" for one in environment.images.repositories},
+        data_bucket="data",
+        checkpoints_bucket="checkpoints",
+        assets_bucket="assets",
+    )
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps(found))
+    return path
+
+
+def run(file: str, *words: str, settings: Path, path: str = "") -> subprocess.CompletedProcess[str]:
+    env = {"PATH": f"{path}:{os.environ['PATH']}", "HOME": "/nonexistent", "TRAINYARD_SETTINGS": str(settings)}
+    return subprocess.run([JOBS / file, *words], capture_output=True, text=True, check=False, env=env)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_help(file: str, settings: Path) -> None:
+    done = run(file, "--help", settings=settings)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{file.removesuffix('.sbatch')}: ")
+    assert f"Usage: {file}" in done.stdout
+    assert "--test-only" in done.stdout
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--nonsense"], "unknown option '--nonsense'"),
+        (["--nodes", "many"], "--nodes 'many': give a whole number from 1 to 1024"),
+        (["--nodes=0"], "--nodes '0'"),
+        (["--time", "soon"], "--time 'soon'"),
+        (["--image"], "--image wants a value"),
+        (["word"], "unknown option 'word'"),
+    ],
+)
+def test_wrong_options(file: str, words: list[str], says: str, settings: Path) -> None:
+    done = run(file, *words, settings=settings)
+    assert done.returncode == 64
+    assert says in done.stderr
+    assert f"Try: {file} --help" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "words", "says"),
+    [
+        ("hello-gpu.sbatch", ["--gpus", "no"], "--gpus 'no'"),
+        ("nccl-tests.sbatch", ["--tests", "all_reduce,sendrecv"], "--tests 'sendrecv': give all_reduce"),
+        ("nccl-tests.sbatch", ["--max", "4 GB"], "size '4 GB'"),
+        ("nccl-tests.sbatch", ["--binaries", "build"], "--binaries 'build': give the folder's whole path"),
+        ("storage-test.sbatch", ["--tool", "dd"], "--tool 'dd': give ior or fio"),
+        (
+            "storage-test.sbatch",
+            ["--mounts-to-test", "/fsx9"],
+            "'/fsx9' is no mount of the environment; there are: /fsx1",
+        ),
+        ("storage-test.sbatch", ["--fraction", "800"], "from 1 to 100"),
+        ("train-torchrun.sbatch", ["--experiment", "../other"], "--experiment '../other'"),
+        ("train-torchrun.sbatch", ["--rendezvous", "etcd"], "--rendezvous 'etcd': give static or c10d"),
+        ("train-deepspeed.sbatch", ["--config"], "--config wants a file"),
+        ("train-megatron.sbatch", ["--tensor", "0"], "--tensor '0'"),
+        ("train-model.sbatch", ["--", "program"], "which model? --model NAME, one of: model1 model2"),
+        (
+            "train-model.sbatch",
+            ["--model", "gpt", "--", "program"],
+            "no model 'gpt' in this environment; there are: model1",
+        ),
+        ("train-model.sbatch", ["--model", "model1"], "no program: give it after --"),
+        ("train-model.sbatch", ["--model", "model1", "--style", "zip", "--", "x"], "--style 'zip'"),
+        ("train-model.sbatch", ["--model", "model1", "--export", "/fsx1", "--", "x"], "--export '/fsx1'"),
+        ("train-model.sbatch", ["--model", "model1", "--grace", "5", "--", "x"], "--grace '5'"),
+    ],
+)
+def test_wrong_values(file: str, words: list[str], says: str, settings: Path) -> None:
+    done = run(file, *words, settings=settings)
+    assert done.returncode == 64, done.stderr
+    assert says in done.stderr
+
+
+def test_a_model_brings_its_queue_nodes_and_folder_for_logs(settings: Path, tmp_path: Path) -> None:
+    """What the production job hands to Slurm; an option wins over the model's entry."""
+    fake = tmp_path / "bin"
+    fake.mkdir()
+    for name, text in (("sbatch", 'printf "%s\\n" "$@"'), ("sinfo", "true")):
+        (fake / name).write_text(f"#!/bin/bash\n{text}\n")
+        (fake / name).chmod(0o755)
+    words = ["--model", "model7", "--", "/workspace/train.py", "--nodes", "9"]
+    lines = run("train-model.sbatch", *words, settings=settings, path=str(fake)).stdout.splitlines()
+    assert {
+        "--job-name=model7",
+        "--partition=gpu-queue",
+        "--nodes=14",
+        "--signal=B:USR1@600",
+        "--output=/fsx3/model7/training_logs/%x-%j.out",
+    } <= set(lines)
+    assert lines[-7:] == [str(JOBS / "train-model.sbatch"), *words]
+    lines = run("train-model.sbatch", "--nodes=2", *words, settings=settings, path=str(fake)).stdout.splitlines()
+    assert "--nodes=2" in lines
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("", ""),
+        ("", ".tmp-job-7"),
+        ("/fsx", ""),
+        ("/fsx/.tmp-job-8", ".tmp-job-8"),
+        ("/fsx/../.tmp-job-7", ".tmp-job-7"),
+        ("relative/.tmp-job-7", ".tmp-job-7"),
+        ("/fsx/other", ".tmp-job-7"),
+        ("{link}", ".tmp-job-7"),
+    ],
+)
+def test_nothing_but_the_jobs_own_folder_is_removed(path: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / ".tmp-job-7").symlink_to(tmp_path / "kept")
+    script = f'JOB_FILE=/x/test TRAINYARD_JOBS={JOBS}; . "{JOBS}/lib/job.sh"; job::remove_own "$1" "$2"'
+    arguments = ["bash", "-euc", script, "test", path.format(link=tmp_path / ".tmp-job-7"), name]
+    done = subprocess.run(
+        arguments, capture_output=True, text=True, check=False, env={**os.environ, "SLURM_JOB_ID": "7"}
+    )
+    assert done.returncode == 1
+    assert "will not remove" in done.stderr
+    assert (tmp_path / "kept").is_dir()

@@ -1,0 +1,229 @@
+"""Verdicts of the GPU check and the storage tests, and the export's proof, on answers as the real programs give."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.jobs.conftest import JOBS
+
+LIB = JOBS / "lib"
+# `nvidia-smi nvlink --status` of each GPU, and `topo -p2p n`, of a host of H200s, 21 November 2026, driver 580.
+LINKS = "".join(f"\t Link {number}: 26.562 GB/s\n" for number in range(18))
+PEERS = " \t\x1b[4mGPU0\tGPU1\x1b[0m\n GPU0\tX\tOK\n GPU1\tOK\tX\n\nLegend:\n\n  X    = Self\n  NS   = Not supported\n"
+
+
+def fake(folder: Path, name: str, text: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(text)
+    (folder / name).chmod(0o755)
+
+
+def nvidia_smi(folder: Path, *, gpus: int = 2, links: str = LINKS, peers: str = PEERS) -> None:
+    answers = {
+        "-L": "".join(f"GPU {number}: NVIDIA H200 (UUID: GPU-{number})\n" for number in range(gpus)),
+        "nvlink": "".join(f"GPU {number}: NVIDIA H200 (UUID: GPU-{number})\n{links}" for number in range(gpus)),
+        "topo": peers,
+    }
+    fake(folder, "nvidia-smi", f"#!{sys.executable}\nimport sys\nprint({answers!r}[sys.argv[1]], end='')\n")
+
+
+def fi_info(folder: Path, interfaces: int) -> None:
+    lines = [
+        f"provider: efa\\n    fabric: efa\\n    domain: rdmap{number}s0-rdm\\n    type: FI_EP_RDM\\n"
+        for number in range(interfaces)
+    ]
+    fake(folder, "fi_info", f"#!/bin/sh\nprintf '{''.join(lines)}'\n")
+
+
+def check(folder: Path, *words: str) -> tuple[int, dict[str, Any]]:
+    line = [sys.executable, LIB / "fabric_check.py", "--json", *words]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env={"PATH": f"{folder}:/usr/bin:/bin"})
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    return done.returncode, {line["what"]: line for line in found["lines"]}
+
+
+WANTED = ("--gpus", "2", "--efa", "32", "--nvswitch", "H200")
+
+
+def test_a_whole_node_passes(tmp_path: Path) -> None:
+    nvidia_smi(tmp_path)
+    fi_info(tmp_path, 32)
+    status, lines = check(tmp_path, *WANTED)
+    assert status == 0
+    assert [line["found"] for line in lines.values()] == ["2", "18", "OK", "32"]
+
+
+def test_each_fault_is_found(tmp_path: Path) -> None:
+    nvidia_smi(
+        tmp_path,
+        gpus=1,
+        links=LINKS.replace("Link 7: 26.562 GB/s", "Link 7: <inactive>"),
+        peers=PEERS.replace("OK", "NS", 1),
+    )
+    fi_info(tmp_path, 31)
+    status, lines = check(tmp_path, *WANTED)
+    assert status == 1
+    assert {name: (line["found"], line["passed"]) for name, line in lines.items()} == {
+        "GPUs": ("1", False),
+        "NVLinks a GPU": ("17", False),
+        "GPU peers": ("some are NS", False),
+        "EFA interfaces": ("31", False),
+    }
+
+
+def test_programs_that_are_missing_fail_what_asks_them(tmp_path: Path) -> None:
+    tmp_path.joinpath("empty").mkdir()
+    status, lines = check(tmp_path / "empty", *WANTED)
+    assert status == 1
+    assert lines["GPUs"]["found"] == "nvidia-smi is missing"
+    assert lines["EFA interfaces"]["found"] == "fi_info is missing"
+
+
+def test_what_nobody_asked_for_is_not_judged(tmp_path: Path) -> None:
+    nvidia_smi(tmp_path, gpus=1)
+    status, lines = check(tmp_path, "--gpus", "1", "--efa", "0")
+    assert status == 0
+    assert lines["NVLinks a GPU"]["passed"] is None
+
+
+# IOR 4.0's summary and mdtest's, as their documentation shows them.
+IOR = """
+access    bw(MiB/s)  IOPS       Latency(s)  block(KiB) xfer(KiB)  open(s)    wr/rd(s)   close(s)   total(s)   iter
+------    ---------  ----       ----------  ---------- ---------  --------   --------   --------   --------   ----
+write     6801.2     6801.9     0.002351    16384      1024.00    0.000866   3.76       0.000412   3.76       0
+Max Write: 6801.20 MiB/sec (7131.58 MB/sec)
+Max Read:  7002.50 MiB/sec (7342.65 MB/sec)
+
+Summary of all tests:
+Operation   Max(MiB)   Min(MiB)  Mean(MiB)     StdDev   Max(OPs)   Min(OPs)  Mean(OPs)     StdDev    Mean(s)
+write        6801.20    6801.20    6801.20       0.00    6801.20    6801.20    6801.20       0.00    3.76
+read         7002.50    7002.50    7002.50       0.00    7002.50    7002.50    7002.50       0.00    3.65
+"""
+MDTEST = """
+SUMMARY rate (in ops/sec): (of 1 iterations)
+   Operation                     Max            Min           Mean        Std Dev
+   ---------                     ---            ---           ----        -------
+   Directory creation          9561.100       9561.100       9561.100          0.000
+   File creation               7000.250       7000.250       7000.250          0.000
+   File stat                  51234.000      51234.000      51234.000          0.000
+"""
+
+
+def storage(folder: Path, *words: str, ior: str = IOR, mdtest: str = MDTEST) -> tuple[int, dict[str, Any], str]:
+    (folder / "_fsx2-ior.txt").write_text(ior)
+    (folder / "_fsx2-mdtest.txt").write_text(mdtest)
+    mounts = [{"name": "checkpoints", "path": "/fsx2", "type": "lustre", "throughput_mb_s": 7200}]
+    (folder / "settings.json").write_text(json.dumps({"mounts": mounts}))
+    line = [sys.executable, LIB / "storage_verdict.py", "--tool", "ior", "--settings", folder / "settings.json"]
+    line += ["--mount", "/fsx2", "--outputs", folder / "_fsx2", "--json", folder / "verdict.json", *words]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    return done.returncode, json.loads((folder / "verdict.json").read_text()), done.stdout
+
+
+def test_storage_is_judged_against_what_is_provisioned(tmp_path: Path) -> None:
+    status, found, _ = storage(tmp_path, "--nodes", "2", "--fraction", "95")
+    assert status == 0, found
+    assert found["mb_s"]["write"] == pytest.approx(7131.6, abs=0.1)
+    assert found["metadata_per_s"]["file stat"] == 51234
+    status, found, shown = storage(tmp_path, "--nodes", "2", "--fraction", "100")
+    assert status == 1
+    assert "write 7132 MB/s, floor 7200 (100% of 7200)" in shown
+
+
+def test_few_clients_are_no_fault_of_the_file_system(tmp_path: Path) -> None:
+    slow = IOR.replace("6801.20", "1200.00").replace("7002.50", "1200.00")
+    assert storage(tmp_path, "--nodes", "1", ior=slow)[0] == 1
+    status, found, _ = storage(tmp_path, "--nodes", "1", "--client-mb-s", "1250", ior=slow)
+    assert (status, found["target_mb_s"]) == (0, 1250)
+
+
+def test_a_storage_test_that_failed_is_no_pass(tmp_path: Path) -> None:
+    status, found, _ = storage(tmp_path, "--nodes", "2", ior="# ior ended with status 1\n", mdtest="")
+    assert status == 1
+    assert len(found["faults"]) == 3
+
+
+# --- export ---
+
+AWS = """#!{python}
+import base64, json, shutil, sys, zlib
+from pathlib import Path
+words, store, part = sys.argv[1:], Path("{store}"), {part}
+crc = lambda data: base64.b64encode(zlib.crc32(data).to_bytes(4, "big")).decode()
+def option(name): return words[words.index(name) + 1]
+if words[:2] == ["s3", "cp"]:
+    assert option("--checksum-algorithm") == "CRC32"
+    target = store / words[-1].removeprefix("s3://")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(words[-2], target)
+    if target.name in {damage!r}:
+        data = bytearray(target.read_bytes()); data[-1] ^= 1; target.write_bytes(data)
+    (store / "order").open("a").write(target.name + "\\n")
+    sys.exit()
+data = (store / option("--bucket") / option("--key")).read_bytes()
+pieces = [data[at : at + part] for at in range(0, len(data), part)]
+if words[1] == "head-object":
+    whole = len(pieces) < 2
+    print(json.dumps({{"ContentLength": len(data), "ChecksumCRC32": crc(data) if whole else "AAAAAA==-%d" % len(pieces),
+        "ChecksumType": "FULL_OBJECT" if whole else "COMPOSITE"}}))
+else:
+    first = int(option("--part-number-marker")) if "--part-number-marker" in words else 0
+    listed = [dict(PartNumber=n + 1, Size=len(p), ChecksumCRC32=crc(p)) for n, p in enumerate(pieces)]
+    listed = listed[first : first + 2]
+    more = first + 2 < len(pieces)
+    print(json.dumps({{"ObjectParts": {{"Parts": listed, "IsTruncated": more, "NextPartNumberMarker": first + 2}}}}))
+"""
+
+
+def export(tmp: Path, *, part: int = 1 << 20, damage: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    folder = tmp / "step-00000100"
+    folder.mkdir()
+    (folder / "weights").write_bytes(os.urandom(5000))
+    (folder / "optimizer").write_bytes(os.urandom(300))
+    (folder / "manifest.json").write_text("{}")
+    text = AWS.format(python=sys.executable, store=tmp / "store", part=part, damage=damage)
+    fake(tmp / "bin", "aws", text)
+    line = [sys.executable, LIB / "export_checkpoint.py", folder, "s3://bucket/final/model1/7/step-00000100"]
+    return subprocess.run(
+        line, capture_output=True, text=True, check=False, env={"PATH": f"{tmp / 'bin'}:/usr/bin:/bin"}
+    )
+
+
+@pytest.mark.parametrize("part", [1 << 20, 1000])
+def test_export_in_one_piece_and_in_parts(tmp_path: Path, part: int) -> None:
+    done = export(tmp_path, part=part)
+    assert done.returncode == 0, done.stderr
+    assert "3 files, 5302 bytes in s3://bucket/final/model1/7/step-00000100, checksums compared" in done.stdout
+    assert (tmp_path / "store" / "order").read_text().split()[-1] == "manifest.json"
+
+
+@pytest.mark.parametrize("part", [1 << 20, 1000])
+def test_export_finds_a_byte_that_changed_on_its_way(tmp_path: Path, part: int) -> None:
+    done = export(tmp_path, part=part, damage=("weights",))
+    assert done.returncode == 1
+    assert "s3://bucket/final/model1/7/step-00000100/weights is not" in done.stderr
+    assert not (tmp_path / "store/bucket/final/model1/7/step-00000100/manifest.json").exists()
+
+
+@pytest.mark.parametrize("place", ["bucket/prefix", "s3://bucket", "s3:///prefix", "s3://Bucket_/x"])
+def test_export_to_no_place(tmp_path: Path, place: str) -> None:
+    done = subprocess.run(
+        [sys.executable, LIB / "export_checkpoint.py", tmp_path, place], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "is no s3://BUCKET/PREFIX" in done.stderr
+
+
+def test_checksums_are_written_as_s3_writes_them() -> None:
+    # From S3's documentation of CRC32: base64 of the four bytes, most significant first.
+    assert base64.b64encode(zlib.crc32(b"123456789").to_bytes(4, "big")) == b"y/Q5Jg=="
