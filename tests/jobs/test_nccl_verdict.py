@@ -25,7 +25,14 @@ COLLECTIVES = ("all_reduce", "all_gather", "broadcast", "reduce", "reduce_scatte
 def verdict(
     *files: Path, nodes: int = 1, efa: bool = False, kind: str = "p5.48xlarge", tmp: Path, floors: Path | None = None
 ) -> tuple[int, dict[str, Any], str]:
-    line = [sys.executable, JOBS / "lib" / "nccl_verdict.py", "--nodes", str(nodes), "--instance-type", kind]
+    line: list[str | Path] = [
+        sys.executable,
+        JOBS / "lib" / "nccl_verdict.py",
+        "--nodes",
+        str(nodes),
+        "--instance-type",
+        kind,
+    ]
     line += ["--json", tmp / "verdict.json", *(["--efa"] if efa else []), *(["--floors", floors] if floors else [])]
     done = subprocess.run([*line, *files], capture_output=True, text=True, check=False)
     return done.returncode, json.loads((tmp / "verdict.json").read_text()), done.stdout

@@ -45,7 +45,7 @@ def fi_info(folder: Path, interfaces: int) -> None:
 
 
 def check(folder: Path, *words: str) -> tuple[int, dict[str, Any]]:
-    line = [sys.executable, LIB / "fabric_check.py", "--json", *words]
+    line: list[str | Path] = [sys.executable, LIB / "fabric_check.py", "--json", *words]
     done = subprocess.run(line, capture_output=True, text=True, check=False, env={"PATH": f"{folder}:/usr/bin:/bin"})
     assert done.stderr == ""
     found = json.loads(done.stdout)
@@ -124,7 +124,14 @@ def storage(folder: Path, *words: str, ior: str = IOR, mdtest: str = MDTEST) -> 
     (folder / "_fsx2-mdtest.txt").write_text(mdtest)
     mounts = [{"name": "checkpoints", "path": "/fsx2", "type": "lustre", "throughput_mb_s": 7200}]
     (folder / "settings.json").write_text(json.dumps({"mounts": mounts}))
-    line = [sys.executable, LIB / "storage_verdict.py", "--tool", "ior", "--settings", folder / "settings.json"]
+    line: list[str | Path] = [
+        sys.executable,
+        LIB / "storage_verdict.py",
+        "--tool",
+        "ior",
+        "--settings",
+        folder / "settings.json",
+    ]
     line += ["--mount", "/fsx2", "--outputs", folder / "_fsx2", "--json", folder / "verdict.json", *words]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     return done.returncode, json.loads((folder / "verdict.json").read_text()), done.stdout
@@ -193,7 +200,12 @@ def export(tmp: Path, *, part: int = 1 << 20, damage: tuple[str, ...] = ()) -> s
     (folder / "manifest.json").write_text("{}")
     text = AWS.format(python=sys.executable, store=tmp / "store", part=part, damage=damage)
     fake(tmp / "bin", "aws", text)
-    line = [sys.executable, LIB / "export_checkpoint.py", folder, "s3://bucket/final/model1/7/step-00000100"]
+    line: list[str | Path] = [
+        sys.executable,
+        LIB / "export_checkpoint.py",
+        folder,
+        "s3://bucket/final/model1/7/step-00000100",
+    ]
     return subprocess.run(
         line, capture_output=True, text=True, check=False, env={"PATH": f"{tmp / 'bin'}:/usr/bin:/bin"}
     )
