@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cluster_resource.api import ApiError, ApiUnknownError
+from cluster_resource.api import ApiError, ApiUnknownError, Change
 from cluster_resource.configuration import ConfigurationError
 from cluster_resource.identity import OWNER_TAG
 from cluster_resource.policy import Policy, policy_of
@@ -198,3 +198,19 @@ def test_a_policy_that_is_none_is_named(updates: object, message: str) -> None:
     event = events.create({**properties(), "Updates": updates})
     with pytest.raises(ConfigurationError, match=message):
         policy_of(event, rollback=False)
+
+
+def test_a_rollback_undoes_a_cluster_that_the_update_made_in_place_of_a_lost_one() -> None:
+    """It has another value of a key that never changes in place, so no update can have brought it there."""
+    api = FakeApi(cluster(2))
+    api.clusters["local"].configuration = text_of(on_another_os(SMALL))
+    assert rolling_back(api).run(events.update(SMALL, on_another_os(SMALL))).status == "SUCCESS"
+    assert api.changing == [("delete", "local"), ("create", "local")]
+
+
+def test_a_rollback_replaces_no_cluster_for_a_refusal_of_another_kind() -> None:
+    api = FakeApi(cluster(4))
+    login = Change("SharedStorage", "-", "-", "All login nodes must be stopped. Stop the login nodes by setting Count.")
+    api.faults["dry run"] = [(ApiError(400, "Update failure", refused=(login,)), False)]
+    verdict = rolling_back(api).run(events.update(SMALL, LARGE))
+    assert verdict.status == "FAILED" and api.changing == []

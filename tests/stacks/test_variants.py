@@ -55,6 +55,22 @@ def test_an_existing_api_needs_no_stack_of_its_own(tmp_path: Path, environment: 
     assert (cluster["ApiUrl"], cluster["ApiUserRoleArn"]) == (api.url, role)
 
 
+def test_a_predecessor_is_a_frozen_resource_of_its_own_on_the_same_file_systems(
+    tmp_path: Path, environment: settings.Environment, local: Synthesis
+) -> None:
+    templates = synthesize(tmp_path, variant(environment, name="green", predecessor="local"))
+    clusters = {
+        key: item["Properties"]
+        for key, item in templates["cluster"]["Resources"].items()
+        if item["Type"] == "Custom::ParallelCluster"
+    }
+    [before] = local.resources("cluster", "Custom::ParallelCluster")
+    green = next(item for item in clusters.values() if item["ClusterName"] == "green")
+    assert clusters[before]["ClusterName"] == "local" and clusters[before]["Frozen"] is True
+    assert "Frozen" not in green
+    assert green["Configuration"]["SharedStorage"] == clusters[before]["Configuration"]["SharedStorage"]
+
+
 def test_public_login_nodes_lie_in_the_public_subnet_and_run_their_script(
     tmp_path: Path, environment: settings.Environment
 ) -> None:

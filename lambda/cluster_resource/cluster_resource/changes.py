@@ -8,12 +8,20 @@ from cluster_resource.api import Change
 # ParallelCluster's sentences (pcluster/config/update_policy.py, 3.16.1).
 _FLEET = re.compile(r"compute nodes must be stopped|stop the compute fleet", re.IGNORECASE)
 _LOGIN = re.compile(r"login nodes must be stopped|stop the login nodes", re.IGNORECASE)
+_NEVER = re.compile(r"not currently supported", re.IGNORECASE)
 _COUNTS = re.compile(r"\.(MinCount|MaxCount)$")
 
 
 def stopping_helps(refused: Sequence[Change]) -> bool:
     """Whether every refused change would be accepted with a stopped compute fleet."""
     return bool(refused) and all(needs_stop(change) and not _LOGIN.search(change.message) for change in refused)
+
+
+def made_anew(refused: Sequence[Change]) -> bool:
+    """Whether the cluster cannot have come by update from what is asked for: it has another value of a key that never
+    changes in place. In a rollback, the update that is undone has made it.
+    """
+    return any(_NEVER.search(change.message) for change in refused)
 
 
 def needs_stop(change: Change) -> bool:

@@ -74,7 +74,8 @@ def _refused(turn: "Turn", error: ApiError) -> Work:
     if stopping_helps and (policy.stop_fleet or policy.rollback):
         protected = _protect_jobs(turn, "The compute fleet has to be stopped", details)
         return protected or _stop_fleet(turn)
-    if policy.replace and not stopping_helps:
+    undoes = policy.rollback and changes.made_anew(error.refused)
+    if (policy.replace or undoes) and not stopping_helps:
         return replace_cluster(turn, "The API refuses to change what is asked for in place.", details)
     return turn.finish(failing.refused(turn.work, turn.name, error, touched=True), details=details)
 
