@@ -6,6 +6,7 @@ import dataclasses
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -59,6 +60,10 @@ class Steer:
         """Let a stack wait for less, or more, than its template says."""
         self._request("POST", "/limits", dataclasses.asdict(limit))
 
+    def seeds(self, seeds: Mapping[str, object]) -> None:
+        """Add to what the account holds beside the deployments: reservations, parameters (local/world/seeds.py)."""
+        self._request("POST", "/seeds", dict(seeds))
+
     def fleet(self, cluster: str, status: str) -> None:
         """Set the status of a cluster's compute fleet now: RUNNING, STOPPED, PROTECTED..."""
         self._request("POST", "/fleet", {"cluster": cluster, "status": status})
@@ -77,6 +82,10 @@ class Steer:
             },
         )
         return [str(item) for item in answer["instances"]]
+
+    def jobs(self, cluster: str, count: int) -> None:
+        """Let the head node of a cluster say that so many jobs are on nodes."""
+        self._request("POST", "/jobs", {"cluster": cluster, "count": count})
 
     def calls(self, target: str = "api") -> list[Call]:
         """The requests that went through the gate since the last reset, oldest first."""

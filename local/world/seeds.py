@@ -30,7 +30,15 @@ class SeedError(ValueError):
 
 def load(path: Path) -> None:
     """Put the seeds of a file into the current account and region; raises SeedError naming the entry at fault."""
-    seeds: dict[str, Any] = json.loads(path.read_text())
+    put(json.loads(path.read_text()), str(path))
+
+
+def put(seeds: dict[str, Any], path: str = "seeds") -> dict[str, Any]:
+    """Put seeds into the current account and region, in the place of those of the same name.
+
+    Raises:
+        SeedError: naming the entry at fault and `path`.
+    """
     unknown = set(seeds) - set(KEYS)
     if unknown:
         raise SeedError(f"{path}: unknown {', '.join(sorted(unknown))}; allowed: {', '.join(KEYS)}")
@@ -52,3 +60,4 @@ def load(path: Path) -> None:
             raise SeedError(f"{path}: capacity_reservations[{index}]: {error}") from error
     for name, value in seeds.get("ssm_parameters", {}).items():
         ssm._put_parameter({"Name": name, "Value": str(value), "Type": "String", "Overwrite": True})
+    return {}

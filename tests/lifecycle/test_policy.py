@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from .deployment import Base
+from .deployment import NAME, Base
 from .life import GONE, Cluster, Life
 from .template import Wish
 
@@ -45,18 +47,36 @@ def test_a_sibling_fails_after_a_raise(life: Life, cluster: Cluster) -> None:
     assert life.update(wish.but(max_count=3)) == "UPDATE_COMPLETE", life.story()
 
 
-def test_nodes_at_work_are_protected(life: Life, cluster: Cluster, base: Base) -> None:
-    wish = Wish(cluster.name, updates=STOPS)
+@pytest.fixture
+def known(base: Base) -> Iterator[Cluster]:
+    """The one cluster whose head node the functions may ask: that of the environment."""
+    made = Cluster(base, NAME)
+    yield made
+    base.steer.reset()
+    base.steer.jobs(NAME, 0)
+    if made.status() != GONE:
+        made.delete()
+
+
+def test_jobs_are_protected(known: Cluster, life: Life, base: Base) -> None:
+    """Idle nodes are no obstacle, running jobs are, unless the environment lets them be killed."""
+    wish = Wish(known.name, max_count=4, updates=STOPS)
     assert life.create(wish) == "CREATE_COMPLETE", life.story()
-    base.steer.nodes(cluster.name, "cpu", "cpu", 2, "c7i.large")
+    base.steer.nodes(known.name, "cpu", "cpu", 2, "c7i.large")
+    base.steer.jobs(known.name, 3)
     assert life.update(wish.but(max_count=1)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
-    assert "2" in life.failures()[0]
-    assert cluster.max_count() == 2
-    assert fleet(cluster) == "RUNNING"
-    assert len(base.api("GET", f"/{cluster.name}/instances?nodeType=COMPUTE")[1]["instances"]) == 2
+    assert "3 jobs run" in life.failures()[0]
+    assert known.max_count() == 4
+    assert fleet(known) == "RUNNING"
+    assert len(base.api("GET", f"/{known.name}/instances?nodeType=COMPUTE")[1]["instances"]) == 2
+    base.steer.jobs(known.name, 0)
+    assert life.update(wish.but(max_count=3)) == "UPDATE_COMPLETE", life.story()
+    base.steer.nodes(known.name, "cpu", "cpu", 2, "c7i.large")
+    base.steer.jobs(known.name, 3)
     allowed = wish.but(max_count=1, updates=(*STOPS, ("RunningJobs", "may-be-killed")))
     assert life.update(allowed) == "UPDATE_COMPLETE", life.story()
-    assert cluster.max_count() == 1
+    assert known.max_count() == 1
+    assert life.delete() == "DELETE_COMPLETE", life.story()
 
 
 def test_a_fleet_that_does_not_run_is_no_success(life: Life, cluster: Cluster, base: Base) -> None:

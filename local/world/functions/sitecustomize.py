@@ -22,6 +22,9 @@ RUNTIME = os.environ.get("WORLD_RUNTIME_PACKAGES", "")
 LAYERS = [path for path in os.environ.get("_LAMBDA_LAYERS_DIRS", "").split(os.pathsep) if path]
 ENDPOINT = urlsplit(os.environ.get("AWS_ENDPOINT_URL", "http://127.0.0.1:4566"))
 
+# Lambda tells a function where its log goes.
+os.environ.setdefault("AWS_LAMBDA_LOG_GROUP_NAME", f"/aws/lambda/{os.environ.get('AWS_LAMBDA_FUNCTION_NAME', '')}")
+
 if RUNTIME:
     sys.path[:] = [path for path in sys.path if not path.endswith("site-packages")] + [RUNTIME]
 
