@@ -3,8 +3,8 @@
     python benchmarks/handler/measure.py CLUSTER_YAML [--runs 7]
 
 CLUSTER_YAML is cloudformation/custom_resource/cluster.yaml of aws/aws-parallelcluster, whose inline handler is taken
-out into a temporary folder and imported with the package of parallelcluster/.venv, as its Lambda layer does. Each run is
-a fresh process that imports a handler and says how long that took and the most memory that it had. Byte code is
+out into a temporary folder and imported with the package of parallelcluster/.venv, as its Lambda layer does. Each run
+is a fresh process that imports a handler and says how long that took and the most memory that it had. Byte code is
 compiled before. Only the ratio means something: both are measured on the same machine, neither in Lambda.
 """
 

@@ -147,7 +147,7 @@ class Server:
                 self.end_headers()
                 self.wfile.write(content)
 
-            do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815 - the names that http.server asks for
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - the names that http.server asks for
 
             def log_message(self, *_: object) -> None:
                 pass
