@@ -9,15 +9,16 @@ FILES_WRITTEN=0
 files::write() {
   local -r path="$1" mode="$2"
   local -r folder="${path%/*}"
-  local temporary
-  mkdir -p "${folder}"
-  temporary="$(mktemp "${folder}/.trainyard.XXXXXX")"
-  cat >"${temporary}"
-  chmod "${mode}" "${temporary}"
-  if [[ ! -L "${path}" && -f "${path}" && "$(stat -c %a "${path}")" == "${mode#0}" ]] && cmp -s "${temporary}" "${path}"; then
-    rm -f "${temporary}"
+  local temporary text
+  # The x keeps line ends that the shell would cut off.
+  text="$(cat && printf x)"
+  if [[ ! -L "${path}" && -f "${path}" && "$(stat -c %a "${path}")" == "${mode#0}" ]] && cmp -s "${path}" <(printf '%s' "${text%x}"); then
     return 0
   fi
+  mkdir -p "${folder}"
+  temporary="$(mktemp "${folder}/.trainyard.XXXXXX")"
+  printf '%s' "${text%x}" >"${temporary}"
+  chmod "${mode}" "${temporary}"
   mv -fT "${temporary}" "${path}"
   FILES_WRITTEN=$((FILES_WRITTEN + 1))
   log::info "wrote ${path}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What users run, in the shared scripts folder: a folder for each version, named by the bundle's checksum, and the link `current`. Jobs that
-# run keep the version that they were started from: none is ever removed (a version has some hundred kilobytes), as nothing here could know of a job that
-# is requeued next month.
+# What users run, in the shared scripts folder: a folder for each version, named by the bundle's checksum, and the link `current`. None is ever
+# removed (a version has some hundred kilobytes): nothing here could know which of them a running job still reads, or one that is requeued
+# next month.
 # shellcheck source=cluster_assets/lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 
@@ -17,8 +17,31 @@ scripts::copy() {
   chmod -R u=rwX,go=rX "$2"
 }
 
+# same BUNDLE FOLDER: the folder holds the parts as the bundle has them.
+scripts::same() {
+  local part
+  for part in "${PARTS[@]}"; do
+    [[ ! -e "$1/${part}" && ! -e "$2/${part}" ]] || diff -rq "$1/${part}" "$2/${part}" >/dev/null 2>&1 || return 1
+  done
+}
+
+# install BUNDLE TARGET: whole under a hidden name first, then renamed, so that nobody ever sees half a version.
+scripts::install() {
+  local staged
+  staged="$(mktemp -d "${2%/*}/.staged.XXXXXX")"
+  # shellcheck disable=SC2064 # the value of now
+  trap "rm -rf -- '${staged}'" EXIT
+  scripts::copy "$1" "${staged}"
+  # A folder is never renamed onto one that holds something: where another run came first, its folder is as good.
+  if mv -T "${staged}" "$2" 2>/dev/null; then
+    log::info "installed $2"
+  elif [[ ! -d "$2" ]]; then
+    log::fail "cannot install $2: the file system is full or read-only"
+  fi
+}
+
 scripts::main() {
-  local scripts bundle version base staged
+  local scripts bundle version base
   scripts="$(settings::get .folders.scripts)"
   if [[ -z "${scripts}" ]]; then
     log::info "the environment has no shared file system for scripts: users have those of /opt/trainyard/current"
@@ -31,26 +54,14 @@ scripts::main() {
   [[ ! -e "${base}/current" || -L "${base}/current" ]] || log::fail "${base}/current is no symbolic link: move it away, then run the bootstrap again"
   files::folder "${base}/versions" 0755
 
-  # Whole under a hidden name first, then renamed: nobody ever sees half a version.
-  staged="$(mktemp -d "${base}/versions/.staged.XXXXXX")"
-  # shellcheck disable=SC2064 # the value of now
-  trap "rm -rf -- '${staged}'" EXIT
-  scripts::copy "${bundle}" "${staged}"
-  if [[ -d "${base}/versions/${version}" ]] && ! diff -rq "${staged}" "${base}/versions/${version}" >/dev/null; then
+  if [[ -d "${base}/versions/${version}" ]] && ! scripts::same "${bundle}" "${base}/versions/${version}"; then
     log::warn "${base}/versions/${version} is not as it was published: kept as ${version}.changed.$$, and installed anew"
     mv -T "${base}/versions/${version}" "${base}/versions/${version}.changed.$$"
   fi
-  if [[ ! -d "${base}/versions/${version}" ]]; then
-    # A folder is never renamed onto one that holds something: where another run came first, its folder is as good.
-    if mv -T "${staged}" "${base}/versions/${version}" 2>/dev/null; then
-      log::info "installed ${base}/versions/${version}"
-    elif [[ ! -d "${base}/versions/${version}" ]]; then
-      log::fail "cannot install ${base}/versions/${version}: the file system is full or read-only"
-    fi
-  fi
+  [[ -d "${base}/versions/${version}" ]] || scripts::install "${bundle}" "${base}/versions/${version}"
   if [[ "$(readlink "${base}/current" || true)" != "versions/${version}" ]]; then
-    ln -s "versions/${version}" "${staged%/*}/.current.$$"
-    mv -fT "${staged%/*}/.current.$$" "${base}/current"
+    ln -s "versions/${version}" "${base}/versions/.current.$$"
+    mv -fT "${base}/versions/.current.$$" "${base}/current"
     log::info "${base}/current is ${version}"
   fi
 }

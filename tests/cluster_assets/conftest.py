@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import tarfile
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,8 +91,10 @@ class Node:
 
     def start(self, role: str, *, bucket: str = BUCKET) -> subprocess.Popen[str]:
         """Run the entry script as ParallelCluster does: under another name, with the three arguments."""
-        script = self.fake / "tmpx7k2"
-        script.write_bytes((ASSETS / "entry/entry.sh").read_bytes())
+        # A file of its own each time: a shell that still reads the last one would lose its text.
+        handle, script = tempfile.mkstemp(prefix="tmp", dir=self.fake)
+        os.write(handle, (ASSETS / "entry/entry.sh").read_bytes())
+        os.close(handle)
         return subprocess.Popen(
             ["bash", script, bucket, role, REGION],
             env=os.environ | self.environment,

@@ -1,0 +1,98 @@
+"""Sixteen bootstraps at once on nodes that share file systems and Slurm's configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cluster_assets.conftest import Node
+
+Settings = dict[str, Any]
+NODES = 16
+SHARED = ("lustre", "shared", "opt/slurm")
+
+
+def copies(node: Node) -> list[Node]:
+    """Nodes like this one, each with a root of its own in which what is shared leads to the same place."""
+    place = node.fake.parent / "common"
+    for share in SHARED:
+        (place / share).parent.mkdir(parents=True, exist_ok=True)
+        node.path(share).rename(place / share)
+        node.path(share).symlink_to(place / share)
+    found = []
+    for number in range(NODES):
+        root = node.fake.parent / f"node{number}"
+        shutil.copytree(node.root, root, symlinks=True)
+        environment = node.environment | {"TRAINYARD_ROOT": str(root), "TRAINYARD_MOUNT_SECONDS": "60"}
+        found.append(dataclasses.replace(node, root=root, environment=environment))
+    return found
+
+
+def at_once(nodes: list[Node], roles: list[str]) -> list[subprocess.CompletedProcess[str]]:
+    processes = [node.start(role) for node, role in zip(nodes, roles, strict=True)]
+    outputs = [process.communicate(timeout=180) for process in processes]
+    return [
+        subprocess.CompletedProcess(process.args, process.returncode, out, err)
+        for process, (out, err) in zip(processes, outputs, strict=True)
+    ]
+
+
+def tree(folder: Path) -> dict[str, tuple[int, str | bytes]]:
+    """Every entry below a folder: mode, and content or what a link leads to."""
+    return {
+        str(path.relative_to(folder)): (
+            path.lstat().st_mode,
+            str(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else "",
+        )
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def test_head_and_fifteen_compute_nodes(node: Node, settings: Settings) -> None:
+    nodes = copies(node)
+    common = node.fake.parent / "common"
+    node.publish(settings)
+    for number in range(5):
+        (node.fake / f"refuse/{number}").touch()
+
+    results = at_once(nodes, ["head-configured", *["compute-configured"] * (NODES - 1)])
+
+    assert [(result.returncode, result.stderr) for result in results] == [(0, "")] * NODES
+    # Three reads of the bucket a node, and one more for each that was refused: nothing is asked for twice.
+    assert len(node.calls("aws")) == 3 * NODES + 5
+    assert sum(call.startswith("try-restart slurmctld") for call in node.calls("systemctl")) == 1
+    assert not [path for path in common.rglob("*") if path.name.startswith((".trainyard", ".staged", ".current"))]
+    together = tree(common)
+
+    # What stands on the shares is what the head node alone makes: the others wrote nothing there.
+    for share in SHARED:
+        shutil.rmtree(common / share)
+        (common / share).mkdir()
+    (common / "opt/slurm/etc").mkdir()
+    (common / "opt/slurm/etc/slurm.conf").touch()
+    assert nodes[0].run("updated").returncode == 0
+    assert tree(common) == together
+
+
+@pytest.mark.parametrize("role", ["head-configured"])
+def test_even_sixteen_head_nodes_would_not_break_what_they_share(node: Node, settings: Settings, role: str) -> None:
+    """There is one head node; should two runs meet on the shares all the same, both leave them whole."""
+    nodes = copies(node)
+    version = node.publish(settings)
+
+    results = at_once(nodes, [role] * NODES)
+
+    assert [(result.returncode, result.stderr) for result in results] == [(0, "")] * NODES
+    common = node.fake.parent / "common"
+    scripts = common / "shared/scripts"
+    assert (scripts / "current").readlink() == Path("versions") / version
+    assert [path.name for path in (scripts / "versions").iterdir()] == [version]
+    assert tree(scripts / "current/scans") == tree(node.fake.parent / f"node0/opt/trainyard/{version}/scans")
+    assert [path.name for path in (common / "opt/slurm/etc/plugstack.conf.d").iterdir()] == ["pyxis.conf"]
+    assert not [path for path in common.rglob("*") if path.name.startswith((".trainyard", ".staged", ".current"))]
