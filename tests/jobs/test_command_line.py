@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -145,3 +146,21 @@ def test_nothing_but_the_jobs_own_folder_is_removed(path: str, name: str, tmp_pa
     assert done.returncode == 1
     assert "will not remove" in done.stderr
     assert (tmp_path / "kept").is_dir()
+
+
+def test_scripts_are_clean() -> None:
+    tools = Path(sysconfig.get_path("scripts"))
+    scripts = [*sorted(JOBS.glob("*.sbatch")), *sorted(JOBS.glob("lib/*.sh"))]
+    for line in (["shellcheck", "-x"], ["shfmt", "-d", "-i", "2", "-ci"]):
+        done = subprocess.run(
+            [tools / line[0], *line[1:], *scripts], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_job_takes_whole_nodes_with_all_their_memory(file: str) -> None:
+    """With memory-based scheduling a job that names no memory would share its node, or get a sliver of it."""
+    directives = [line.removeprefix("#SBATCH ") for line in (JOBS / file).read_text().splitlines() if "#SBATCH" in line]
+    assert {"--exclusive", "--mem=0"} <= set(directives)
+    assert any(line.startswith("--time=") for line in directives)

@@ -33,7 +33,11 @@ def verdict(
         "--instance-type",
         kind,
     ]
-    line += ["--json", tmp / "verdict.json", *(["--efa"] if efa else []), *(["--floors", floors] if floors else [])]
+    line += ["--json", tmp / "verdict.json"]
+    if efa:
+        line.append("--efa")
+    if floors:
+        line += ["--floors", floors]
     done = subprocess.run([*line, *files], capture_output=True, text=True, check=False)
     return done.returncode, json.loads((tmp / "verdict.json").read_text()), done.stdout
 

@@ -50,8 +50,9 @@ def test_seven_models_at_once_in_their_own_folders(
         checkpoints = lab.output(["ls", "-A", f"/fsx2/{name}/checkpoints"]).split()
         assert checkpoints == ["step-00000010", "step-00000020", "step-00000030"], "the temporary folder is gone"
         samples = lab.output(["cat", f"/fsx3/{name}/training_logs/gpu-{job}-{found['NodeList']}.csv"]).splitlines()
-        assert samples[0].startswith("timestamp,index,uuid")
-        assert (len(samples) - 1) % 8 == 0 and len(samples) > 8
+        assert samples[0].startswith("time,index,uuid")
+        assert len(samples) > 8
+        assert [line.split(", ")[1] for line in samples[1:9]] == list("01234567")
 
 
 def test_the_final_checkpoint_is_in_s3(lab: Laboratory, seven: dict[str, tuple[str, dict[str, str]]]) -> None:
@@ -107,17 +108,36 @@ def test_before_the_time_limit_a_checkpoint_is_written_and_the_job_comes_back(la
     lab.run(f"rm -rf {folder}/step-*")
     job = submit(
         lab,
-        f"{jobs}/train-model.sbatch --model model2 --nodes 2 --procs 1 --time 2 --grace 90 "
-        f"-- {TRAIN.format(jobs=jobs)} --steps 400 --every 1000 --step-seconds 0.1",
+        f"{jobs}/train-model.sbatch --model model2 --nodes 2 --procs 1 --time 2 --grace 60 "
+        f"-- {TRAIN.format(jobs=jobs)} --steps 300 --every 1000 --step-seconds 0.3",
     )
-    found = lab.wait_for_job(job, seconds=240)
+    found = lab.wait_for_job(job, seconds=400)
     output = lab.output(["cat", found["StdOut"]])
     assert int(found["Restarts"]) >= 1
-    assert "the time limit is 90 s away: asking the program for a checkpoint" in output
+    assert "the time limit is 60 s away: asking the program for a checkpoint" in output
     assert "stopped on request after step" in output
     assert "requeue: the time limit came near" in output
     assert f"resumed from {folder}/step-" in output
-    assert "passed: model2 is done at step 400" in output
+    assert "passed: model2 is done at step 300" in output
+
+
+@pytest.mark.usefixtures("seven")
+def test_a_program_that_does_not_listen_is_ended_in_time_and_comes_back(lab: Laboratory, jobs: str) -> None:
+    """As before, with the signal sent by hand; and twice from the same step is once too often here."""
+    lab.run("rm -rf /fsx2/model5/checkpoints/step-*")
+    lab.write("/fsx1/results/deaf.py", "import time\nprint('started', flush=True)\ntime.sleep(600)\n")
+    job = submit(
+        lab,
+        f"{jobs}/train-model.sbatch --model model5 --procs 1 --grace 30 --attempts 1 -- /fsx1/results/deaf.py",
+    )
+    output = f"/fsx3/model5/training_logs/model5-{job}.out"
+    lab.wait(lambda: "started" in lab.run(["cat", output], check=False).stdout, "the program", seconds=60)
+    lab.run(["scancel", "--batch", "--signal=USR1", job])
+    lab.wait_for_job(job, states=("FAILED",), seconds=90)
+    text = lab.output(["cat", output])
+    assert "the program goes on; ending it" in text
+    assert "requeue: the time limit came near" in text
+    assert "1 attempts began at step -1 and none wrote a newer checkpoint" in text
 
 
 @pytest.mark.usefixtures("seven")
@@ -169,3 +189,18 @@ def test_ranks_and_devices_of_torchrun_on_two_nodes(lab: Laboratory, jobs: str) 
         ("4", "OFI", "ranks")
     }
     assert {task["CUDA_VISIBLE_DEVICES"] for task in tasks} == {"0,1,2,3,4,5,6,7"}
+
+
+def test_megatron_gets_its_sizes_and_folders(lab: Laboratory, jobs: str) -> None:
+    """A stand-in for Megatron-LM's program says what it was given."""
+    program = "import os, sys\nif os.environ['RANK'] == '3':\n    print('GIVEN', *sys.argv[1:], flush=True)\n"
+    lab.write("/fsx1/megatron/pretrain_gpt.py", program)
+    line = f"{jobs}/train-megatron.sbatch --nodes 2 --procs 2 --megatron /fsx1/megatron --experiment gpt"
+    found = lab.wait_for_job(submit(lab, f"{line} --pipeline 2 -- --num-layers 24"))
+    output = lab.output(["cat", found["StdOut"]])
+    given = next(line.partition("GIVEN ")[2] for line in output.splitlines() if "GIVEN " in line)
+    assert "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2" in given
+    assert "--save /fsx2/checkpoints/gpt --load /fsx2/checkpoints/gpt" in given
+    assert given.endswith("--num-layers 24")
+    found = lab.wait_for_job(submit(lab, f"{line} --pipeline 3"), states=("FAILED",))
+    assert "--tensor 2 x --pipeline 3 does not divide 2 nodes x 2 GPUs = 4" in lab.output(["cat", found["StdOut"]])

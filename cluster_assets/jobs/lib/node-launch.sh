@@ -27,6 +27,17 @@ launch::workers() {
   return 0
 }
 
+# shellcheck disable=SC2329 # called by a trap
+launch::pass_on() {
+  local worker
+  while kill -0 "$1" 2>/dev/null; do
+    while read -r worker; do
+      kill -USR1 "${worker}" 2>/dev/null || true
+    done < <(launch::workers "$1")
+    sleep 5
+  done
+}
+
 launch::main() {
   (($#)) || {
     echo "node-launch.sh: no program given" >&2
@@ -34,14 +45,16 @@ launch::main() {
   }
   local -a arguments
   mapfile -t arguments < <(launch::arguments)
-  local status=0 worker
+  local status=0
   # -- so that torchrun takes none of the program's options for its own.
   (
     trap '' USR1
     exec "${PYTHON}" -m torch.distributed.run "${arguments[@]}" -- "$@"
   ) &
   local -r torchrun=$!
-  trap 'while read -r worker; do kill -USR1 "${worker}" 2>/dev/null || true; done < <(launch::workers "'"${torchrun}"'")' USR1
+  # Again and again: a worker that is still starting has no handler yet.
+  # shellcheck disable=SC2064 # the value of now
+  trap "trap '' USR1; launch::pass_on ${torchrun} &" USR1
   trap 'kill -TERM "'"${torchrun}"'" 2>/dev/null || true' TERM INT
   # A signal ends wait early, with a status above 128, while the process goes on.
   while true; do

@@ -9,7 +9,9 @@ GRACE="${GRACE:-600}"
 MOST_ATTEMPTS="${MOST_ATTEMPTS:-3}"
 EXPORT="${EXPORT:-}"
 
-STOPPING=no # SIGUSR1 has come: the time limit is near
+readonly LAST_SECONDS=20 # of the grace, for the requeue
+STOPPING=no              # SIGUSR1 has come: the time limit is near
+STOP_TIMER=""
 
 production::option() {
   case "$1" in
@@ -106,6 +108,13 @@ production::stop() {
   job::log "the time limit is ${GRACE} s away: asking the program for a checkpoint"
   # To the steps only; the launchers pass it on to the program. The samplers die of it, which is as well.
   scancel --signal=USR1 "${SLURM_JOB_ID}" || job::log "WARNING: the steps could not be signalled"
+  # A program that does not listen is ended in time for the requeue: after the limit Slurm would take no job back.
+  (
+    sleep "$((GRACE - LAST_SECONDS))"
+    job::log "the program goes on; ending it"
+    scancel --signal=KILL "${SLURM_JOB_ID}"
+  ) &
+  STOP_TIMER=$!
 }
 
 production::requeue() {
@@ -182,6 +191,8 @@ production::run() {
   trap production::stop USR1
   telemetry::start "${LOG_DIR}"
   production::launch "$@" || status=$?
+  trap '' USR1
+  [[ -z "${STOP_TIMER}" ]] || kill "${STOP_TIMER}" 2>/dev/null || true
   production::newest
   if ((status == 0)) && [[ "${STOPPING}" == no || "${NEWEST_KIND}" == final ]]; then
     [[ "${CHECKPOINT_STYLE}" != manifest || "${NEWEST_KIND}" == final ]] ||

@@ -4,15 +4,20 @@
 TELEMETRY_SECONDS="${TELEMETRY_SECONDS:-60}" # 0: none
 TELEMETRY_PID=""
 
-readonly TELEMETRY_FIELDS=timestamp,index,uuid,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw,clocks.sm
+readonly TELEMETRY_FIELDS=index,uuid,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw,clocks.sm
 
-# Runs on every node. A GPU that fell off the bus must not end the sampling of the others, so failures are lines too.
+# Runs on every node, with the time in UTC. A driver that does not answer is a line too: it is what one wants to see afterwards.
 # shellcheck disable=SC2016 # expanded there
 readonly TELEMETRY_SAMPLER='
   file="$1/gpu-$3-$(hostname).csv"
-  [ -s "$file" ] || echo "$4" >"$file"
+  [ -s "$file" ] || echo "time,$4" >"$file"
   while true; do
-    nvidia-smi --query-gpu="$4" --format=csv,noheader,nounits >>"$file" 2>&1 || echo "# $(date -u +%FT%TZ) nvidia-smi failed" >>"$file"
+    now="$(date -u +%FT%TZ)"
+    if lines="$(nvidia-smi --query-gpu="$4" --format=csv,noheader,nounits 2>&1)"; then
+      printf "%s\n" "$lines" | sed "s/^/$now, /" >>"$file"
+    else
+      printf "# %s nvidia-smi failed: %s\n" "$now" "$(printf %s "$lines" | tr "\n" " ")" >>"$file"
+    fi
     sleep "$2"
   done
 '
