@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from local.cli.problem import Problem
 from local.world.launch import WorldError
@@ -15,7 +17,21 @@ from review.command import FAILED, Parser, add_options
 from review.problem import Problem as ReviewProblem
 from settings import Faults
 
+if TYPE_CHECKING:
+    from local.cli.session import Session
+
 INTERRUPTED = 130
+
+
+LEAST_PORT, MOST_PORT = 1024, 65534
+"""Ports below are root's; the world takes the one after it too."""
+
+
+def port(text: str) -> int:
+    """A port for the world, from the command line."""
+    if not text.isdecimal() or not LEAST_PORT <= int(text) <= MOST_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r}; allowed: {LEAST_PORT} to {MOST_PORT}")
+    return int(text)
 
 
 def parser() -> Parser:
@@ -37,7 +53,7 @@ def parser() -> Parser:
             help="folder of the world's state and logs (default .trainyard/<name>)",
         )
         if name == "up":
-            command.add_argument("--port", type=int, default=None, help="first of the two ports that the world takes")
+            command.add_argument("--port", type=port, default=None, help="first of the two ports that the world takes")
             command.add_argument("--no-hello", action="store_true", help="end without a job in the Slurm laboratory")
         if name == "diff":
             add_options(command)
@@ -53,13 +69,16 @@ def main(arguments: list[str]) -> int:
 
     options = parser().parse_args(arguments)
     try:
+        if options.command == "down" and options.force:
+            commands.force_down(options.environment, options.state)
+            return 0
         session = commands.open_session(options.environment, options.state)
         if options.command == "up":
             commands.up(session, options.port, hello_gpu=not options.no_hello)
         elif options.command == "down":
-            commands.down(session, delete_data=options.delete_data, force=options.force)
+            commands.down(session, delete_data=options.delete_data)
         elif options.command == "diff":
-            return commands.diff(session, form=options.format, output=options.output)
+            return _diff(session, options)
         else:
             commands.status(session)
     except (Problem, ReviewProblem, WorldError, Faults) as problem:
@@ -72,6 +91,19 @@ def main(arguments: list[str]) -> int:
         )
         return INTERRUPTED
     return 0
+
+
+def _diff(session: Session, options: argparse.Namespace) -> int:
+    """The verdict; an error of this program's own must not end in Python's status 1, which is one."""
+    from local.cli import commands
+
+    try:
+        return commands.diff(session, form=options.format, output=options.output)
+    except (Problem, ReviewProblem, WorldError):
+        raise
+    except Exception:
+        traceback.print_exc()
+        return FAILED
 
 
 if __name__ == "__main__":

@@ -1,0 +1,36 @@
+"""Synthesis of edited environments in this process, without bundling."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+
+import aws_cdk as cdk
+
+from review.stacks import Stack, synthesized
+from settings import Environment
+from stacks.deployment import compose
+from tests.review.edits import Replacements, load
+
+ROOT = Path(__file__).parents[2]
+
+
+def stacks_of(environment: Environment, folder: Path) -> dict[str, Stack]:
+    context = json.loads((ROOT / "cdk.json").read_text("utf-8"))["context"]
+    app = cdk.App(
+        outdir=str(folder),
+        context={**context, "aws:cdk:bundling-stacks": []},
+        builtin_cloud_formation_validation=False,
+    )
+    compose(app, environment)
+    app.synth()
+    return synthesized(folder)
+
+
+@functools.cache
+def edited(name: str, replacements: Replacements, folder: Path) -> dict[str, Stack]:
+    """The stacks of a shipped environment with edits; `folder` is the session's."""
+    place = folder / f"{name}-{abs(hash(replacements))}"
+    place.mkdir()
+    return stacks_of(load(name, replacements, place), place / "cdk.out")
