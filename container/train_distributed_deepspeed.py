@@ -1,7 +1,8 @@
 """Fine-tunes a causal language model with DeepSpeed: Qwen 2.5 0.5B on WikiText-2 unless told otherwise.
 
 Start it with torchrun. Folders come from the job's environment (docs/jobs.md): DATA_DIR, CHECKPOINT_DIR,
-TENSORBOARD_DIR, OUTPUT_DIR, or else they are LUSTRE_BASE with data, checkpoints/EXPERIMENT_NAME, logs/EXPERIMENT_NAME and results/EXPERIMENT_NAME.
+TENSORBOARD_DIR, OUTPUT_DIR, or else they are data, checkpoints/EXPERIMENT_NAME, logs/EXPERIMENT_NAME and
+results/EXPERIMENT_NAME below LUSTRE_BASE.
 
 The same experiment goes on from its newest checkpoint. SIGUSR1 to any process: a checkpoint is written after the step
 that runs, and the program ends with status 0 and without a final model.

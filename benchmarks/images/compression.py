@@ -7,7 +7,8 @@ Each round writes a squashfs file of the content with every option, in turn, so 
 all; then as many readers as there are nodes start from that one file at once, in the two ways that there are:
   unpack  what `enroot create` does under Pyxis: the whole image to the node's disk
   read    a loop mount, and all of it read (root only)
-Before each, the file is put out of the page cache. The best of the rounds counts. What comes before squashing in an
+Before each, the file is put out of the page cache. Seconds of processor time are given beside those of the clock: they
+hardly change when others use the machine too. The best of the rounds counts. What comes before squashing in an
 import, fetching and unpacking the layers, is the same for all and not measured.
 """
 
@@ -16,12 +17,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -37,11 +40,21 @@ OPTIONS = {
 MIB = 1 << 20
 
 
-def seconds(work: Callable[[], None]) -> float:
-    """How long it takes."""
-    started = time.monotonic()
+@dataclass(frozen=True)
+class Taken:
+    """Seconds by the clock, and of all processors together."""
+
+    clock_s: float
+    processor_s: float
+
+
+def taken(work: Callable[[], None]) -> Taken:
+    """How long it takes; the work is done by processes that end with it."""
+    started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     work()
-    return time.monotonic() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Taken(time.monotonic() - started, used)
 
 
 def forget(image: Path) -> None:
@@ -73,27 +86,27 @@ def squash(content: Sequence[Path], image: Path, options: str, processors: int) 
     subprocess.run([*command, *options.split()], check=True, stdout=subprocess.DEVNULL)
 
 
-def unpack(image: Path, work: Path, readers: int, processors: int) -> float:
-    """Seconds until the last of the readers has unpacked the image."""
+def unpack(image: Path, work: Path, readers: int, processors: int) -> Taken:
+    """Until the last of the readers has unpacked the image."""
     targets = [work / f"unpacked-{reader}" for reader in range(readers)]
     forget(image)
     each = str(max(1, processors // readers))
     command = ["unsquashfs", "-no-progress", "-quiet", "-processors", each]
-    taken = seconds(lambda: together([[*command, "-dest", str(target), str(image)] for target in targets]))
+    found = taken(lambda: together([[*command, "-dest", str(target), str(image)] for target in targets]))
     for target in targets:
         shutil.rmtree(target)
-    return taken
+    return found
 
 
-def read(image: Path, work: Path, readers: int) -> float | None:
-    """Seconds until the last of the readers has mounted the image and read all of it; None where that cannot be."""
+def read(image: Path, work: Path, readers: int) -> Taken | None:
+    """Until the last of the readers has mounted the image and read all of it; None where that cannot be."""
     targets = [work / f"mounted-{reader}" for reader in range(readers)]
     for target in targets:
         target.mkdir()
     forget(image)
     line = 'mount -o loop,ro -t squashfs "$1" "$2" && tar --create --file=- --directory="$2" . | cat >/dev/null'
     try:
-        return seconds(lambda: together([["bash", "-c", line, "read", str(image), str(target)] for target in targets]))
+        return taken(lambda: together([["bash", "-c", line, "read", str(image), str(target)] for target in targets]))
     except subprocess.CalledProcessError:
         return None
     finally:
@@ -102,43 +115,43 @@ def read(image: Path, work: Path, readers: int) -> float | None:
             target.rmdir()
 
 
-def measure(content: Sequence[Path], work: Path, arguments: argparse.Namespace) -> dict[str, dict[str, float | None]]:
+def measure(content: Sequence[Path], work: Path, arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
     """The best figures of all rounds, by option."""
-    best: dict[str, dict[str, float | None]] = {name: {} for name in arguments.options}
+    best: dict[str, dict[str, float]] = {name: {} for name in arguments.options}
     image = work / "image.sqsh"
     for number in range(arguments.rounds):
         for name in arguments.options:
-            squashed = seconds(partial(squash, content, image, OPTIONS[name], arguments.processors))
-            found: dict[str, float | None] = {
-                "squash_s": squashed,
-                "size_mib": image.stat().st_size / MIB,
-                "unpack_s": unpack(image, work, arguments.readers, arguments.processors),
-                "read_s": read(image, work, arguments.readers) if os.geteuid() == 0 else None,
+            times = {
+                "squash": taken(partial(squash, content, image, OPTIONS[name], arguments.processors)),
+                "unpack": unpack(image, work, arguments.readers, arguments.processors),
+                "read": read(image, work, arguments.readers) if os.geteuid() == 0 else None,
             }
-            for figure, value in found.items():
-                before = best[name].get(figure)
-                best[name][figure] = value if before is None or (value is not None and value < before) else before
-            print(f"round {number + 1}, {name}: {found}", file=sys.stderr)
+            found = {"size_mib": image.stat().st_size / MIB}
+            for step, time_taken in times.items():
+                if time_taken:
+                    found |= {f"{step}_s": time_taken.clock_s, f"{step}_processor_s": time_taken.processor_s}
+            best[name] = {figure: min(value, best[name].get(figure, value)) for figure, value in found.items()}
+            print(f"round {number + 1}, {name}: {found}", file=sys.stderr, flush=True)
     return best
 
 
-def table(best: dict[str, dict[str, float | None]], base: str) -> str:
-    """A Markdown table with ratios to one of the options."""
+def table(best: dict[str, dict[str, float]], base: str) -> str:
+    """A Markdown table; each cell has the ratio to one of the options."""
     lines = [
-        f"| Compression | Size | Squash | Unpack | Mount and read | Ratios to {base} |",
-        "|---|---|---|---|---|---|",
+        "| Compression | Size | Squash | Unpack on all nodes | Mount and read on all nodes |",
+        "|---|---|---|---|---|",
     ]
     for name, row in best.items():
-        ratios = ", ".join(
-            f"{row[key] / best[base][key]:.2f}"  # type: ignore[operator]
-            for key in ("size_mib", "squash_s", "unpack_s", "read_s")
-            if row[key] and best[base][key]
-        )
-        reading = f"{row['read_s']:.1f} s" if row["read_s"] else "-"
-        lines.append(
-            f"| {name} | {row['size_mib']:.0f} MiB | {row['squash_s']:.1f} s | {row['unpack_s']:.1f} s "
-            f"| {reading} | {ratios} |"
-        )
+        cells = [f"{row['size_mib']:.0f} MiB ({row['size_mib'] / best[base]['size_mib']:.2f})"]
+        for step in ("squash", "unpack", "read"):
+            used = f"{step}_processor_s"
+            if used not in row or used not in best[base]:
+                cells.append("-")
+                continue
+            cells.append(
+                f"{row[used]:.1f} s ({row[used] / best[base][used]:.2f}), {row[f'{step}_s']:.1f} s by the clock"
+            )
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -151,7 +164,9 @@ def main() -> int:
     top.add_argument("--processors", type=int, default=os.cpu_count(), help="default: all")
     top.add_argument("--options", nargs="+", choices=OPTIONS, default=list(OPTIONS), help="default: all")
     top.add_argument("--work", type=Path, default=None, help="folder for the files (default: a temporary one)")
-    top.add_argument("--base", default="lzo", help="the option that ratios refer to (default: lzo)")
+    top.add_argument(
+        "--base", choices=OPTIONS, default="zstd-1", help="the option that ratios refer to (default: %(default)s)"
+    )
     arguments = top.parse_args()
     if missing := [str(folder) for folder in arguments.content if not folder.is_dir()]:
         top.error(f"no folder {missing[0]}")

@@ -14,8 +14,8 @@ IMPORT_LOG_FOLDER="${IMPORT_LOG_FOLDER:-${HOME}/import-logs}" # of the job's log
 IMPORT_LOCK_SECONDS="${IMPORT_LOCK_SECONDS:-7200}"            # how long to wait for another import of the same name
 IMPORT_PROGRESS_SECONDS="${IMPORT_PROGRESS_SECONDS:-30}"      # between two lines of progress
 IMPORT_FOLLOW_SECONDS="${IMPORT_FOLLOW_SECONDS:-2}"           # between two looks at the job
-IMPORT_SCRATCH_PERCENT="${IMPORT_SCRATCH_PERCENT:-500}"       # scratch that is needed, of the compressed layers' size
-IMPORT_TARGET_PERCENT="${IMPORT_TARGET_PERCENT:-125}"         # space in the images folder that is needed, likewise
+IMPORT_SCRATCH_PERCENT="${IMPORT_SCRATCH_PERCENT:-}"          # scratch that is needed, of the compressed layers' size; else by compression
+IMPORT_TARGET_PERCENT="${IMPORT_TARGET_PERCENT:-}"            # space in the images folder that is needed, likewise
 IMPORT_ENROOT_CONF="${IMPORT_ENROOT_CONF:-/etc/enroot/enroot.conf}"
 IMPORT_ENVIRONMENT="${IMPORT_ENVIRONMENT:-/opt/trainyard/pcluster-env.sh}"
 

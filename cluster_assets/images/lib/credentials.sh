@@ -44,6 +44,7 @@ credentials::line() {
 credentials::of() {
   local -r host="$1"
   local line region user password problem
+  local -r right="The node's role needs ecr:GetAuthorizationToken; to log in as somebody else, set AWS_PROFILE."
   line="$(credentials::line "${host}")"
   region="$(credentials::ecr_region "${host}")"
   problem="${IMPORT_WORK}/login"
@@ -52,12 +53,12 @@ credentials::of() {
     # The password may be a command, which Enroot runs too; the file is this user's or the system's.
     password="$(eval "printf '%s' \"${password}\"" 2>"${problem}")" || password=""
     [[ -n "${password}" ]] ||
-      log::fail 77 "$(credentials::file) has no password for ${user} at ${host}: $(tail -n 1 "${problem}"). Mend that line, or take it out to log in anew."
+      log::fail 77 "$(credentials::file) has no password for ${user} at ${host}: $(grep -v '^[[:space:]]*$' "${problem}" | tail -n 1). ${region:+${right} }Or mend that line of the file."
   elif [[ -n "${region}" ]]; then
     user=AWS
     password="$(aws ecr get-login-password --region "${region}" 2>"${problem}")" || password=""
     [[ -n "${password}" ]] ||
-      log::fail 77 "no login at ${host}: $(grep -v '^[[:space:]]*$' "${problem}" | tail -n 1). The node's role needs ecr:GetAuthorizationToken; for another account's registry or your own identity, set AWS_PROFILE."
+      log::fail 77 "no login at ${host}: $(grep -v '^[[:space:]]*$' "${problem}" | tail -n 1). ${right}"
   else
     return 0
   fi
