@@ -194,8 +194,8 @@ def test_ranks_and_devices_of_torchrun_on_two_nodes(lab: Laboratory, jobs: str) 
 def test_megatron_gets_its_sizes_and_folders(lab: Laboratory, jobs: str) -> None:
     """A stand-in for Megatron-LM's program says what it was given."""
     program = "import os, sys\nif os.environ['RANK'] == '3':\n    print('GIVEN', *sys.argv[1:], flush=True)\n"
-    lab.write("/fsx1/megatron/pretrain_gpt.py", program)
-    line = f"{jobs}/train-megatron.sbatch --nodes 2 --procs 2 --megatron /fsx1/megatron --experiment gpt"
+    lab.write("/fsx1/results/megatron/pretrain_gpt.py", program)
+    line = f"{jobs}/train-megatron.sbatch --nodes 2 --procs 2 --megatron /fsx1/results/megatron --experiment gpt"
     found = lab.wait_for_job(submit(lab, f"{line} --pipeline 2 -- --num-layers 24"))
     output = lab.output(["cat", found["StdOut"]])
     given = next(line.partition("GIVEN ")[2] for line in output.splitlines() if "GIVEN " in line)

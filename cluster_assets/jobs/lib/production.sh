@@ -112,7 +112,8 @@ production::stop() {
   (
     sleep "$((GRACE - LAST_SECONDS))"
     job::log "the program goes on; ending it"
-    scancel --signal=KILL "${SLURM_JOB_ID}"
+    # Step by step: without a step's number this would cancel the job itself.
+    squeue --noheader --steps "--jobs=${SLURM_JOB_ID}" --format=%i | grep -E '\.[0-9]+$' | xargs --no-run-if-empty scancel
   ) &
   STOP_TIMER=$!
 }
