@@ -14,13 +14,16 @@ DIFF_OPTIONS = $(if $(FORMAT),--format $(FORMAT)) $(if $(OUTPUT),--output $(OUTP
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down diff status lab lab-down synth schema golden check lint format test test-fast e2e clean
+.PHONY: help tools setup up down diff status lab lab-down synth schema golden check lint format test test-fast e2e clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  ENV=<name> picks environments/<name>.yaml (now: $(ENV)). PORT=<number> moves the local world's ports."
 
-setup: .venv/.ready parallelcluster/.venv/.ready local/.venv/.ready node_modules/.ready local/node_modules/.ready ## Install everything, pinned, inside this folder
+tools: # the tools of the machine itself, looked for each time: a shell may have lost one since the set-up
+	@scripts/require-tools.sh $(PYTHON)
+
+setup: tools .venv/.ready parallelcluster/.venv/.ready local/.venv/.ready node_modules/.ready local/node_modules/.ready ## Install everything, pinned, inside this folder
 
 up: setup ## Deploy ENV to an emulated AWS on loopback and create its cluster with the genuine ParallelCluster API
 	@$(PY) -m local up $(ENV) $(if $(PORT),--port $(PORT)) $(if $(filter no,$(HELLO)),--no-hello)
@@ -55,6 +58,9 @@ schema: .venv/.ready ## Write the JSON Schema of environment files, and their re
 	@$(PY) -m settings schema
 	@$(PY) -m settings reference
 
+golden: setup ## Write what the shipped environments come to (tests/golden/), for review in git
+	@$(PY) -m tests.golden
+
 lint: setup ## ruff, mypy --strict, shellcheck, shfmt
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
@@ -71,8 +77,8 @@ format: setup ## Format Python and shell
 test: setup lint ## Everything that CI runs: lint, tests, one end-to-end life on the local default
 	.venv/bin/pytest -n 2 --dist loadgroup
 
-test-fast: setup ## The tests without the end-to-end ones
-	.venv/bin/pytest -m 'not e2e'
+test-fast: setup ## The tests that need neither the emulated AWS nor the laboratory
+	.venv/bin/pytest -n 2 --dist loadgroup -m 'not e2e and not lifecycle and not lab'
 
 clean: ## Remove what setup and synth made (not a running local world: `make down` does that)
 	rm -rf .venv .tools node_modules cdk.out parallelcluster/.venv local/.venv local/node_modules

@@ -114,7 +114,7 @@ def steps(api: Api, tmp_path_factory: pytest.TempPathFactory) -> dict[str, genui
     rendered = render(base, references(base))
     real = ids(rendered, api.configuration)
     owner = [tag for tag in api.configuration["Tags"] if tag["Key"] == "trainyard:owner"]
-    found = {}
+    found: dict[str, genuine.Step] = {}
     for name, edit in EDITS.items():
         new = edit.new(folder)
         text = json.dumps(render(new, references(new)))

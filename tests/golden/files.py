@@ -1,0 +1,104 @@
+"""What each shipped environment comes to, kept in git so that a review shows what a change does to it.
+
+In the folder of an environment's name: `<stack>.template.json`, each stack's template, without the hashes of assets,
+which a change of any file behind them would change; and `cluster.yaml`, the configuration that ParallelCluster gets,
+with ids that read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from review.structure import differences
+from settings import Environment
+from tests.cluster_config.references import environments, references
+from tests.review.synthesis import stacks_of
+from trainyard.cluster_config import render
+
+FOLDER = Path(__file__).parent
+SHOWN = 40
+"""Differences that a failing test lists."""
+
+_SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
+_OF_TOOLS = ("aws:cdk:", "aws:asset:")
+
+
+def made(environment: Environment, folder: Path) -> dict[str, str]:
+    """The files of one environment, by name; synthesizes into `folder`."""
+    files = {
+        f"{stack.id}.template.json": f"{json.dumps(_normal(stack.template), indent=1)}\n"
+        for stack in stacks_of(environment, folder).values()
+    }
+    return {**files, "cluster.yaml": _yaml(render(environment, references(environment)))}
+
+
+def kept(name: str) -> dict[str, str]:
+    """The files of one environment in git."""
+    return {file.name: file.read_text("utf-8") for file in sorted((FOLDER / name).glob("*"))}
+
+
+def refresh() -> None:
+    """Write all files and remove those of environments and stacks that are gone."""
+    wanted: dict[Path, str] = {}
+    for name, environment in environments().items():
+        with tempfile.TemporaryDirectory() as folder:
+            files = made(environment, Path(folder))
+        wanted |= {FOLDER / name / file: text for file, text in files.items()}
+    for stale in {file for file in FOLDER.glob("*/*") if file.suffix in (".json", ".yaml")} - set(wanted):
+        stale.unlink()
+        if not any(stale.parent.iterdir()):
+            stale.parent.rmdir()
+    for file, text in wanted.items():
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, "utf-8")
+
+
+def complaint(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    """What differs, by key, and what to do; empty where nothing does."""
+    lines = [line for file in sorted({*old, *new}) for line in _differing(file, old.get(file), new.get(file))]
+    if not lines:
+        return ""
+    more = [f"... and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+    return "\n".join(
+        [
+            f"{name} is no longer what tests/golden/{name}/ says (old -> new):",
+            *lines[:SHOWN],
+            *more,
+            "If that is wanted: make golden, and commit what it writes.",
+        ]
+    )
+
+
+def _differing(file: str, old: str | None, new: str | None) -> Iterator[str]:
+    if old is None or new is None:
+        yield f"{file}: {'none -> a file' if old is None else 'a file -> none'}"
+    elif old != new:
+        found = [f"{file}: {difference}" for difference in differences(yaml.safe_load(old), yaml.safe_load(new))]
+        yield from found or [f"{file}: the order of its keys"]
+
+
+def _normal(value: Any) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, dict):
+        return {
+            _SHA256.sub("<sha256>", key): _normal(item)
+            for key, item in value.items()
+            if not (key == "Metadata" and isinstance(item, dict) and all(k.startswith(_OF_TOOLS) for k in item))
+        }
+    if isinstance(value, list):
+        return [_normal(item) for item in value]
+    return _SHA256.sub("<sha256>", value) if isinstance(value, str) else value
+
+
+def _yaml(configuration: Mapping[str, object]) -> str:
+    class Plain(yaml.SafeDumper):
+        def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
+            return True
+
+    return yaml.dump(configuration, Dumper=Plain, sort_keys=False, width=1000)
