@@ -102,7 +102,6 @@ def newest_whole(lab: Laboratory, folder: str) -> int:
     return int(done.stdout.split()[0]) if done.stdout else 0
 
 
-@pytest.mark.usefixtures("seven")
 def test_before_the_time_limit_a_checkpoint_is_written_and_the_job_comes_back(lab: Laboratory, jobs: str) -> None:
     folder = "/fsx2/model2/checkpoints"
     lab.run(f"rm -rf {folder}/step-*")
@@ -121,7 +120,6 @@ def test_before_the_time_limit_a_checkpoint_is_written_and_the_job_comes_back(la
     assert "passed: model2 is done at step 300" in output
 
 
-@pytest.mark.usefixtures("seven")
 def test_a_program_that_does_not_listen_is_ended_in_time_and_comes_back(lab: Laboratory, jobs: str) -> None:
     """As before, with the signal sent by hand; and twice from the same step is once too often here."""
     lab.run("rm -rf /fsx2/model5/checkpoints/step-*")
@@ -140,7 +138,6 @@ def test_a_program_that_does_not_listen_is_ended_in_time_and_comes_back(lab: Lab
     assert "1 attempts began at step -1 and none wrote a newer checkpoint" in text
 
 
-@pytest.mark.usefixtures("seven")
 def test_a_program_that_fails_without_progress_fails_the_job(lab: Laboratory, jobs: str) -> None:
     lab.run("rm -rf /fsx2/model3/checkpoints/step-*")
     lab.write("/fsx1/results/fails.py", "raise SystemExit(3)\n")
@@ -150,7 +147,6 @@ def test_a_program_that_fails_without_progress_fails_the_job(lab: Laboratory, jo
     assert "before it wrote a newer checkpoint than that of step -1" in lab.output(["cat", found["StdOut"]])
 
 
-@pytest.mark.usefixtures("seven")
 def test_nothing_is_removed_where_the_export_fails_and_submitting_again_goes_on_there(
     lab: Laboratory, jobs: str
 ) -> None:
