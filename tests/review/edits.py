@@ -125,7 +125,7 @@ CLUSTER: dict[str, Edit] = {
     ),
     "no health check of GPUs": Edit(Level.SAFE, ((r"(exclusive: true)", r"\1\n      gpu_health_check: false"),)),
     "jobs share nodes": Edit(Level.SAFE, ((r"exclusive: true", "exclusive: false"),)),
-    "login nodes": Edit(Level.SAFE, ((r"  queues:", LOGIN.format(count=1, kind="m7i.xlarge")),)),
+    "login nodes": Edit(Level.SAFE, ((r"  queues:", LOGIN.format(count=1, kind="m7i.xlarge")),), in_world=False),
     "other login nodes": Edit(
         Level.DISRUPTIVE,
         ((r"m7i\.xlarge", "m7i.2xlarge"),),
