@@ -26,7 +26,7 @@ def install() -> None:
             request = json.loads(body or b"{}")
             found = _send(request) if action == "SendCommand" else _answers.get(request.get("CommandId", ""))
             if found is not None:
-                return 200, _JSON, json.dumps(found).encode()
+                return 200, dict(_JSON), json.dumps(found).encode()
         return await ssm(method, path, headers, body, query)
 
     app.SERVICE_HANDLERS["ssm"] = answer

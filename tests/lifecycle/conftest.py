@@ -11,9 +11,10 @@ import pytest
 
 from local.world import launch
 
-from .deployment import Base, deploy
+from .deployment import NAME, Base, deploy
 from .life import GONE, Cluster, Life
 
+STACK = f"{NAME}-cluster"
 KEEP = "LIFECYCLE_STATE"
 """A folder: the world is started there, or found there, and kept after the run, so that the next one is quick."""
 
@@ -62,12 +63,14 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def life(base: Base, name: str) -> Iterator[Life]:
-    """A stack that does not exist yet. What is left of it afterwards is removed, unsteered."""
-    made = Life(base, f"stack-{name}")
+def life(base: Base) -> Iterator[Life]:
+    """A stack that does not exist yet, under the name that the functions may look at (who may read which stack is bound
+    to the environment's cluster stack). What is left of it afterwards is removed, unsteered.
+    """
+    made = Life(base, STACK)
     yield made
     base.steer.reset()
-    if made.stack_id != made.name and made.settled() != "DELETE_COMPLETE":
+    if made.settled() != "DELETE_COMPLETE":
         assert made.delete() == "DELETE_COMPLETE", made.story()
 
 

@@ -25,7 +25,7 @@ class Life:
         self.base = base
         self.name = name
         self.stacks: Any = base.client("cloudformation")
-        self.stack_id = name
+        self.stack_id = ""
 
     def create(self, wish: Wish, *, wait: bool = True, **options: Any) -> str:  # noqa: ANN401 - of create_stack
         """Create the stack; the status in which that ends."""
@@ -44,7 +44,9 @@ class Life:
         return self.settled() if wait else "DELETE_IN_PROGRESS"
 
     def status(self) -> str:
-        """The stack's status now."""
+        """The stack's status now; one that was never made counts as deleted."""
+        if not self.stack_id:
+            return "DELETE_COMPLETE"
         try:
             return str(self.stacks.describe_stacks(StackName=self.stack_id)["Stacks"][0]["StackStatus"])
         except ClientError as error:

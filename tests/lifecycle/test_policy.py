@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from local.steering import Outcome
+
 from .deployment import NAME, Base
 from .life import GONE, Cluster, Life
 from .template import Wish
@@ -80,10 +82,17 @@ def test_jobs_are_protected(known: Cluster, life: Life, base: Base) -> None:
 
 
 def test_a_fleet_that_does_not_run_is_no_success(life: Life, cluster: Cluster, base: Base) -> None:
-    wish = Wish(cluster.name)
+    """A protected fleet is started once more; one that is protected again fails the update."""
+    wish = Wish(cluster.name, strategy="TERMINATE")
     assert life.create(wish) == "CREATE_COMPLETE", life.story()
     base.steer.fleet(cluster.name, "PROTECTED")
-    assert life.update(wish.but(max_count=3)).startswith("UPDATE_ROLLBACK"), life.story()
+    assert life.update(wish.but(max_count=3)) == "UPDATE_COMPLETE", life.story()
+    assert fleet(cluster) == "RUNNING"
+    base.steer.fleet(cluster.name, "PROTECTED")
+    base.steer.outcome(Outcome(cluster.name, "fleet-start", "fail"))
+    assert life.update(wish.but(max_count=4)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
     assert "PROTECTED" in life.failures()[0]
+    assert cluster.max_count() == 3
+    assert fleet(cluster) == "RUNNING"
     assert life.delete() == "DELETE_COMPLETE", life.story()
     assert cluster.status() == GONE

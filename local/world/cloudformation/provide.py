@@ -23,16 +23,23 @@ def provide(resource_type: str, create: Create, delete: Delete, update: Update |
     replace is recorded and the attributes stay.
     """
 
+    # ministack takes what an update answers for all the attributes that there are.
+    attributes: dict[str, dict[str, Any]] = {}
+
     def create_checked(logical_id: str, properties: Properties, stack: str) -> Made:
         registry.check(resource_type, properties)
-        return create(logical_id, properties, stack)
+        physical_id, found = create(logical_id, properties, stack)
+        attributes[physical_id] = found
+        return physical_id, found
 
     def update_checked(physical_id: str, old: Properties, new: Properties, stack: str, logical_id: str) -> Made:
         registry.check(resource_type, new)
         if any(_inside(old, path) != _inside(new, path) for path in registry.nested_create_only(resource_type)):
             made: Made = provisioners._replace_resource(resource_type, physical_id, old, new, stack, logical_id)
             return made
-        return physical_id, update(physical_id, old, new) if update else {}
+        changed = update(physical_id, old, new) if update else {}
+        attributes[physical_id] = {**attributes.get(physical_id, {}), **changed}
+        return physical_id, attributes[physical_id]
 
     provisioners._RESOURCE_HANDLERS[resource_type] = {
         "create": create_checked,

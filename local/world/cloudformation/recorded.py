@@ -51,7 +51,8 @@ def _updater(resource_type: str) -> Any:
         if any(old.get(key) != new.get(key) for key in registry.create_only(resource_type)):
             made: Made = provisioners._replace_resource(resource_type, physical_id, old, new, stack, logical_id)
             return made
-        return physical_id, {}
+        name = provisioners._physical_name(stack, logical_id)
+        return physical_id, {key: _attribute(resource_type, key, name) for key in registry.read_only(resource_type)}
 
     return update
 
