@@ -16,7 +16,8 @@ def environment_file(name: str) -> Path:
         ValueError: no file of that name under environments/. (A path is not looked at here: `load` says what is wrong.)
     """
     if Path(name).suffix in SUFFIXES:
-        return Path(name)
+        shipped = ENVIRONMENTS / name
+        return shipped if "/" not in name and not Path(name).exists() and shipped.exists() else Path(name)
     files = {file.stem: file for file in sorted(ENVIRONMENTS.glob("*.yaml"))}
     if name not in files:
         raise ValueError(

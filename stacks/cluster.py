@@ -18,7 +18,7 @@ from trainyard.cluster_config import EntryScript, References, render
 from trainyard.cluster_policies import ClusterPolicies
 from trainyard.cluster_provider import ClusterProvider
 from trainyard.cluster_resource import ClusterResource
-from trainyard.cluster_settings import cluster_settings
+from trainyard.cluster_settings import CLUSTER_USERS, cluster_settings
 from trainyard.logs import retention_days
 from trainyard.lustre import LustreFileSystem
 from trainyard.network import Network
@@ -163,7 +163,10 @@ class ClusterStack(cdk.Stack):
         outputs.output("ClusterStatus", cluster.status, "Status when this stack was last deployed")
         outputs.output(
             "Connect",
-            f"aws ssm start-session --region {environment.region} --target {cluster.head_node_instance_id}",
+            # As the cluster's user: a plain session is ssm-user's, who is on the head node alone and owns nothing.
+            f"aws ssm start-session --region {environment.region} --target {cluster.head_node_instance_id} "
+            "--document-name AWS-StartInteractiveCommand "
+            f"--parameters command='sudo -iu {CLUSTER_USERS[environment.cluster.os]}'",
             "Opens a shell on the head node",
         )
         outputs.output("HeadNodePrivateIp", cluster.head_node_private_ip, "Private address of the head node")

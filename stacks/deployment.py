@@ -33,7 +33,7 @@ def compose(scope: Construct, environment: Environment) -> Deployment:
     """Build the stacks of `environment` in `scope`, an app or a stage.
 
     Network, images and API need nothing of each other, and data links and cluster nothing of each other, so that
-    `cdk deploy --all --concurrency 3` runs them side by side.
+    `cdk deploy --all --concurrency 4` runs them side by side.
     """
     env = cdk.Environment(account=environment.account, region=environment.region)
     retention = environment.retention

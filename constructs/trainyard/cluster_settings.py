@@ -15,7 +15,7 @@ SCHEMA = 1
 
 # The user that each operating system's ParallelCluster AMI has, who owns the cluster's common folders:
 # https://docs.aws.amazon.com/parallelcluster/latest/ug/Image-section.html
-_USERS: dict[Os, str] = {
+CLUSTER_USERS: dict[Os, str] = {
     "alinux2023": "ec2-user",
     "ubuntu2204": "ubuntu",
     "ubuntu2404": "ubuntu",
@@ -60,7 +60,7 @@ def cluster_settings(
         "cluster": {
             "name": environment.cluster_name,
             "os": environment.cluster.os,
-            "user": _USERS[environment.cluster.os],
+            "user": CLUSTER_USERS[environment.cluster.os],
         },
         "buckets": {"data": data_bucket, "checkpoints": checkpoints_bucket, "assets": assets_bucket},
         "repositories": [{"name": name, "uri": repository_uris[name]} for name in repositories],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
@@ -22,8 +23,22 @@ class FlowLogs(Construct):
         super().__init__(scope, construct_id)
         group = logs.LogGroup(self, "LogGroup", retention=retention_days(days))
         retain(cast(logs.CfnLogGroup, group.node.default_child), kept=kept)
-        role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("vpc-flow-logs.amazonaws.com"))
-        group.grant_write(role)
+        stack = cdk.Stack.of(self)
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal(
+                "vpc-flow-logs.amazonaws.com",
+                conditions={
+                    "StringEquals": {"aws:SourceAccount": stack.account},
+                    "ArnLike": {"aws:SourceArn": stack.format_arn(service="ec2", resource="vpc-flow-log/*")},
+                },
+            ),
+        )
+        # The VPC guide's list for CloudWatch Logs, less the creation of groups: this one stands already.
+        group.grant(
+            role, "logs:CreateLogStream", "logs:PutLogEvents", "logs:DescribeLogStreams", "logs:DescribeLogGroups"
+        )
         ec2.CfnFlowLog(
             self,
             "FlowLog",

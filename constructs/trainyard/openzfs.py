@@ -88,15 +88,6 @@ class OpenZfsFileSystem(Construct):
         self.volume_ids = volume_ids
 
     def _volume(self, volume: Volume, parent_id: str, vpc_cidr: str) -> fsx.CfnVolume:
-        user_quota = None
-        if volume.user_quota_gib is not None:
-            # FSx has no field for a default. It answers with a quota of id 0 for each volume, taken here for that
-            # of all users without one of their own. No document says so: docs/unproven.md lists it.
-            user_quota = [
-                fsx.CfnVolume.UserAndGroupQuotasProperty(
-                    id=0, type="USER", storage_capacity_quota_gib=volume.user_quota_gib
-                )
-            ]
         return fsx.CfnVolume(
             self,
             f"Volume-{volume.name}",
@@ -107,7 +98,6 @@ class OpenZfsFileSystem(Construct):
                 parent_volume_id=parent_id,
                 data_compression_type=volume.compression.upper(),
                 storage_capacity_quota_gib=volume.quota_gib,
-                user_and_group_quotas=user_quota,
                 copy_tags_to_snapshots=True,
                 nfs_exports=[
                     fsx.CfnVolume.NfsExportsProperty(

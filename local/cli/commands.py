@@ -12,7 +12,8 @@ from local.cli import cdk, hello, leftovers, summary
 from local.cli.heartbeat import Heartbeat
 from local.cli.problem import Problem
 from local.cli.progress import Progress
-from local.cli.session import DEFAULT_PORT, ROOT, Session, aws, forget_users_aws
+from local.cli.session import DEFAULT_PORT, ROOT, Session, aws, file_of, forget_users_aws, state_folder
+from local.steering import Steer
 from local.world import launch
 from review import command, stacks
 
@@ -38,6 +39,11 @@ def up(session: Session, port: int | None, *, hello_gpu: bool = True) -> None:
     begun = time.monotonic()
     environment = session.environment
     world = session.world()
+    if world and port and port != world.port:
+        raise Problem(
+            f"The emulated AWS of {session.file.name} runs on ports {world.port} and {world.port + 1}, not {port}.\n"
+            f"Leave PORT out, or stop it first: make down ENV={session.file.stem}"
+        )
     if world is None:
         first = port or DEFAULT_PORT
         console.print(
@@ -52,7 +58,11 @@ def up(session: Session, port: int | None, *, hello_gpu: bool = True) -> None:
             seeds=session.seeds(),
         )
     else:
-        console.print(f"The emulated AWS for [bold]{environment.name}[/bold] is running already")
+        console.print(
+            f"The emulated AWS for [bold]{environment.name}[/bold] is running already, on ports {world.port} and "
+            f"{world.api_port}"
+        )
+        Steer(world).seeds(session.seeds())
     leftovers.mend(aws(world), environment, console)
     log = session.state / "cdk.log"
     _bootstrap(session, world, log)
@@ -127,11 +137,14 @@ def _bootstrap(session: Session, world: launch.World, log: Path) -> None:
         raise Problem(f"cdk bootstrap failed. Its output: {_shown(log)}\n{_tail(log)}")
 
 
-def down(session: Session, *, delete_data: bool, force: bool = False) -> None:
-    """Destroy the stacks and stop the world; refuse where a bucket holds data that nobody asked to delete.
+def force_down(name: str, state: Path | None) -> None:
+    """Stop a world as it is, whatever stands in its file: for one in which a destroy cannot go through."""
+    launch.stop(state_folder(file_of(name), state))
+    console.print("[green]Down.[/green] The emulated AWS was stopped without a destroy.")
 
-    With `force` the world is stopped as it is: for one in which a destroy cannot go through.
-    """
+
+def down(session: Session, *, delete_data: bool) -> None:
+    """Destroy the stacks and stop the world; refuse where a bucket holds data that nobody asked to delete."""
     world = session.world()
     if world is None:
         launch.stop(session.state)
@@ -147,10 +160,6 @@ def down(session: Session, *, delete_data: bool, force: bool = False) -> None:
             f"These buckets hold data, and the emulated AWS forgets everything when it stops:\n{listed}\n"
             f"Copy what you need, then: make down ENV={session.file.stem} DELETE_DATA=yes"
         )
-    if force:
-        launch.stop(session.state)
-        console.print("[green]Down.[/green] The emulated AWS was stopped without a destroy.")
-        return
     leftovers.mend(account, session.environment, console)
     for bucket, _, _ in held:
         leftovers.empty_bucket(account, bucket)

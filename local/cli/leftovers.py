@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from local.cli.problem import Problem
@@ -10,6 +11,7 @@ from local.cli.problem import Problem
 if TYPE_CHECKING:
     import boto3
     from rich.console import Console
+    from types_boto3_cloudformation.type_defs import StackEventTypeDef
 
     from local.cli.session import Session
     from settings import Environment
@@ -69,8 +71,9 @@ def failure_reasons(account: boto3.Session, environment: Environment) -> list[st
     client = account.client("cloudformation")
     reasons = []
     for stack in stacks_of(account, environment):
-        events = client.describe_stack_events(StackName=stack["StackName"])["StackEvents"]
-        for event in reversed(events):
+        pages = client.get_paginator("describe_stack_events").paginate(StackName=stack["StackName"])
+        newest_first = (event for page in pages for event in page["StackEvents"])
+        for event in reversed(list(_of_the_last_operation(newest_first))):
             reason = event.get("ResourceStatusReason", "")
             if event["ResourceStatus"].endswith("_FAILED") and "cancelled" not in reason.lower():
                 reasons.append(
@@ -78,6 +81,15 @@ def failure_reasons(account: boto3.Session, environment: Environment) -> list[st
                 )
                 break
     return reasons
+
+
+def _of_the_last_operation(newest_first: Iterable[StackEventTypeDef]) -> Iterator[StackEventTypeDef]:
+    """Events back to the one with which the last create, update or delete of the stack itself began."""
+    for event in newest_first:
+        yield event
+        began = event["ResourceStatus"] in ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
+        if began and event["PhysicalResourceId"] == event["StackId"]:
+            return
 
 
 def user_data(account: boto3.Session, session: Session) -> list[tuple[str, int, str]]:
@@ -88,14 +100,15 @@ def user_data(account: boto3.Session, session: Session) -> list[tuple[str, int, 
         name = bucket["Name"]
         if name.startswith(OWN_BUCKETS) or name.endswith(f"{session.environment.region}-aws-parallelcluster"):
             continue
-        keys = [
+        # Versions, not objects: what was deleted or overwritten is still there, and keeps S3 from deleting the bucket.
+        keys = {
             item["Key"]
-            for page in client.get_paginator("list_objects_v2").paginate(Bucket=name)
-            for item in page.get("Contents", [])
+            for page in client.get_paginator("list_object_versions").paginate(Bucket=name)
+            for item in page.get("Versions", [])
             if not item["Key"].startswith(OWN_PREFIXES)
-        ]
+        }
         if keys:
-            found.append((name, len(keys), keys[0]))
+            found.append((name, len(keys), min(keys)))
     return found
 
 

@@ -24,6 +24,19 @@ DEFAULT_PORT = 4600
 """First of the two loopback ports of the local world: AWS, and the one after it for the ParallelCluster API."""
 
 
+def state_folder(file: Path, given: Path | None) -> Path:
+    """Where the world of an environment file keeps its state: by the file's name, so that its content may be edited."""
+    return (given or ROOT / ".trainyard" / file.stem).resolve()
+
+
+def file_of(name: str) -> Path:
+    """The environment file that a user means."""
+    try:
+        return environment_file(name).resolve()
+    except ValueError as unknown:
+        raise Problem(str(unknown)) from unknown
+
+
 @dataclass(frozen=True)
 class Session:
     """An environment, its file and the folder where the state of its world is kept."""
@@ -35,10 +48,7 @@ class Session:
     @classmethod
     def open(cls, name: str, state: Path | None) -> Session:
         """Read the environment file; wrong input raises settings.Faults."""
-        try:
-            file = environment_file(name).resolve()
-        except ValueError as unknown:
-            raise Problem(str(unknown)) from unknown
+        file = file_of(name)
         environment = load(file)
         if environment.network.existing:
             raise Problem(
@@ -46,7 +56,7 @@ class Session:
                 "which the emulated AWS does not have.\n"
                 "Leave network.existing out to try the environment here, or deploy it to AWS with `cdk deploy`."
             )
-        return cls(file, environment, (state or ROOT / ".trainyard" / environment.name).resolve())
+        return cls(file, environment, state_folder(file, state))
 
     @property
     def context(self) -> str:
@@ -54,8 +64,19 @@ class Session:
         return str(self.file)
 
     def world(self) -> World | None:
-        """The running world, or none."""
-        return launch.find(self.state)
+        """The running world, or none.
+
+        Raises:
+            Problem: it runs for another account or region than the file names now.
+        """
+        world = launch.find(self.state)
+        wanted = (self.environment.account, self.environment.region)
+        if world is not None and (world.account, world.region) != wanted:
+            raise Problem(
+                f"The emulated AWS of {self.file.name} runs for account {world.account} in {world.region}; "
+                f"the file says {wanted[0]} in {wanted[1]}.\nStop it first: make down ENV={self.file.stem} FORCE=yes"
+            )
+        return world
 
     def require_world(self) -> World:
         """The running world, or a message that says how to start it."""

@@ -154,4 +154,4 @@ def _next_steps(session: Session) -> Iterator[str]:
     yield f"  edit {session.file.name}, then: make diff ENV={name}, make up ENV={name}"
     yield f"  remove it all:   make down ENV={name}"
     yield f"  deploy it to AWS: node_modules/.bin/cdk deploy --all -c env={name}  (with the account's credentials)"
-    yield f"  connect there:   aws ssm start-session --region {session.environment.region} --target <head node>"
+    yield f"  connect there:   the command in the output Connect of the stack {session.environment.name}-cluster"

@@ -94,7 +94,6 @@ class Volume(Part):
     name: StorageName = Field(description="Name in the cluster and in outputs.")
     mount: MountPath = Field(description="Where every node mounts it.")
     quota_gib: int | None = Field(default=None, gt=0, description="Most that the volume may hold, GiB.")
-    user_quota_gib: int | None = Field(default=None, gt=0, description="Most that one user may hold by default, GiB.")
     compression: Literal["lz4", "zstd", "none"] = Field(default="lz4", description="Compression of the data on disk.")
     snapshots: Snapshots | None = Field(default=None, description="Snapshots on a schedule; left out, none.")
 

@@ -119,6 +119,7 @@ def models_once(environment: Environment) -> Iterator[Finding]:
 
 
 RULES = (
+    predecessor,
     cluster,
     not_default,
     not_default_storage,

@@ -43,10 +43,6 @@ def quotas(_: Environment, key: KeyPath, system: OpenZfs) -> Iterator[Finding]:
         if volume.quota_gib is not None and volume.quota_gib > system.capacity_gib:
             limit = f"at most the file system's capacity_gib, {system.capacity_gib}"
             yield Finding((*at, "quota_gib"), str(volume.quota_gib), limit)
-        room = min(volume.quota_gib or system.capacity_gib, system.capacity_gib)
-        if volume.user_quota_gib is not None and volume.user_quota_gib > room:
-            limit = f"at most what the volume may hold, {room}"
-            yield Finding((*at, "user_quota_gib"), str(volume.user_quota_gib), limit)
 
 
 RULES = (throughput, quotas)

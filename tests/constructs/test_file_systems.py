@@ -36,7 +36,6 @@ OPENZFS: dict[str, Any] = {
             "name": "home",
             "mount": "/home",
             "quota_gib": 100,
-            "user_quota_gib": 10,
             "snapshots": {"every_hours": 6, "keep": 3},
         },
         {"name": "shared", "mount": "/shared", "compression": "zstd"},
@@ -164,7 +163,6 @@ def test_volumes_have_their_quotas_and_compression(made: Stacks) -> None:
     home = only(made.storage, "AWS::FSx::Volume", Name="home")["Properties"]["OpenZFSConfiguration"]
     shared = only(made.storage, "AWS::FSx::Volume", Name="shared")["Properties"]["OpenZFSConfiguration"]
     assert home["StorageCapacityQuotaGiB"] == 100
-    assert home["UserAndGroupQuotas"] == [{"Id": 0, "Type": "USER", "StorageCapacityQuotaGiB": 10}]
     assert shared["DataCompressionType"] == "ZSTD"
     assert "StorageCapacityQuotaGiB" not in shared
 

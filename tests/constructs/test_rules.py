@@ -27,7 +27,7 @@ _LUSTRE: dict[str, Any] = {
 _OPENZFS: dict[str, Any] = {
     "capacity_gib": 64,
     "volumes": [
-        {"name": name, "mount": f"/{name}", "user_quota_gib": 5, "snapshots": {}} for name in ("home", "shared")
+        {"name": name, "mount": f"/{name}", "snapshots": {}} for name in ("home", "shared")
     ],
 }
 ENVIRONMENTS = {

@@ -32,7 +32,7 @@ def render(environment: Environment, references: References) -> Section:
         "Scheduling": {
             "Scheduler": "slurm",
             "ScalingStrategy": cluster.slurm.scaling,
-            "SlurmSettings": slurm_settings(cluster.slurm),
+            "SlurmSettings": slurm_settings(cluster.slurm, managed_dns=environment.network.egress != "endpoints-only"),
             "SlurmQueues": [queue(settings, references, environment.region) for settings in cluster.queues],
         },
         **shared_storage(environment, references),

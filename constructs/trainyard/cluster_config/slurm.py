@@ -15,8 +15,13 @@ HEALTH_CHECK = {
 }
 
 
-def slurm_settings(settings: Slurm) -> Section:
-    """The SlurmSettings; idle time in minutes."""
+def slurm_settings(settings: Slurm, *, managed_dns: bool) -> Section:
+    """The SlurmSettings; idle time in minutes.
+
+    Without `managed_dns` nodes go by their EC2 names: Route 53, in whose zone ParallelCluster would write their Slurm
+    names, has no VPC endpoint. Source: ParallelCluster guide, "AWS ParallelCluster in a single subnet with no internet
+    access".
+    """
     section: Section = {
         "ScaledownIdletime": settings.scaledown_minutes,
         "QueueUpdateStrategy": settings.queue_update,
@@ -27,6 +32,8 @@ def slurm_settings(settings: Slurm) -> Section:
     given = {name.lower() for name in parameters}
     parameters |= {name: value for name, value in HEALTH_CHECK.items() if name.lower() not in given}
     section["CustomSlurmSettings"] = [{name: value} for name, value in parameters.items()]
+    if not managed_dns:
+        section["Dns"] = {"DisableManagedDns": True, "UseEc2Hostnames": True}
     if settings.accounting:
         section["Database"] = _database(settings.accounting)
     return section
