@@ -26,9 +26,7 @@ _LUSTRE: dict[str, Any] = {
 }
 _OPENZFS: dict[str, Any] = {
     "capacity_gib": 64,
-    "volumes": [
-        {"name": name, "mount": f"/{name}", "snapshots": {}} for name in ("home", "shared")
-    ],
+    "volumes": [{"name": name, "mount": f"/{name}", "snapshots": {}} for name in ("home", "shared")],
 }
 ENVIRONMENTS = {
     "kept, by NAT": environment(
