@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
 LIMIT_S = 600
 
+_PROGRESS = ("start: ", "success: ", "Hold on while we create a read-only change set")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -44,6 +45,11 @@ def against_templates(old: Stacks, new: Stacks, assembly: Path) -> str:
             kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
             said.append(_run(["diff", "--exclusively", "--app", str(assembly), key, "--template", str(template)], kept))
     return "\n".join(said)
+
+
+def without_progress(said: str) -> str:
+    """What the CLI said, without its lines on the publication of assets."""
+    return "\n".join(line for line in said.splitlines() if not line.startswith(_PROGRESS))
 
 
 def _run(arguments: list[str], environment: Mapping[str, str]) -> str:

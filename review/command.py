@@ -10,6 +10,7 @@ from typing import Literal, NoReturn, get_args
 from rich.console import Console
 
 from review import machine, markdown, text
+from review.cdk_diff import without_progress
 from review.stacks import Stacks
 from review.verdict import Verdict, judge
 
@@ -52,6 +53,7 @@ def report(
     Raises:
         Problem: see `judge`.
     """
+    cdk_diff = without_progress(cdk_diff)
     verdict = judge(environment, against, old, new)
     if form == "text":
         if output:
