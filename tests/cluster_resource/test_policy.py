@@ -33,7 +33,7 @@ def test_a_smaller_fleet_is_refused_with_key_policy_and_remedies_and_nothing_is_
     verdict = Machine(api).run(events.update(SMALL, LARGE))
     assert (verdict.status, verdict.physical_id) == ("FAILED", own_id("local"))
     assert f"{MAX_COUNT}: now 4, asked for 2 (needs the compute fleet stopped)" in verdict.reason
-    for remedy in ("cluster.updates.stop_fleet: when-needed", "--status STOP_REQUESTED", "TERMINATE"):
+    for remedy in ("cluster.updates.stop_fleet: when-needed", "cluster.slurm.queue_update: TERMINATE"):
         assert remedy in verdict.reason
     assert api.changing == [] and Machine(api).polls == 0
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from cluster_resource.response import Room
 _LOG = logging.getLogger(__name__)
 _FIRST_EVENTS = 5
 _VALUE_CHARACTERS = 160
+_ABSENT = "-"
+_NAMED = re.compile(r"\{'Name': '(?P<name>[^']+)'")
 _NESTED_LEVELS = 2
 STARTS = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
 _STACK = "AWS::CloudFormation::Stack"
@@ -77,9 +80,9 @@ def refusal_todo(error: ApiError) -> str:
     """What the reader of a refused update can do about it."""
     if changes.stopping_helps(error.refused):
         return (
-            "To do: allow the update to stop the fleet (cluster.updates.stop_fleet: when-needed), or stop it first"
-            " (`pcluster update-compute-fleet --status STOP_REQUESTED`), or set Scheduling.SlurmSettings."
-            "QueueUpdateStrategy to TERMINATE, which ends the jobs of the nodes concerned; then deploy again."
+            "To do: let the update stop the fleet and start it again (cluster.updates.stop_fleet: when-needed in the"
+            " environment file); or, where the refusal above names QueueUpdateStrategy, set"
+            " cluster.slurm.queue_update: TERMINATE, which ends the jobs of the nodes concerned; then deploy again."
         )
     if error.refused:
         return (
@@ -155,7 +158,12 @@ def _message_line(message: Message) -> str:
 
 
 def _change_line(change: Change) -> str:
-    line = f"{change.parameter}: now {_short(change.current)}, asked for {_short(change.requested)}"
+    if change.requested == _ABSENT:
+        line = f"{change.parameter}: {_short(change.current)} is to go"
+    elif change.current == _ABSENT:
+        line = f"{change.parameter}: {_short(change.requested)} is to come"
+    else:
+        line = f"{change.parameter}: now {_short(change.current)}, asked for {_short(change.requested)}"
     return f"{line} ({changes.policy_of(change)}): {change.message}" if change.message else line
 
 
@@ -164,4 +172,7 @@ def _event_line(event: StackEvent) -> str:
 
 
 def _short(value: str) -> str:
+    """A value as people name it: a queue or file system, which the API writes out whole, by its name."""
+    if named := _NAMED.match(value):
+        return named["name"]
     return value if len(value) <= _VALUE_CHARACTERS else f"{value[:_VALUE_CHARACTERS]}..."
