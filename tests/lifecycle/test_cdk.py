@@ -10,7 +10,7 @@ import pytest
 from .deployment import ENVIRONMENT, NAME, Base
 from .life import GONE, Cluster
 
-pytestmark = pytest.mark.lifecycle
+pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 
 FLAGS = ("--exclusively", "--require-approval", "never", "--progress", "events")
 

@@ -10,7 +10,7 @@ from .deployment import Base
 from .life import GONE, Cluster, Life
 from .template import Wish, configuration
 
-pytestmark = pytest.mark.lifecycle
+pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 
 
 def test_create_and_delete(life: Life, cluster: Cluster) -> None:

@@ -8,7 +8,7 @@ from .deployment import Base
 from .life import GONE, Cluster, Life
 from .template import Wish
 
-pytestmark = pytest.mark.lifecycle
+pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 
 
 @pytest.fixture

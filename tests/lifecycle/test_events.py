@@ -12,7 +12,7 @@ from .events import Answers, Sender
 from .life import GONE, Cluster
 from .template import Wish, configuration
 
-pytestmark = pytest.mark.lifecycle
+pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 # Long enough for a second execution to have sent something, at 0.6 s a poll.
 SETTLE_S = 4
 

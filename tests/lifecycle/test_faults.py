@@ -15,7 +15,7 @@ from .deployment import Base
 from .life import GONE, Cluster, Life
 from .template import Wish
 
-pytestmark = pytest.mark.lifecycle
+pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 
 GATEWAY_TIMEOUT = "Endpoint request timed out"
 EXPIRED = "The security token included in the request is expired"

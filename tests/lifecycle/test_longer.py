@@ -14,7 +14,7 @@ from .deployment import Base
 from .life import GONE, Cluster, Life
 from .template import Wish
 
-pytestmark = pytest.mark.lifecycle
+pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 
 HOUR_S = 65
 LONGER_S = 75

@@ -12,7 +12,7 @@ from .deployment import NAME, Base
 from .life import GONE, Cluster, Life
 from .template import Wish
 
-pytestmark = pytest.mark.lifecycle
+pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 
 STOPS = (("StopFleet", "when-needed"),)
 
@@ -70,7 +70,7 @@ def test_jobs_are_protected(known: Cluster, life: Life, base: Base) -> None:
     assert "3 jobs run" in life.failures()[0]
     assert known.max_count() == 4
     assert fleet(known) == "RUNNING"
-    assert len(base.api("GET", f"/{known.name}/instances?nodeType=COMPUTE")[1]["instances"]) == 2
+    assert len(base.api("GET", f"/{known.name}/instances?nodeType=ComputeNode")[1]["instances"]) == 2
     base.steer.jobs(known.name, 0)
     assert life.update(wish.but(max_count=3)) == "UPDATE_COMPLETE", life.story()
     base.steer.nodes(known.name, "cpu", "cpu", 2, "c7i.large")
