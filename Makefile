@@ -11,6 +11,9 @@ export PYTHONDONTWRITEBYTECODE :=
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 
 DIFF_OPTIONS = $(if $(FORMAT),--format $(FORMAT)) $(if $(OUTPUT),--output $(OUTPUT))
+PYTEST := .venv/bin/pytest
+QUICK := not e2e and not lifecycle and not lab
+# Laboratories and worlds run one after the other: on two cores each wants both.
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' .ci/run)
 
 .DEFAULT_GOAL := help
@@ -74,11 +77,14 @@ format: setup ## Format Python and shell
 	.venv/bin/ruff check --fix .
 	.venv/bin/shfmt -w -i 2 -ci $(SHELL_SCRIPTS)
 
-test: setup lint ## Everything that CI runs: lint, tests, one end-to-end life on the local default
-	.venv/bin/pytest -n 2 --dist loadgroup
+test: setup lint ## Everything that CI runs: lint, tests, life cycles and the local default end to end
+	$(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'
+	$(PYTEST) -m lab
+	$(PYTEST) -n 2 --dist loadgroup -m lifecycle
+	$(PYTEST) -m 'e2e and not lifecycle'
 
 test-fast: setup ## The tests that need neither the emulated AWS nor the laboratory
-	.venv/bin/pytest -n 2 --dist loadgroup -m 'not e2e and not lifecycle and not lab'
+	$(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'
 
 clean: ## Remove what setup and synth made (not a running local world: `make down` does that)
 	rm -rf .venv .tools node_modules cdk.out parallelcluster/.venv local/.venv local/node_modules
