@@ -1,0 +1,85 @@
+"""Wishes as values: what is refused, and which request a fault hits."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from local.faults.gate import Gate, target_of
+from local.faults.rules import Rules
+from local.steering.model import Fault, Limit, Outcome, SteeringError, read
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "said"),
+    [
+        (Outcome, {"cluster": "a", "operation": "rename"}, "operation is 'rename'"),
+        (Outcome, {"cluster": "a", "operation": "delete", "result": "silent"}, "silent"),
+        (Outcome, {"cluster": "a", "operation": "create", "delay": 1}, "no delay"),
+        (Outcome, {"operation": "create"}, "cluster"),
+        (Outcome, {"cluster": "a", "operation": "create", "times": True}, "times is True"),
+        (Fault, {"method": "("}, "no regular expression"),
+        (Fault, {"then": "pass"}, "without forward"),
+        (Fault, {"status": 200}, "400 to 599"),
+        (Fault, {"after": -1}, "after is -1"),
+        (Limit, {"stack": "a", "custom_resource_s": 0}, "custom_resource_s is 0"),
+        (Limit, ["a"], "JSON object"),
+    ],
+)
+def test_wishes_that_cannot_be(kind: Any, given: object, said: str) -> None:
+    with pytest.raises(SteeringError, match=said.replace("(", r"\(")):
+        read(kind, given)
+
+
+def test_faults_let_pass_hit_and_are_used_up() -> None:
+    rules = Rules()
+    rules.add(Fault(method="GET|PUT", path="/v3/clusters/a[?]", after=1, times=2))
+    look = ("api", "GET", "/v3/clusters/a?region=us-east-1")
+    assert rules.take("api", "POST", look[2]) is None
+    assert rules.take("response", "PUT", look[2]) is None
+    hits = [rules.take("api", look[1], look[2]) is not None for _ in range(4)]
+    assert hits == [False, True, True, False]
+    assert rules.pending() == []
+
+
+def test_what_the_gate_looks_at() -> None:
+    assert target_of("/_aws/execute-api/abc/prod/v3/clusters/a", "region=x") == ("api", "/v3/clusters/a?region=x")
+    assert target_of("/_ministack/cfn-response/t", "x-stack=s") == ("response", "/_ministack/cfn-response/t?x-stack=s")
+    assert target_of("/bucket/key", "") is None
+
+
+@pytest.mark.parametrize(
+    ("fault", "answered", "inside"),
+    [
+        (None, (202, b'{"version": "1"}'), 1),
+        (Fault(status=429, message="slow down"), (429, b'{"message": "slow down"}'), 0),
+        (Fault(forward=True, status=504, message="late"), (504, b'{"message": "late"}'), 1),
+        (Fault(forward=True, then="pass", version="2"), (202, b'{"version": "2"}'), 1),
+    ],
+)
+def test_the_gate_answers(fault: Fault | None, answered: tuple[int, bytes], inside: int) -> None:
+    reached: list[str] = []
+    told: list[dict[str, Any]] = []
+
+    async def inner(scope: dict[str, Any], _receive: Any, send: Any) -> None:
+        reached.append(scope["path"])
+        await send({"type": "http.response.start", "status": 202, "headers": []})
+        await send({"type": "http.response.body", "body": b'{"version": "1"}'})
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        told.append(message)
+
+    rules = Rules()
+    if fault:
+        rules.add(fault)
+    gate = Gate(inner, rules, lambda _part: None)
+    scope = {"type": "http", "path": "/_aws/execute-api/a/prod/v3/clusters", "method": "POST", "query_string": b""}
+    asyncio.run(gate(scope, receive, send))
+    assert (told[0]["status"], told[1]["body"]) == answered
+    assert len(reached) == inside
+    assert [(call.status, call.fault) for call in gate.calls] == [(answered[0], fault is not None)]
