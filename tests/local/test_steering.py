@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from local.faults.gate import Gate, target_of
+from local.faults.gate import Gate, Receive, Send, target_of
 from local.faults.rules import Rules
 from local.steering.model import Fault, Limit, Outcome, SteeringError, read
 
@@ -28,7 +28,7 @@ from local.steering.model import Fault, Limit, Outcome, SteeringError, read
         (Limit, ["a"], "JSON object"),
     ],
 )
-def test_wishes_that_cannot_be(kind: Any, given: object, said: str) -> None:
+def test_wishes_that_cannot_be(kind: type[Outcome] | type[Fault] | type[Limit], given: object, said: str) -> None:
     with pytest.raises(SteeringError, match=said.replace("(", r"\(")):
         read(kind, given)
 
@@ -63,7 +63,7 @@ def test_the_gate_answers(fault: Fault | None, answered: tuple[int, bytes], insi
     reached: list[str] = []
     told: list[dict[str, Any]] = []
 
-    async def inner(scope: dict[str, Any], _receive: Any, send: Any) -> None:
+    async def inner(scope: dict[str, Any], _receive: Receive, send: Send) -> None:
         reached.append(scope["path"])
         await send({"type": "http.response.start", "status": 202, "headers": []})
         await send({"type": "http.response.body", "body": b'{"version": "1"}'})
