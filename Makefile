@@ -13,11 +13,10 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 DIFF_OPTIONS = $(if $(FORMAT),--format $(FORMAT)) $(if $(OUTPUT),--output $(OUTPUT))
 PYTEST := .venv/bin/pytest
 QUICK := not e2e and not lifecycle and not lab
-# Laboratories and worlds run one after the other: on two cores each wants both.
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help tools setup up down diff status lab lab-down synth schema golden check lint format test test-fast e2e clean
+.PHONY: help tools setup up down diff status lab lab-down synth schema golden check lint format test test-fast clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +76,7 @@ format: setup ## Format Python and shell
 	.venv/bin/ruff check --fix .
 	.venv/bin/shfmt -w -i 2 -ci $(SHELL_SCRIPTS)
 
+# Laboratories and worlds run one after the other: on two cores each wants both.
 test: setup lint ## Everything that CI runs: lint, tests, life cycles and the local default end to end
 	$(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'
 	$(PYTEST) -m lab
