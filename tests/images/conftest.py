@@ -35,7 +35,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
     """A head node, two P5 nodes and one without GPUs; each test imports under names of its own."""
     installed = subprocess.run([str(INSTALL)], capture_output=True, text=True, check=False)
     if installed.returncode in CANNOT:
-        pytest.skip(f"no laboratory here: {installed.stderr.strip()}")
+        pytest.fail(f"no laboratory here: {installed.stderr.strip()}")
     assert installed.returncode == 0, installed.stderr
     laboratory = Laboratory(tmp_path_factory.mktemp("images") / "lab")
     try:
@@ -43,7 +43,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
         start(laboratory)
         yield laboratory
     except Unavailable as reason:
-        pytest.skip(f"no laboratory here: {reason}")
+        pytest.fail(f"no laboratory here: {reason}")
     finally:
         laboratory.down()
 
