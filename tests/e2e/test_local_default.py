@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable
 
 import boto3
@@ -104,69 +101,6 @@ def test_every_shipped_environment_with_loopback_as_the_only_network(local_of: L
     if name == "jakarta-80xp5e":
         assert re.search(r"p5e\.48xlarge x 0 to 80.*EFA.*cr-[0-9a-f]+", result.stdout), result.stdout
         assert result.stdout.count("Lustre PERSISTENT_2") == 3
-
-
-def test_a_killed_world_and_a_second_run(local_of: LocalOf) -> None:
-    """The world dies in the middle of a deployment; the next run says so in words and goes through."""
-    local = local_of("local")
-    command = [
-        "python",
-        "-m",
-        "local",
-        "up",
-        str(local.file),
-        "--state",
-        str(local.state),
-        "--port",
-        str(local.port),
-        "--no-hello",
-    ]
-    env = {**os.environ, "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"}
-    with subprocess.Popen(
-        command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as run:
-        assert run.stdout is not None
-        for line in run.stdout:
-            if "network: CREATE_COMPLETE" in line:
-                break
-        world = launch.find(local.state)
-        assert world is not None
-        for pid in world.pids:
-            os.kill(pid, signal.SIGKILL)
-        rest = run.stdout.read()
-    assert run.returncode == 1, rest
-    assert "Traceback" not in rest
-    assert re.search(r"cluster\s+local\s+CREATE_COMPLETE", local.ok("up", "--no-hello"))
-
-
-def test_an_interrupted_run_is_taken_up_by_the_next(local_of: LocalOf) -> None:
-    local = local_of("local")
-    command = [
-        "python",
-        "-m",
-        "local",
-        "up",
-        str(local.file),
-        "--state",
-        str(local.state),
-        "--port",
-        str(local.port),
-        "--no-hello",
-    ]
-    env = {**os.environ, "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"}
-    with subprocess.Popen(
-        command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as run:
-        assert run.stdout is not None
-        for line in run.stdout:
-            if "cluster: CREATE_IN_PROGRESS" in line:
-                break
-        time.sleep(2)
-        run.send_signal(signal.SIGINT)
-        rest = run.stdout.read()
-    assert run.returncode == 130, rest
-    assert "Traceback" not in rest
-    assert re.search(r"cluster\s+local\s+CREATE_COMPLETE", local.ok("up", "--no-hello"))
 
 
 def test_a_port_in_use_is_named(local_of: LocalOf) -> None:
