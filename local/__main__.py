@@ -1,6 +1,7 @@
 """`python -m local up|down|diff|status ENV`: what `make up` and its sisters run.
 
-Exit status: 0 done; 1 failed, with words. That of `diff` is its verdict (docs/review.md), and 4 where there is none.
+Exit status: 0 done; 1 failed, with words; 4 an error of this program's own, with its traceback. That of `diff` is its
+verdict (docs/review.md), and 4 where there is none.
 """
 
 from __future__ import annotations
@@ -72,15 +73,7 @@ def main(arguments: list[str]) -> int:
         if options.command == "down" and options.force:
             commands.force_down(options.environment, options.state)
             return 0
-        session = commands.open_session(options.environment, options.state)
-        if options.command == "up":
-            commands.up(session, options.port, hello_gpu=not options.no_hello)
-        elif options.command == "down":
-            commands.down(session, delete_data=options.delete_data)
-        elif options.command == "diff":
-            return _diff(session, options)
-        else:
-            commands.status(session)
+        return _act(commands.open_session(options.environment, options.state), options)
     except (Problem, ReviewProblem, WorldError, Faults) as problem:
         print(f"\n{problem}", file=sys.stderr)
         return FAILED if options.command == "diff" else 1
@@ -90,21 +83,31 @@ def main(arguments: list[str]) -> int:
             file=sys.stderr,
         )
         return INTERRUPTED
+
+
+def _act(session: Session, options: argparse.Namespace) -> int:
+    from local.cli import commands, gone
+
+    with gone.in_words(session.state):
+        if options.command == "up":
+            commands.up(session, options.port, hello_gpu=not options.no_hello)
+        elif options.command == "down":
+            commands.down(session, delete_data=options.delete_data)
+        elif options.command == "diff":
+            return commands.diff(session, form=options.format, output=options.output)
+        else:
+            commands.status(session)
     return 0
 
 
-def _diff(session: Session, options: argparse.Namespace) -> int:
-    """The verdict; an error of this program's own must not end in Python's status 1, which is one."""
-    from local.cli import commands
-
+def run(arguments: list[str]) -> int:
+    """As main; an error of this program's own must not end `diff` in Python's status 1, which is a verdict."""
     try:
-        return commands.diff(session, form=options.format, output=options.output)
-    except (Problem, ReviewProblem, WorldError):
-        raise
+        return main(arguments)
     except Exception:
         traceback.print_exc()
         return FAILED
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:]))

@@ -7,18 +7,26 @@ import re
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from local.cli import gone
 from local.cli.problem import Problem
 from local.cli.session import ROOT
+
+if TYPE_CHECKING:
+    from local.world.launch import World
 
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TMPDIR", "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION")
 """Variables of the user's that reach the CDK CLI. No AWS_* is among them."""
 
 TIME_LIMIT_S = 45 * 60
 """A custom resource that never answers would otherwise hold the CLI for an hour."""
+
+GUARD_INTERVAL_S = 2.0
 
 COLUMN = 20
 CUT_STATUSES = (
@@ -64,14 +72,19 @@ def environment_for(world_env: Mapping[str, str]) -> dict[str, str]:
     return {**kept, **world_env}
 
 
-def run(world_env: Mapping[str, str], *arguments: str, log: Path, on_line: Callable[[str], None] | None = None) -> int:
-    """Run the CLI to its end and hand each line of its output to `on_line`. The whole output is appended to `log`."""
+def run(world: World, *arguments: str, log: Path, on_line: Callable[[str], None] | None = None) -> int:
+    """Run the CLI to its end and hand each line of its output to `on_line`. The whole output is appended to `log`.
+
+    Raises:
+        Problem: the world ended meanwhile, which the CLI would take two minutes of retries to notice, or the time limit
+            passed; the CLI was stopped.
+    """
     command = [str(ROOT / "node_modules" / ".bin" / "cdk"), *arguments]
     log.parent.mkdir(parents=True, exist_ok=True)
     process = subprocess.Popen(
         command,
         cwd=ROOT,
-        env=environment_for(world_env),
+        env=environment_for(world.env()),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -79,8 +92,8 @@ def run(world_env: Mapping[str, str], *arguments: str, log: Path, on_line: Calla
         bufsize=1,
         start_new_session=True,
     )
-    timer = threading.Timer(TIME_LIMIT_S, _end, (process,))
-    timer.start()
+    guard = _Guard(process, world, TIME_LIMIT_S)
+    guard.start()
     try:
         with log.open("a") as kept:
             kept.write(f"\n$ cdk {' '.join(arguments)}\n")
@@ -88,18 +101,45 @@ def run(world_env: Mapping[str, str], *arguments: str, log: Path, on_line: Calla
                 kept.write(line + "\n")
                 if on_line:
                     on_line(line)
-        return process.wait()
+        code = process.wait()
     except BaseException:
         _end(process)
         process.wait()
         raise
     finally:
-        expired = not timer.is_alive()
-        timer.cancel()
-        if expired and process.returncode not in (0, None):
-            raise Problem(
-                f"cdk {arguments[0]} took more than {TIME_LIMIT_S // 60} minutes and was stopped. Its output: {log}"
-            )
+        guard.stop()
+    if code and guard.reason:
+        raise Problem(f"cdk {arguments[0]} was stopped: {guard.reason}\nEverything it said: {log}")
+    return code
+
+
+class _Guard(threading.Thread):
+    """Ends the CLI where its time is over or its world is gone; `reason` says which."""
+
+    def __init__(self, process: subprocess.Popen[str], world: World, limit_s: float) -> None:
+        super().__init__(daemon=True)
+        self._process = process
+        self._world = world
+        self._limit_s = limit_s
+        self._done = threading.Event()
+        self.reason = ""
+
+    def run(self) -> None:
+        end = time.monotonic() + self._limit_s
+        while not self._done.wait(GUARD_INTERVAL_S):
+            if time.monotonic() > end:
+                self.reason = f"it took more than {self._limit_s / 60:.0f} minutes."
+            elif not self._world.alive:
+                self.reason = gone.reason(self._world)
+            if self.reason:
+                _end(self._process)
+                return
+
+    def stop(self) -> None:
+        self._done.set()
+        self.join()
+        if not self.reason and self._process.returncode and not self._world.alive:
+            self.reason = gone.reason(self._world)
 
 
 def _lines(process: subprocess.Popen[str]) -> Iterator[str]:

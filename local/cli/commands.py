@@ -109,7 +109,7 @@ def _deploy(session: Session, world: launch.World, progress: Progress, *stacks: 
 
 def _run(session: Session, world: launch.World, progress: Progress, *arguments: str) -> int:
     with Heartbeat(progress, aws(world), session.environment.cluster_name):
-        return cdk.run(world.env(), *arguments, log=session.state / "cdk.log", on_line=progress.line)
+        return cdk.run(world, *arguments, log=session.state / "cdk.log", on_line=progress.line)
 
 
 def _bootstrap(session: Session, world: launch.World, log: Path) -> None:
@@ -124,7 +124,7 @@ def _bootstrap(session: Session, world: launch.World, log: Path) -> None:
         return
     console.print("Bootstrapping: cdk bootstrap")
     code = cdk.run(
-        world.env(),
+        world,
         "bootstrap",
         f"aws://{environment.account}/{environment.region}",
         "--app",
@@ -205,7 +205,7 @@ def diff(session: Session, *, form: str = "text", output: Path | None = None) ->
     assembly = session.state / "cdk.out"
     said: list[str] = []
     code = cdk.run(
-        world.env(),
+        world,
         "diff",
         "--context",
         f"env={session.context}",

@@ -54,6 +54,12 @@ class World:
         """The address of every AWS service of the world."""
         return f"http://{HOST}:{self.port}"
 
+    @property
+    def alive(self) -> bool:
+        """Whether both of its processes still run."""
+        running = _processes_of(self.state_dir)
+        return all(pid in running for pid in self.pids)
+
     def env(self) -> dict[str, str]:
         """Variables that point the AWS CLI, boto3 and the CDK CLI at this world.
 
@@ -163,15 +169,19 @@ def _wait_scale() -> float:
 
 def find(state_dir: Path) -> World | None:
     """The world that runs in a folder, or None. A state file whose processes are gone counts as none."""
+    world = read(state_dir)
+    return world if world is not None and world.alive else None
+
+
+def read(state_dir: Path) -> World | None:
+    """The world that a folder's state file tells of, whether it runs or not."""
     try:
         state = json.loads((state_dir / "state.json").read_text())
-        world = World(
+        return World(
             state_dir, state["account"], state["region"], state["port"], state["api_port"], tuple(state["pids"])
         )
     except (FileNotFoundError, json.JSONDecodeError, KeyError):
         return None
-    ours = _processes_of(state_dir)
-    return world if all(pid in ours for pid in world.pids) else None
 
 
 def stop(state_dir: Path) -> None:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +52,14 @@ def users_environment(home: Path) -> dict[str, str]:
 
 
 @dataclass
+class Unfinished:
+    """A command that a test breaks off; `output` is whole once the block that `Local.until` opened has ended."""
+
+    process: subprocess.Popen[str]
+    output: str = ""
+
+
+@dataclass
 class Local:
     """`make up` and its sisters, as a user runs them."""
 
@@ -61,10 +70,8 @@ class Local:
 
     def run(self, command: str, *options: str, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
         """Run one command to its end; output and errors together in stdout."""
-        port = ("--port", str(self.port)) if command == "up" else ()
-        line = [*prefix, sys.executable, "-m", "local", command, str(self.file), "--state", str(self.state)]
         return subprocess.run(
-            [*line, *port, *options],
+            [*prefix, *self._line(command, *options)],
             cwd=ROOT,
             env=users_environment(self.home),
             stdin=subprocess.DEVNULL,
@@ -74,6 +81,33 @@ class Local:
             timeout=LIMIT_S,
             check=False,
         )
+
+    @contextmanager
+    def until(self, words: str, command: str, *options: str) -> Iterator[Unfinished]:
+        """Start one command and hand it over as soon as it has said `words`, still running; then read it to its end."""
+        with subprocess.Popen(
+            self._line(command, *options),
+            cwd=ROOT,
+            env=users_environment(self.home),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            run = Unfinished(process)
+            for line in process.stdout:
+                run.output += line
+                if words in line:
+                    break
+            else:
+                raise AssertionError(f"ended without saying {words!r}:\n{run.output}{self.logs()}")
+            yield run
+            run.output += process.stdout.read()
+
+    def _line(self, command: str, *options: str) -> list[str]:
+        port = ("--port", str(self.port)) if command == "up" else ()
+        return [sys.executable, "-m", "local", command, str(self.file), "--state", str(self.state), *port, *options]
 
     def ok(self, command: str, *options: str) -> str:
         """Run one command that must succeed; its output."""

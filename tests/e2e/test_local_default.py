@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable
 
 import boto3
@@ -101,6 +104,30 @@ def test_every_shipped_environment_with_loopback_as_the_only_network(local_of: L
     if name == "jakarta-80xp5e":
         assert re.search(r"p5e\.48xlarge x 0 to 80.*EFA.*cr-[0-9a-f]+", result.stdout), result.stdout
         assert result.stdout.count("Lustre PERSISTENT_2") == 3
+
+
+def test_a_killed_world_and_a_second_run(local_of: LocalOf) -> None:
+    """The world dies in the middle of a deployment; the next run says so in words and goes through."""
+    local = local_of("local")
+    with local.until("network: CREATE_COMPLETE", "up", "--no-hello") as run:
+        world = launch.find(local.state)
+        assert world is not None
+        for pid in world.pids:
+            os.kill(pid, signal.SIGKILL)
+    assert run.process.returncode == 1, run.output
+    assert "Traceback" not in run.output
+    assert re.search(r"cluster\s+local\s+CREATE_COMPLETE", local.ok("up", "--no-hello"))
+
+
+def test_an_interrupted_run_is_taken_up_by_the_next(local_of: LocalOf) -> None:
+    """The user's Ctrl-C while the cluster is made: nothing is lost, and the next run ends the work."""
+    local = local_of("local")
+    with local.until("cluster: CREATE_IN_PROGRESS", "up", "--no-hello") as run:
+        time.sleep(2)
+        run.process.send_signal(signal.SIGINT)
+    assert run.process.returncode == 130, run.output
+    assert "Traceback" not in run.output
+    assert re.search(r"cluster\s+local\s+CREATE_COMPLETE", local.ok("up", "--no-hello"))
 
 
 def test_a_port_in_use_is_named(local_of: LocalOf) -> None:

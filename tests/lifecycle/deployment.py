@@ -43,7 +43,7 @@ class Base:
     def cdk(self, *arguments: str) -> tuple[int, str]:
         """Run the CDK CLI against the world: exit status and output."""
         lines: list[str] = []
-        code = cdk.run(self.world.env(), *arguments, log=self.world.state_dir / "cdk.log", on_line=lines.append)
+        code = cdk.run(self.world, *arguments, log=self.world.state_dir / "cdk.log", on_line=lines.append)
         return code, "\n".join(lines)
 
     def api(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:

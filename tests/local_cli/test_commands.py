@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from local import __main__ as command_line
-from local.cli import cdk, session
+from local.cli import cdk, gone, session
 from local.cli.problem import Problem
+from local.world import launch
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -107,12 +112,56 @@ def test_events_of_the_cdk(line: str, event: cdk.Event | None) -> None:
     assert cdk.parse_event(line) == event
 
 
-def test_the_cdk_is_stopped_when_it_takes_too_long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def a_cdk_that_never_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     sleeper = tmp_path / "node_modules" / ".bin" / "cdk"
     sleeper.parent.mkdir(parents=True)
     sleeper.write_text("#!/bin/sh\nexec sleep 30\n")
     sleeper.chmod(0o755)
     monkeypatch.setattr(cdk, "ROOT", tmp_path)
+    monkeypatch.setattr(cdk, "GUARD_INTERVAL_S", 0.1)
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    """Stands for a world: a process that the test can end."""
+    with subprocess.Popen(["sleep", "60"]) as sleeping:
+        yield sleeping
+        sleeping.kill()
+
+
+def world_of(process: subprocess.Popen[bytes], folder: Path, monkeypatch: pytest.MonkeyPatch) -> launch.World:
+    monkeypatch.setattr(launch, "_processes_of", lambda _: [process.pid] if process.poll() is None else [])
+    return launch.World(folder, "111122223333", "us-east-1", 1, 2, (process.pid,))
+
+
+@pytest.mark.usefixtures("a_cdk_that_never_ends")
+def test_the_cdk_is_stopped_when_it_takes_too_long(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, process: subprocess.Popen[bytes]
+) -> None:
     monkeypatch.setattr(cdk, "TIME_LIMIT_S", 0.2)
     with pytest.raises(Problem, match="took more than"):
-        cdk.run({}, "deploy", log=tmp_path / "cdk.log")
+        cdk.run(world_of(process, tmp_path, monkeypatch), "deploy", log=tmp_path / "cdk.log")
+
+
+@pytest.mark.usefixtures("a_cdk_that_never_ends")
+def test_the_cdk_is_stopped_when_its_world_ends(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, process: subprocess.Popen[bytes]
+) -> None:
+    world = world_of(process, tmp_path, monkeypatch)
+    process.kill()
+    process.wait()
+    with pytest.raises(Problem, match="the emulated AWS ended in the middle"):
+        cdk.run(world, "deploy", log=tmp_path / "cdk.log")
+
+
+def test_a_request_to_a_world_that_ended_is_told_in_words(tmp_path: Path) -> None:
+    state = {"account": "111122223333", "region": "us-east-1", "port": 1, "api_port": 2, "pids": [2**22 + 1]}
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    with pytest.raises(Problem, match="make up"), gone.in_words(tmp_path):
+        raise EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
+
+
+def test_an_error_without_a_world_stays_what_it_is(tmp_path: Path) -> None:
+    with pytest.raises(EndpointConnectionError), gone.in_words(tmp_path):
+        raise EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
