@@ -16,7 +16,7 @@ QUICK := not e2e and not lifecycle and not lab
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help tools setup up down diff status lab lab-down synth schema golden check lint format test test-fast clean
+.PHONY: help tools setup up down diff preflight validate drift status lab lab-down synth schema golden check lint format test test-fast clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,18 @@ diff: setup ## What a change does: ENV against the emulated AWS, AGAINST=<git re
 	@if [ -n "$(AGAINST)" ]; then $(PY) -m review diff $(ENV) --against "$(AGAINST)" $(DIFF_OPTIONS); \
 	elif [ "$(ON)" = aws ]; then $(PY) -m review diff $(ENV) $(DIFF_OPTIONS); \
 	else $(PY) -m local diff $(ENV) $(DIFF_OPTIONS); fi || [ $$? -lt 4 ]
+
+# ON=aws asks AWS with your credentials; else the emulated AWS is asked, and started empty where none runs.
+ASKED = $(if $(filter-out aws,$(ON)),$(error ON is '$(ON)'; allowed: aws, or nothing for the emulated AWS))$(if $(filter aws,$(ON)),,$(PY) -m local exec $(ENV) $(if $(PORT),--port $(PORT)) --start --)
+
+preflight: setup ## Ask, before money is spent, whether the account can hold ENV: capacity, quotas, addresses (ON=aws)
+	@$(ASKED) $(PY) -m preflight $(ENV) $(DIFF_OPTIONS)
+
+validate: setup ## Run scans, hello-gpu, NCCL and storage checks on the cluster of ENV, through SSM (ON=aws)
+	@$(ASKED) $(PY) -m validation $(ENV) $(DIFF_OPTIONS)
+
+drift: setup ## Compare what stands with what the file of ENV says (ON=aws)
+	@$(ASKED) $(PY) -m drift $(ENV) $(DIFF_OPTIONS)
 
 status: setup ## Show what is deployed in the emulated AWS
 	@$(PY) -m local status $(ENV)

@@ -1,7 +1,7 @@
-"""`python -m local up|down|diff|status ENV`: what `make up` and its sisters run.
+"""`python -m local up|down|diff|status|exec ENV`: what `make up` and its sisters run.
 
 Exit status: 0 done; 1 failed, with words; 4 an error of this program's own, with its traceback. That of `diff` is its
-verdict (docs/review.md), and 4 where there is none.
+verdict (docs/review.md), and 4 where there is none; that of `exec` is its command's, and 4 where it could not be run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from local.cli.session import Session
 
 INTERRUPTED = 130
-
+VERDICTS = ("diff", "exec")
+"""Commands whose exit status says something of its own."""
 
 LEAST_PORT, MOST_PORT = 1024, 65534
 """Ports below are root's; the world takes the one after it too."""
@@ -44,6 +45,7 @@ def parser() -> Parser:
         ("down", "destroy ENV in the emulated AWS and stop it"),
         ("diff", "show what `up` would change"),
         ("status", "show what is deployed"),
+        ("exec", "run a command with the emulated AWS in the place of AWS: exec ENV -- COMMAND..."),
     ):
         command = commands.add_parser(name, help=text)
         command.add_argument("environment", metavar="ENV", help="a name under environments/, or a file's path")
@@ -53,8 +55,12 @@ def parser() -> Parser:
             default=None,
             help="folder of the world's state and logs (default .trainyard/<name>)",
         )
-        if name == "up":
+        if name in ("up", "exec"):
             command.add_argument("--port", type=port, default=None, help="first of the two ports that the world takes")
+        if name == "exec":
+            command.add_argument("--start", action="store_true", help="start an empty world where none runs")
+            command.add_argument("line", nargs="+", metavar="COMMAND", help="after --: a program and its arguments")
+        if name == "up":
             command.add_argument("--no-hello", action="store_true", help="end without a job in the Slurm laboratory")
         if name == "diff":
             add_options(command)
@@ -76,7 +82,7 @@ def main(arguments: list[str]) -> int:
         return _act(commands.open_session(options.environment, options.state), options)
     except (Problem, ReviewProblem, WorldError, Faults) as problem:
         print(f"\n{problem}", file=sys.stderr)
-        return FAILED if options.command == "diff" else 1
+        return FAILED if options.command in VERDICTS else 1
     except KeyboardInterrupt:
         print(
             "\nInterrupted. What stands is kept: `make up` goes on from there, `make down` removes it.",
@@ -95,6 +101,8 @@ def _act(session: Session, options: argparse.Namespace) -> int:
             commands.down(session, delete_data=options.delete_data)
         elif options.command == "diff":
             return commands.diff(session, form=options.format, output=options.output)
+        elif options.command == "exec":
+            return commands.execute(session, options.port, options.line, begin=options.start)
         else:
             commands.status(session)
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -34,9 +35,8 @@ def open_session(name: str, state: Path | None) -> Session:
     return Session.open(name, state)
 
 
-def up(session: Session, port: int | None, *, hello_gpu: bool = True) -> None:
-    """Start the world if it is not there, bootstrap it, deploy every stack, show what stands, and run a first job."""
-    begun = time.monotonic()
+def start(session: Session, port: int | None, notes: Console = console) -> launch.World:
+    """The world of an environment, started where it does not run, with what the file names as bought in it."""
     environment = session.environment
     world = session.world()
     if world and port and port != world.port:
@@ -46,10 +46,10 @@ def up(session: Session, port: int | None, *, hello_gpu: bool = True) -> None:
         )
     if world is None:
         first = port or DEFAULT_PORT
-        console.print(
+        notes.print(
             f"Starting the emulated AWS for [bold]{environment.name}[/bold] on 127.0.0.1, ports {first} and {first + 1}"
         )
-        world = launch.start(
+        return launch.start(
             session.state,
             account=environment.account,
             region=environment.region,
@@ -57,12 +57,28 @@ def up(session: Session, port: int | None, *, hello_gpu: bool = True) -> None:
             api_port=first + 1,
             seeds=session.seeds(),
         )
-    else:
-        console.print(
-            f"The emulated AWS for [bold]{environment.name}[/bold] is running already, on ports {world.port} and "
-            f"{world.api_port}"
-        )
-        Steer(world).seeds(session.seeds())
+    notes.print(
+        f"The emulated AWS for [bold]{environment.name}[/bold] is running already, on ports {world.port} and "
+        f"{world.api_port}"
+    )
+    Steer(world).seeds(session.seeds())
+    return world
+
+
+def execute(session: Session, port: int | None, line: list[str], *, begin: bool) -> int:
+    """Run a command with the emulated AWS in the place of AWS; its exit status."""
+    world = start(session, port, Console(stderr=True, highlight=False)) if begin else session.require_world()
+    try:
+        return subprocess.run(line, env=world.child_environment(), check=False).returncode
+    except OSError as error:
+        raise Problem(f"{line[0]!r} cannot be run: {error.strerror}. Give a program that is in PATH.") from error
+
+
+def up(session: Session, port: int | None, *, hello_gpu: bool = True) -> None:
+    """Start the world if it is not there, bootstrap it, deploy every stack, show what stands, and run a first job."""
+    begun = time.monotonic()
+    environment = session.environment
+    world = start(session, port)
     leftovers.mend(aws(world), environment, console)
     log = session.state / "cdk.log"
     _bootstrap(session, world, log)

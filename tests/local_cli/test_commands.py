@@ -165,3 +165,9 @@ def test_a_request_to_a_world_that_ended_is_told_in_words(tmp_path: Path) -> Non
 def test_an_error_without_a_world_stays_what_it_is(tmp_path: Path) -> None:
     with pytest.raises(EndpointConnectionError), gone.in_words(tmp_path):
         raise EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
+
+
+def test_exec_needs_a_world_and_says_how_to_start_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, said = run(capsys, "exec", "local", "--state", str(tmp_path / "none"), "--", "true")
+    assert code == 4
+    assert "make up ENV=local" in said

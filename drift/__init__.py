@@ -1,0 +1,1 @@
+"""Whether what stands is what the file says."""

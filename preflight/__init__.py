@@ -1,0 +1,1 @@
+"""Whether an account can hold an environment, asked before money is spent."""

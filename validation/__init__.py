@@ -1,0 +1,1 @@
+"""Whether a cluster does its work, asked on the cluster itself."""
