@@ -185,6 +185,26 @@ def test_the_rollback_of_a_failed_rename_deletes_what_the_rename_left() -> None:
     assert [request for request in api.changing if request[0] == "delete"] == [("delete", "new")]
 
 
+def test_a_leftover_that_cannot_be_deleted_at_once_is_tried_again() -> None:
+    api = FakeApi(cluster(name="old"), cluster(name="new"))
+    api.faults["delete"] = [
+        (ApiUnknownError("ConnectionResetError"), False),
+        (ApiError(429, "Too Many Requests"), False),
+    ]
+    rolled_back = Machine(api).run(events.update(properties("old"), properties("new"), own_id("old")))
+    assert (rolled_back.status, rolled_back.physical_id) == ("SUCCESS", own_id("old"))
+    assert api.changing == [("delete", "new")] * 3
+    assert api.clusters["new"].stack_status == "DELETE_IN_PROGRESS"
+
+
+def test_a_leftover_that_cannot_be_deleted_at_all_is_named_in_the_answer() -> None:
+    api = FakeApi(cluster(name="old"), cluster(name="new"))
+    api.faults["delete"] = [(ApiError(400, "no"), False)] * 20
+    rolled_back = Machine(api).run(events.update(properties("old"), properties("new"), own_id("old")))
+    assert (rolled_back.status, rolled_back.physical_id) == ("SUCCESS", own_id("old"))
+    assert "cluster new, left by a failed rename, could not be deleted" in rolled_back.reason
+
+
 def test_the_rollback_of_a_successful_rename_returns_to_the_old_cluster() -> None:
     api = FakeApi(cluster(name="old"), cluster(name="new"))
     verdict = Machine(api).run(events.update(properties("old"), properties("new"), own_id("new")))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cluster_resource import decide, failing, report, settling, updating, verdicts
+from cluster_resource import decide, failing, leftover, report, settling, updating, verdicts
 from cluster_resource.api import (
     Accepted,
     ApiAccessError,
@@ -55,8 +55,8 @@ class Turn:
         return self.properties.configuration_text if self.properties else ""
 
     def take(self, decide_operation: DecideOperation) -> Work:  # noqa: PLR0911 - one return a decision
-        if self.work.progress.leftover:
-            self._drop_leftover(self.work.progress.leftover)
+        if self.work.progress.leftover and not leftover.dropped(self, self.work.progress.leftover):
+            return self.wait(self.work.progress.note)
         self.view = self.api.describe(self.name)
         self.seen = str(self.view) if self.view else "no such cluster"
         decision = self.in_time(decide_operation(self.view, self.work.progress, self.wanted))
@@ -168,16 +168,6 @@ class Turn:
             return settling.settle(self, Succeed(why))
         return self.finish(failing.half_updated(self.name, self.seen))
 
-    def _drop_leftover(self, name: str) -> None:
-        """A rename failed and is rolled back: delete what it left, if it is ours. Nobody waits for the end of it."""
-        view = self.api.describe(name)
-        if view and decide.is_ours(view, self.wanted) and view.status != "DELETE_IN_PROGRESS":
-            try:
-                self.api.delete(name)
-            except ApiTrouble as error:
-                _LOG.warning("The cluster %s, left by a failed rename, could not be deleted: %s", name, error)
-        self.progress(leftover=None)
-
     def blind(self, error: ApiTrouble) -> Work:
         """The look itself failed. The cluster goes on without us: look again until time runs out."""
         _LOG.warning("%s: %s", self.name, error)
@@ -192,10 +182,12 @@ class Turn:
         return self.finish(failing.no_access(self.place, error))
 
     def finish(self, decision: Succeed | Fail, details: tuple[str, ...] = ()) -> Work:
+        behind = self.work.progress.left_behind
+        warnings = (leftover.warning(behind),) if behind else ()
         if isinstance(decision, Succeed):
-            verdict = verdicts.success(self.work, self.view, decision.why)
+            verdict = verdicts.success(self.work, self.view, " ".join((decision.why, *warnings)))
         else:
-            details = (*settling.give_back_the_fleet(self), *details)
+            details = (*settling.give_back_the_fleet(self), *warnings, *details)
             verdict = failing.verdict(self, decision, details)
         self.work = replace(self.work, verdict=verdict)
         return self.work

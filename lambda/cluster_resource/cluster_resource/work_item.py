@@ -19,6 +19,8 @@ class Progress:
         refusals: consecutive calls that were refused before they reached the API.
         clearing: the remains of an earlier, failed creation of ours are being deleted, to make room.
         leftover: a cluster of ours that a failed rename left behind, still to be deleted.
+        leftover_tries: how often that was tried in vain.
+        left_behind: the same cluster, once it was given up.
         rollback: whether the event belongs to a rollback of its stack; None where CloudFormation does not say.
         fleet: what this execution asked of the compute fleet last.
         replacing: the cluster is deleted and created anew, since no update could bring it where it should be.
@@ -31,6 +33,8 @@ class Progress:
     refusals: int = 0
     clearing: bool = False
     leftover: str | None = None
+    leftover_tries: int = 0
+    left_behind: str = ""
     rollback: bool | None = None
     fleet: Fleet = ""
     replacing: bool = False
