@@ -26,7 +26,7 @@ def run(tmp_path: Path, name: str) -> subprocess.CompletedProcess[str]:
 def test_an_environment_that_is_not_there_is_refused_with_the_names_of_those_that_are(tmp_path: Path) -> None:
     done = run(tmp_path, "jakarta")
     assert done.returncode == 1
-    assert "guide-2xg5, jakarta-80xp5e, local, megatron-2xp5" in done.stderr
+    assert "dev, guide-2xg5, jakarta-80xp5e, local, megatron-2xp5, prod, staging" in done.stderr
     assert "Traceback" not in done.stderr
 
 
