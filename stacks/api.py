@@ -6,12 +6,13 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from settings.model import Environment
+from stacks.environment_stack import EnvironmentStack, stack_name
 from trainyard.cluster_provider import ClusterProvider
 from trainyard.logs import retention_days
 from trainyard.parallelcluster_api import ParallelClusterApi
 
 
-class ApiStack(cdk.Stack):
+class ApiStack(EnvironmentStack):
     """The API, new or existing, and the functions behind `Custom::ParallelCluster`."""
 
     api: ParallelClusterApi
@@ -20,22 +21,14 @@ class ApiStack(cdk.Stack):
     def __init__(
         self,
         scope: Construct,
-        construct_id: str,
         *,
         environment: Environment,
-        cluster_stack_name: str,
-        env: cdk.Environment | None = None,
-        stack_name: str | None = None,
-        description: str | None = None,
-        termination_protection: bool | None = None,
     ) -> None:
         super().__init__(
             scope,
-            construct_id,
-            env=env,
-            stack_name=stack_name,
-            description=description,
-            termination_protection=termination_protection,
+            "api",
+            environment=environment,
+            holds="ParallelCluster API and the cluster's custom resource",
         )
         cluster = environment.cluster
         self.api = ParallelClusterApi(
@@ -50,7 +43,7 @@ class ApiStack(cdk.Stack):
             self,
             "ClusterProvider",
             cluster_name=environment.cluster_name,
-            cluster_stack_name=cluster_stack_name,
+            cluster_stack_name=stack_name(environment, "cluster"),
             api_user_role_arn=self.api.user_role_arn,
             log_retention=retention_days(cluster.monitoring.log_days),
             log_removal=cdk.RemovalPolicy.RETAIN if keep_logs else cdk.RemovalPolicy.DESTROY,

@@ -12,6 +12,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from settings.model import Environment
+from stacks.environment_stack import EnvironmentStack
 from trainyard.buckets import Buckets
 from trainyard.cluster_assets_publication import ClusterAssetsPublication
 from trainyard.cluster_config import EntryScript, References, render
@@ -28,7 +29,7 @@ from trainyard.parallelcluster_api import ParallelClusterApi
 from trainyard.security import SecurityGroups
 
 
-class ClusterStack(cdk.Stack):
+class ClusterStack(EnvironmentStack):
     """The cluster on network, storage, images and API of its environment."""
 
     policies: ClusterPolicies
@@ -38,7 +39,6 @@ class ClusterStack(cdk.Stack):
     def __init__(
         self,
         scope: Construct,
-        construct_id: str,
         *,
         environment: Environment,
         network: Network,
@@ -49,18 +49,12 @@ class ClusterStack(cdk.Stack):
         repositories: Mapping[str, ecr.IRepository],
         api: ParallelClusterApi,
         provider: ClusterProvider,
-        env: cdk.Environment | None = None,
-        stack_name: str | None = None,
-        description: str | None = None,
-        termination_protection: bool | None = None,
     ) -> None:
         super().__init__(
             scope,
-            construct_id,
-            env=env,
-            stack_name=stack_name,
-            description=description,
-            termination_protection=termination_protection,
+            "cluster",
+            environment=environment,
+            holds=f"the Slurm cluster {environment.cluster_name}",
         )
         self._environment = environment
         self.policies = ClusterPolicies(

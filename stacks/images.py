@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aws_cdk import CfnOutput, Stack
-from aws_cdk import Environment as CdkEnvironment
+from aws_cdk import CfnOutput
 from aws_cdk import aws_ecr as ecr
 from constructs import Construct
 
 from settings.model import Environment
+from stacks.environment_stack import EnvironmentStack
 from trainyard.image_build import ImageBuild
 from trainyard.images import ImageRepositories
 
 
-class ImagesStack(Stack):
+class ImagesStack(EnvironmentStack):
     """The ECR repositories, by name, and the build of the training image where the environment asks for one."""
 
     repositories: Mapping[str, ecr.IRepository]
@@ -23,21 +23,15 @@ class ImagesStack(Stack):
     def __init__(
         self,
         scope: Construct,
-        construct_id: str,
         *,
         environment: Environment,
-        env: CdkEnvironment | None = None,
-        stack_name: str | None = None,
-        description: str | None = None,
-        termination_protection: bool | None = None,
     ) -> None:
         super().__init__(
             scope,
-            construct_id,
-            env=env,
-            stack_name=stack_name,
-            description=description,
-            termination_protection=termination_protection,
+            "images",
+            environment=environment,
+            holds="ECR repositories",
+            termination_protection=environment.retention.images == "keep",
         )
         self.repositories = ImageRepositories(
             self,

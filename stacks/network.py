@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from aws_cdk import Environment as CdkEnvironment
-from aws_cdk import Stack
 from constructs import Construct
 
 from settings.model import Environment
+from stacks.environment_stack import EnvironmentStack
 from trainyard.endpoints import PrivateEndpoints
 from trainyard.network import Network
 from trainyard.security import SecurityGroups
 
 
-class NetworkStack(Stack):
+class NetworkStack(EnvironmentStack):
     """VPC, subnets, way out, and security groups."""
 
     network: Network
@@ -21,21 +20,16 @@ class NetworkStack(Stack):
     def __init__(
         self,
         scope: Construct,
-        construct_id: str,
         *,
         environment: Environment,
-        env: CdkEnvironment | None = None,
-        stack_name: str | None = None,
-        description: str | None = None,
-        termination_protection: bool | None = None,
     ) -> None:
         super().__init__(
             scope,
-            construct_id,
-            env=env,
-            stack_name=stack_name,
-            description=description,
-            termination_protection=termination_protection,
+            "network",
+            environment=environment,
+            holds="VPC, subnets, security groups",
+            # Kept file systems have their network interfaces in this stack's subnet.
+            termination_protection=environment.retention.file_systems == "keep",
         )
         storage = environment.storage
         kept_file_systems = environment.retention.file_systems == "keep" and bool(storage.lustre or storage.openzfs)

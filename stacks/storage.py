@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from aws_cdk import Environment as CdkEnvironment
-from aws_cdk import Stack
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from settings.model import Environment
+from stacks.environment_stack import EnvironmentStack
 from trainyard.buckets import Buckets
 from trainyard.logs import retention_days
 from trainyard.lustre import LustreFileSystem
@@ -21,7 +20,7 @@ from trainyard.security import SecurityGroups
 from trainyard.volume_snapshots import VolumeSnapshots
 
 
-class StorageStack(Stack):
+class StorageStack(EnvironmentStack):
     """Buckets, Lustre and OpenZFS file systems. `lustre` is by the name that the settings give."""
 
     buckets: Buckets
@@ -31,23 +30,17 @@ class StorageStack(Stack):
     def __init__(
         self,
         scope: Construct,
-        construct_id: str,
         *,
         environment: Environment,
         network: Network,
         security_groups: SecurityGroups,
-        env: CdkEnvironment | None = None,
-        stack_name: str | None = None,
-        description: str | None = None,
-        termination_protection: bool | None = None,
     ) -> None:
         super().__init__(
             scope,
-            construct_id,
-            env=env,
-            stack_name=stack_name,
-            description=description,
-            termination_protection=termination_protection,
+            "storage",
+            environment=environment,
+            holds="buckets, FSx for Lustre, FSx for OpenZFS",
+            termination_protection="keep" in (environment.retention.buckets, environment.retention.file_systems),
         )
         storage = environment.storage
         kept = environment.retention.file_systems == "keep"

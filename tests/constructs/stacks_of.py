@@ -56,21 +56,10 @@ def synthesize(settings: Environment) -> Stacks:
 
 def build(app: Construct, settings: Environment) -> tuple[cdk.Stack, cdk.Stack, cdk.Stack, cdk.Stack]:
     """Network, storage, data-link and image stacks."""
-    env = cdk.Environment(account=settings.account, region=settings.region)
-    network = NetworkStack(app, "network", environment=settings, env=env, stack_name=f"{settings.name}-network")
-    storage = StorageStack(
-        app,
-        "storage",
-        environment=settings,
-        network=network.network,
-        security_groups=network.security_groups,
-        env=env,
-        stack_name=f"{settings.name}-storage",
-    )
-    data_links = DataLinksStack(
-        app, "data-links", environment=settings, buckets=storage.buckets, lustre=storage.lustre, env=env
-    )
-    return network, storage, data_links, ImagesStack(app, "images", environment=settings, env=env)
+    network = NetworkStack(app, environment=settings)
+    storage = StorageStack(app, environment=settings, network=network.network, security_groups=network.security_groups)
+    data_links = DataLinksStack(app, environment=settings, buckets=storage.buckets, lustre=storage.lustre)
+    return network, storage, data_links, ImagesStack(app, environment=settings)
 
 
 def only(template: Template, kind: str, **matching: object) -> Mapping[str, Any]:
