@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from settings.explain import explain
 from settings.faults import Faults
 from settings.model import Environment
+from settings.model.base import Part
 from settings.rules import findings
 from settings.salvage import salvage
 from settings.source import Source, read
+
+P = TypeVar("P", bound=Part)
 
 
 def load(path: Path) -> Environment:
@@ -23,7 +27,7 @@ def load(path: Path) -> Environment:
     raised for what a file says.
     """
     source = read(Path(path))
-    environment, sound = _typed(source)
+    environment, sound = typed(source, Environment)
     for finding in findings(environment, partial=not sound):
         source.add(finding.key, finding.given, finding.allowed, finding.advice)
     if source.faults:
@@ -31,10 +35,14 @@ def load(path: Path) -> Environment:
     return environment
 
 
-def _typed(source: Source) -> tuple[Environment, bool]:
+def typed(source: Source, root: type[P]) -> tuple[P, bool]:
+    """The model of type `root` that a file's data give, and whether all of it is sound.
+
+    What does not fit goes into the source's faults; the model is then what `salvage` leaves.
+    """
     # As JSON, because strict mode takes a list for a tuple there, and still no "5" for a number.
     try:
-        return Environment.model_validate_json(json.dumps(source.data), strict=True), not source.faults
+        return root.model_validate_json(json.dumps(source.data), strict=True), not source.faults
     except ValidationError as error:
-        explain(error, source, Environment)
-        return salvage(Environment, source.data), False
+        explain(error, source, root)
+        return salvage(root, source.data), False

@@ -66,17 +66,17 @@ class Source:
         self.faults.append(Fault(self.file, at, key_text(key), given, allowed, advice))
 
 
-def read(file: Path) -> Source:
-    """Read a file. Raises `Faults` where it is no YAML mapping at all; lesser faults lie in the result's
+def read(file: Path, *, what: str = "an environment", example: str = "environments/local.yaml") -> Source:
+    """Read a file that is to hold `what`, as `example` does. Raises `Faults` where it is no YAML mapping at all; lesser faults lie in the result's
     `faults`.
     """
     source = Source(file)
     root = _compose(file, _text(file))
     if root is None:
-        raise _single(file, 1, "an empty file", "an environment", "start from environments/local.yaml")
+        raise _single(file, 1, "an empty file", what, f"start from {example}")
     if not isinstance(root, yaml.MappingNode):
-        what = "a list" if isinstance(root, yaml.SequenceNode) else f"the single value {root.value!r}"
-        raise _single(file, 1, what, "a mapping of keys to values", "start from environments/local.yaml")
+        given = "a list" if isinstance(root, yaml.SequenceNode) else f"the single value {root.value!r}"
+        raise _single(file, 1, given, "a mapping of keys to values", f"start from {example}")
     data = _Reader(source).plain(root, ())
     assert isinstance(data, dict)  # noqa: S101 - a mapping node gives a dict
     source.data = data
@@ -97,7 +97,7 @@ def _text(file: Path) -> str:
     except ValueError as error:  # a null byte in the name
         raise _single(file, 0, f"a file name that cannot be opened: {error}", "a readable YAML file") from error
     if len(raw) > MAX_BYTES:
-        raise _single(file, 0, f"more than {MAX_BYTES} bytes", "an environment file of at most 1 MB")
+        raise _single(file, 0, f"more than {MAX_BYTES} bytes", "a file of at most 1 MB")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -26,6 +26,12 @@ POLICY = r"^arn:aws[a-z-]*:iam::.+:policy/.+$"
 REPOSITORY = r"^[a-z0-9]+([._/-][a-z0-9]+)*$"
 TAG = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
 PREFIX = r"^([A-Za-z0-9!_.*'()-]*[A-Za-z0-9!_*'()-][A-Za-z0-9!_.*'()-]*/)*$"
+CONNECTION = (
+    r"^arn:aws[a-z-]*:(codeconnections|codestar-connections):[a-z0-9-]+:\d{12}:connection/[0-9a-f-]{36}$"
+)
+OWNED_REPOSITORY = r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+$"
+BRANCH = r"^[A-Za-z0-9_][A-Za-z0-9._/-]*$"
+EMAIL = r"^[^@\s]+@[^@\s]+\.[^@\s.]+$"
 BUCKET_PREFIX = r"^[a-z0-9][a-z0-9-]{1,28}[a-z0-9]$"
 
 MEANINGS = {
@@ -51,5 +57,9 @@ MEANINGS = {
     REPOSITORY: "lower-case letters and digits, parts separated by one of . _ / -",
     TAG: "letters, digits, dots, _ and -, first no dot and no -",
     PREFIX: "folders that each end in a slash, for example checkpoints/ (empty for the whole bucket)",
+    CONNECTION: "the ARN of a connection, arn:aws:codeconnections:<region>:<account>:connection/<id>",
+    OWNED_REPOSITORY: "<owner>/<repository>",
+    BRANCH: "a branch's name: letters, digits, dots, _ / and -, first no dot and no -",
+    EMAIL: "an e-mail address",
     BUCKET_PREFIX: "3 to 30 lower-case letters, digits and hyphens, a letter or digit first and last",
 }
