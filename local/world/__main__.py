@@ -31,6 +31,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--parallelcluster-version", required=True, help="e.g. 3.16.1")
     parser.add_argument("--wait-scale", type=float, default=1.0, help="factor on the waits of Step Functions")
     parser.add_argument("--seeds", type=Path, help="JSON file of what exists from the start (seeds.py)")
+    parser.add_argument("--others", type=Path, help="JSON file of further accounts (launch.Account)")
     return parser.parse_args()
 
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 import contextvars
+import json
+from typing import Any
 
 from ministack.core.responses import request_scope
 
 from local.world import custom_resources, deletions, fleet, head_node, jobs, public_template, repairs, seeds, steering
 from local.world.cloudformation import compute, network, recorded
+from local.world.codepipeline import resources as pipelines
+from local.world.codepipeline import service as codepipeline
+from local.world.codepipeline import store as codepipeline_store
 from local.world.ec2 import catalogue, images, instances, reservations
 from local.world.fsx import authorization, resources, service
 
@@ -25,6 +30,8 @@ def install(given: argparse.Namespace) -> None:
     network.install()
     compute.install()
     resources.install()
+    codepipeline.install()
+    pipelines.install()
     repairs.install()
     custom_resources.install()
     deletions.install()
@@ -32,8 +39,12 @@ def install(given: argparse.Namespace) -> None:
     recorded.install()
     head_node.install(gateway_url)
     jobs.install()
+    others = json.loads(given.others.read_text()) if given.others else []
+    _public_templates(given, others, gateway_url)
+    for other in others:
+        with request_scope(other["account"], other["region"]):
+            seeds.put(other["seeds"], str(given.others))
     with request_scope(given.account, given.region):
-        public_template.install(given.parallelcluster_version, f"http://127.0.0.1:{given.api_port}", gateway_url)
         if given.seeds:
             seeds.load(given.seeds)
         steering.install(
@@ -41,7 +52,19 @@ def install(given: argparse.Namespace) -> None:
                 "fleet": lambda wish: fleet.order(wish, gateway_url),
                 "jobs": jobs.order,
                 "nodes": fleet.start_nodes,
+                "pipeline": codepipeline_store.order,
                 "seeds": seeds.put,
             },
             contextvars.copy_context(),
         )
+
+
+def _public_templates(given: argparse.Namespace, others: list[dict[str, Any]], gateway_url: str) -> None:
+    """A template in each region; bucket names are one for all accounts, so each knows the API of every account."""
+    ports = {given.region: {given.account: given.api_port}}
+    for other in others:
+        ports.setdefault(other["region"], {})[other["account"]] = other["api_port"]
+    for region, apis in ports.items():
+        urls = {account: f"http://127.0.0.1:{port}" for account, port in apis.items()}
+        with request_scope(next(iter(apis)), region):
+            public_template.install(given.parallelcluster_version, urls, gateway_url)

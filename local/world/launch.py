@@ -20,8 +20,8 @@ import time
 import tomllib
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,16 @@ DEFAULT_WAIT_SCALE = "0.2"
 
 class WorldError(Exception):
     """The world cannot be started or stopped; the message is for people."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """A further account of a world, with a ParallelCluster API and seeds of its own; the process is shared."""
+
+    account: str
+    region: str
+    api_port: int
+    seeds: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -91,8 +101,11 @@ def start(  # noqa: PLR0917 - what a world is, in the order in which one says it
     api_port: int,
     seeds: Mapping[str, Any] | None = None,
     wait_scale: float | None = None,
+    others: Sequence[Account] = (),
 ) -> World:
     """Start a world for one account and region, or return the one that runs in this folder already.
+
+    `others` are further accounts of it, between which roles are assumed and buckets shared as between accounts of AWS.
 
     `seeds` is what exists from the start, in the format of seeds.py. `wait_scale` is the factor on every wait of Step
     Functions (default: LOCAL_WAIT_SCALE, or 0.2): what polls in AWS every 15 s would wait here for nothing. Raises
@@ -109,11 +122,13 @@ def start(  # noqa: PLR0917 - what a world is, in the order in which one says it
         return running
     _clean(state_dir)
     interpreters = {name: _interpreter(name) for name in ("local", "parallelcluster")}
-    for number in (port, api_port):
+    for number in (port, api_port, *(other.api_port for other in others)):
         _require_free(number)
     state_dir.mkdir(parents=True, exist_ok=True)
     seeds_file = state_dir / "seeds.json"
     seeds_file.write_text(json.dumps(seeds or {}, indent=1))
+    others_file = state_dir / "others.json"
+    others_file.write_text(json.dumps([asdict(other) for other in others], indent=1))
     common = ["--account", account, "--region", region, "--state-dir", str(state_dir.resolve())]
     commands = {
         "world": [
@@ -131,24 +146,29 @@ def start(  # noqa: PLR0917 - what a world is, in the order in which one says it
             str(seeds_file.resolve()),
             "--wait-scale",
             str(_wait_scale() if wait_scale is None else wait_scale),
+            "--others",
+            str(others_file.resolve()),
         ],
-        "api": [
+    }
+    apis = {"api": Account(account, region, api_port)} | {f"api-{other.account}": other for other in others}
+    for name, api in apis.items():
+        commands[name] = [
             str(interpreters["parallelcluster"]),
             "-m",
             "local.api",
-            *common,
-            "--port",
-            str(api_port),
-            "--endpoint",
-            f"http://{HOST}:{port}",
-        ],
-    }
+            *("--account", api.account, "--region", api.region, "--state-dir", str(state_dir.resolve())),
+            *("--port", str(api.api_port), "--endpoint", f"http://{HOST}:{port}"),
+        ]
     processes = {name: _spawn(command, state_dir / f"{name}.log") for name, command in commands.items()}
     world = World(state_dir, account, region, port, api_port, tuple(p.pid for p in processes.values()))
     _write(world)
     try:
         deadline = time.monotonic() + START_SECONDS
-        for name, number, path in (("world", port, "/_ministack/health"), ("api", api_port, "/v3/clusters")):
+        served = [
+            ("world", port, "/_ministack/health"),
+            *((n, api.api_port, "/v3/clusters") for n, api in apis.items()),
+        ]
+        for name, number, path in served:
             _wait(name, processes[name], f"http://{HOST}:{number}{path}", state_dir / f"{name}.log", deadline)
     except WorldError:
         stop(state_dir)

@@ -9,6 +9,8 @@ that denies everyone but the API user role. Behind it, instead of the Lambda, ru
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from ministack.core.responses import get_region
@@ -17,13 +19,14 @@ from ministack.services import s3
 TEMPLATE = Path(__file__).parent / "parallelcluster-api.yaml"
 
 
-def install(version: str, api_url: str, gateway_url: str) -> None:
+def install(version: str, api_urls: Mapping[str, str], gateway_url: str) -> None:
     """Put the template where the public one is, in the current region.
 
-    `api_url` is where the genuine API listens, `gateway_url` where the world does.
+    `api_urls` is where the genuine API of each account listens, `gateway_url` where the world does.
     """
     body = TEMPLATE.read_text()
-    for name, value in (("__VERSION__", version), ("__API_URL__", api_url), ("__GATEWAY_URL__", gateway_url)):
+    apis = json.dumps({account: {"Url": url} for account, url in api_urls.items()})
+    for name, value in (("__VERSION__", version), ("__APIS__", apis), ("__GATEWAY_URL__", gateway_url)):
         body = body.replace(name, value)
     bucket = f"{get_region()}-aws-parallelcluster"
     key = f"parallelcluster/{version}/api/parallelcluster-api.yaml"
