@@ -110,7 +110,7 @@ def _noncurrent(settings: BucketSettings) -> s3.LifecycleRule:
 
 def _tiering(settings: BucketSettings) -> list[s3.LifecycleRule]:
     """What is still there after that many days is a data set or a result: it is read seldom, and at once when it is."""
-    if settings.infrequent_access_days is None:
+    if settings.intelligent_tiering_days is None:
         return []
     return [
         s3.LifecycleRule(
@@ -118,7 +118,7 @@ def _tiering(settings: BucketSettings) -> list[s3.LifecycleRule]:
             transitions=[
                 s3.Transition(
                     storage_class=s3.StorageClass.INTELLIGENT_TIERING,
-                    transition_after=Duration.days(settings.infrequent_access_days),
+                    transition_after=Duration.days(settings.intelligent_tiering_days),
                 )
             ],
         )

@@ -131,7 +131,7 @@ class Buckets(Part):
     noncurrent_days: int = Field(
         default=30, ge=1, le=3650, description="Days that a replaced or deleted version is kept."
     )
-    infrequent_access_days: int | None = Field(
+    intelligent_tiering_days: int | None = Field(
         default=30,
         ge=30,
         description="Days until data sets and results go to Intelligent-Tiering; null never.",

@@ -79,6 +79,12 @@ FEATURES: dict[str, Environment] = {
             ],
         },
     ),
+    # Without a way out there is no Route 53 either: names come from EC2.
+    "endpoints-only": environment(
+        network={"zone": "use1-az4", "egress": "endpoints-only"},
+        storage={"lustre": [{"name": "data", "mount": "/fsx", "capacity_gib": 1200}]},
+        cluster={"queues": [{"name": "gpu", "compute": [GPU]}], "login_nodes": {"count": 1}},
+    ),
 }
 
 GOOD = {**environments(), **FEATURES}

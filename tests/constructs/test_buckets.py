@@ -73,7 +73,7 @@ def test_buckets_with_content_are_versioned_and_log_their_accesses(made: Stacks,
 def test_expiry_follows_the_settings() -> None:
     settings = environment(
         storage={
-            "buckets": {"checkpoint_days": 11, "log_days": 12, "noncurrent_days": 13, "infrequent_access_days": 31}
+            "buckets": {"checkpoint_days": 11, "log_days": 12, "noncurrent_days": 13, "intelligent_tiering_days": 31}
         }
     )
     checkpoints = rules(synthesize(settings).storage, "Checkpoints")
@@ -92,7 +92,7 @@ def test_data_sets_and_results_never_expire(made: Stacks, name: str) -> None:
 
 
 def test_tiering_can_be_left_out() -> None:
-    storage = synthesize(environment(storage={"buckets": {"infrequent_access_days": None}})).storage
+    storage = synthesize(environment(storage={"buckets": {"intelligent_tiering_days": None}})).storage
     assert "tier what stays" not in rules(storage, "Data")
 
 
