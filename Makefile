@@ -16,7 +16,7 @@ QUICK := not e2e and not lifecycle and not lab
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help tools setup up down diff preflight validate drift status lab lab-down synth schema golden check lint format test test-fast clean
+.PHONY: help tools setup setup-steps up down diff preflight validate drift status lab lab-down synth schema golden check lint format test test-fast clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ tools: # the tools of the machine itself, looked for each time: a shell may have
 	@scripts/require-tools.sh $(PYTHON)
 
 setup: tools .venv/.ready parallelcluster/.venv/.ready local/.venv/.ready node_modules/.ready local/node_modules/.ready ## Install everything, pinned, inside this folder
+
+# What the steps of a pipeline run with: no emulated AWS.
+setup-steps: tools .venv/.ready parallelcluster/.venv/.ready node_modules/.ready
 
 up: setup ## Deploy ENV to an emulated AWS on loopback and create its cluster with the genuine ParallelCluster API
 	@$(PY) -m local up $(ENV) $(if $(PORT),--port $(PORT)) $(if $(filter no,$(HELLO)),--no-hello)
@@ -65,8 +68,8 @@ lab-down: setup ## End the laboratory
 check: .venv/.ready ## Check the environment file ENV without synthesizing it
 	@$(PY) -m settings check environments/$(ENV).yaml
 
-synth: .venv/.ready node_modules/.ready ## Synthesize the CloudFormation templates of ENV into cdk.out/
-	@$(CDK) synth --quiet -c env=$(ENV)
+synth: .venv/.ready node_modules/.ready ## Synthesize the CloudFormation templates of ENV, or of PIPELINE=<name>, into cdk.out/
+	@$(CDK) synth --quiet -c $(if $(PIPELINE),pipeline=$(PIPELINE),env=$(ENV))
 
 schema: .venv/.ready ## Write the JSON Schema of environment files, and their reference page
 	@$(PY) -m settings schema

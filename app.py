@@ -1,4 +1,8 @@
-"""The CDK app: one environment file, its stacks. `cdk synth -c env=<name>` takes environments/<name>.yaml."""
+"""The CDK app: one environment file, its stacks. `cdk synth -c env=<name>` takes environments/<name>.yaml.
+
+`cdk synth -c pipeline=<name>` takes pipelines/<name>.yaml instead: the pipeline, and a stage for each
+of its environments.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,9 @@ import sys
 import aws_cdk as cdk
 
 import settings
+import settings.pipeline
 from stacks.deployment import compose
+from stacks.pipeline import compose_promotion
 
 DEFAULT = "local"
 
@@ -18,7 +24,7 @@ def main() -> int:
     # Without the CDK CLI, which names the folder, an app would write to a new temporary folder each time.
     app = cdk.App(outdir=os.environ.get("CDK_OUTDIR", "cdk.out"))
     try:
-        compose(app, settings.load(settings.environment_file(str(app.node.try_get_context("env") or DEFAULT))))
+        _compose(app)
     except (settings.Faults, ValueError) as fault:
         return _fail(fault)
     except RuntimeError as error:
@@ -27,6 +33,17 @@ def main() -> int:
         return _fail(error)
     app.synth()
     return 0
+
+
+def _compose(app: cdk.App) -> None:
+    env, pipeline = app.node.try_get_context("env"), app.node.try_get_context("pipeline")
+    if env and pipeline:
+        raise ValueError(f"Both env={env} and pipeline={pipeline} are given. Give one of them.")
+    if pipeline:
+        promotion = settings.pipeline.load(settings.pipeline.pipeline_file(str(pipeline)))
+        compose_promotion(app, promotion, context=str(pipeline))
+    else:
+        compose(app, settings.load(settings.environment_file(str(env or DEFAULT))))
 
 
 def _fail(fault: Exception) -> int:

@@ -67,8 +67,9 @@ class Source:
 
 
 def read(file: Path, *, what: str = "an environment", example: str = "environments/local.yaml") -> Source:
-    """Read a file that is to hold `what`, as `example` does. Raises `Faults` where it is no YAML mapping at all; lesser faults lie in the result's
-    `faults`.
+    """Read a file that is to hold `what`, as `example` does.
+
+    Raises `Faults` where it is no YAML mapping at all; lesser faults lie in the result's `faults`.
     """
     source = Source(file)
     root = _compose(file, _text(file))

@@ -47,7 +47,9 @@ def clusters_once(_: Pipeline, environments: Environments) -> Iterator[Finding]:
     for index, environment in sorted(environments.items()):
         place = (environment.account, environment.region, environment.cluster_name)
         if place in first:
-            given = f"the cluster {environment.cluster_name}, which stages[{first[place]}] has in that account and region"
+            given = (
+                f"the cluster {environment.cluster_name}, which stages[{first[place]}] has in that account and region"
+            )
             yield Finding(("stages", index, "environment"), given, "another cluster in each stage of one account")
         first.setdefault(place, index)
 

@@ -1,0 +1,117 @@
+"""Entry point: a job of CodePipeline that runs beside a manual approval, and answers it or calls a person."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
+
+import boto3
+
+if TYPE_CHECKING:
+    from types_boto3_codepipeline.client import CodePipelineClient
+    from types_boto3_sns.client import SNSClient
+
+OPENS_WITHIN_S = 60.0
+LOOK_EVERY_S = 3.0
+SUBJECT_CHARACTERS = 100
+"""Most that SNS takes."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the pipeline asks. `value` is the verdict; the approval is answered where `passes` holds it."""
+
+    execution: str
+    stage: str
+    action: str
+    value: str
+    passes: tuple[str, ...]
+    message: str
+    link: str
+
+    @classmethod
+    def read(cls, job: dict[str, Any]) -> Self:
+        """From a job. Raises ValueError where it does not say what is needed."""
+        text = job["data"]["actionConfiguration"]["configuration"].get("UserParameters", "")
+        given = json.loads(text)
+        missing = [field.name for field in fields(cls) if not isinstance(given.get(field.name), str)]
+        if missing:
+            raise ValueError(f"The job does not say: {', '.join(missing)}")
+        values = {field.name: given[field.name] for field in fields(cls)}
+        return cls(**{**values, "passes": tuple(filter(None, given["passes"].split(",")))})
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The pipeline, and how AWS is asked about it. `topic` is the ARN of the topic that calls a person."""
+
+    name: str
+    topic: str
+    codepipeline: CodePipelineClient
+    sns: SNSClient
+    sleep: Callable[[float], None] = time.sleep
+
+
+def handler(event: dict[str, Any], context: object) -> None:  # noqa: ARG001 - the signature is Lambda's
+    """Entry point of the function."""
+    run(
+        event["CodePipeline.job"],
+        Pipeline(os.environ["PIPELINE"], os.environ["TOPIC_ARN"], boto3.client("codepipeline"), boto3.client("sns")),
+    )
+
+
+def run(job: dict[str, Any], pipeline: Pipeline) -> None:
+    """Answer or call, and report the job. Whatever goes wrong fails the job, and the approval stays open."""
+    try:
+        request = Request.read(job)
+        said = _approve(request, pipeline) if request.value in request.passes else _call(request, pipeline)
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}"[:1000]
+        pipeline.codepipeline.put_job_failure_result(
+            jobId=job["id"], failureDetails={"type": "JobFailed", "message": message}
+        )
+        raise
+    pipeline.codepipeline.put_job_success_result(jobId=job["id"], executionDetails={"summary": said})
+
+
+def _call(request: Request, pipeline: Pipeline) -> str:
+    pipeline.sns.publish(
+        TopicArn=pipeline.topic,
+        Subject=f"{pipeline.name}: {request.stage} waits for {request.action}"[:SUBJECT_CHARACTERS],
+        Message=f"{request.message}\n\nReport: {request.link}\n\n"
+        f"To let it pass, or to stop it, review the action {request.action} of the stage {request.stage} in the "
+        f"pipeline {pipeline.name}.",
+    )
+    return f"{request.value}: a person is needed"
+
+
+def _approve(request: Request, pipeline: Pipeline) -> str:
+    pipeline.codepipeline.put_approval_result(
+        pipelineName=pipeline.name,
+        stageName=request.stage,
+        actionName=request.action,
+        result={"summary": f"The verdict is: {request.value}", "status": "Approved"},
+        token=_token(request, pipeline),
+    )
+    return f"{request.value}: approved"
+
+
+def _token(request: Request, pipeline: Pipeline) -> str:
+    """The open approval's token, of this execution and of no other. It opens within moments of this job's start."""
+    for _ in range(int(OPENS_WITHIN_S / LOOK_EVERY_S)):
+        for stage in pipeline.codepipeline.get_pipeline_state(name=pipeline.name)["stageStates"]:
+            if stage.get("stageName") != request.stage:
+                continue
+            if stage.get("latestExecution", {}).get("pipelineExecutionId") != request.execution:
+                continue
+            for action in stage.get("actionStates", []):
+                latest = action.get("latestExecution", {})
+                token = latest.get("token")
+                if action.get("actionName") == request.action and latest.get("status") == "InProgress" and token:
+                    return token
+        pipeline.sleep(LOOK_EVERY_S)
+    raise TimeoutError(f"{request.action} of {request.stage} did not open within {OPENS_WITHIN_S:.0f} s")
