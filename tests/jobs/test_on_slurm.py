@@ -119,12 +119,19 @@ def test_storage_with_fio_cleans_up_after_itself(lab: Laboratory, jobs: str) -> 
 
 
 def test_storage_below_the_provisioned_figure_fails(lab: Laboratory, jobs: str) -> None:
-    # No fio's file of this size can pass what is asked of /fsx2, 7200 MB/s, where each write waits for its sync.
+    # A file of this size may lie wholly in a cache: what is asked must be beyond any machine.
+    settings = json.loads(lab.output(["cat", "/opt/trainyard/settings.json"]))
+    for mount in settings["mounts"]:
+        mount["throughput_mb_s"] = 7_200_000
+    lab.write("/fsx1/results/beyond.json", json.dumps(settings))
     output = submit(
         lab, f"{jobs}/storage-test.sbatch", "--tool", "fio", "--mounts-to-test", "/fsx2", "--procs", "1",
-        "--segments", "1", "--fraction", "100", "--results", "/fsx1/results/slow", states=("FAILED",),
+        "--segments", "1", "--fraction", "100", "--results", "/fsx1/results/slow",
+        env={"TRAINYARD_SETTINGS": "/fsx1/results/beyond.json"}, states=("FAILED",),
     )  # fmt: skip
-    assert "floor 7200 (100% of 7200)" in output
+    # Two clients are asked for no more than they can carry.
+    assert "FAILED: write" in output
+    assert "floor 20000 (100% of 20000)" in output
 
 
 def test_nccl_tests_without_the_programs_fail(lab: Laboratory, jobs: str) -> None:

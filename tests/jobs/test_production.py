@@ -165,19 +165,19 @@ def test_nothing_is_removed_where_the_export_fails_and_submitting_again_goes_on_
 
 def test_ranks_and_devices_of_torchrun_on_two_nodes(lab: Laboratory, jobs: str) -> None:
     """Ranks 0 and 1 on Slurm's first node, 2 and 3 on the second; every process sees the GPUs that Slurm gave."""
+    # A file a rank: lines of several processes that share one output may be cut into each other.
     program = (
         "import json, os, socket\n"
         "keys = ('RANK', 'LOCAL_RANK', 'WORLD_SIZE', 'CUDA_VISIBLE_DEVICES', 'NCCL_NET', 'EXPERIMENT_NAME')\n"
         "found = {key: os.environ.get(key) for key in keys}\n"
-        "print('TASK', json.dumps({'host': socket.gethostname(), **found}), flush=True)\n"
+        "with open(f'/fsx1/results/rank-{found[\"RANK\"]}.json', 'w') as file:\n"
+        "    json.dump({'host': socket.gethostname(), **found}, file)\n"
     )
+    lab.run("rm -f /fsx1/results/rank-*.json")
     lab.write("/fsx1/results/ranks.py", program)
     job = submit(lab, f"{jobs}/train-torchrun.sbatch --nodes 2 --procs 2 --experiment ranks -- /fsx1/results/ranks.py")
     found = lab.wait_for_job(job)
-    lines = [
-        line.partition("TASK ")[2] for line in lab.output(["cat", found["StdOut"]]).splitlines() if "TASK {" in line
-    ]
-    tasks = sorted((json.loads(line) for line in lines), key=lambda task: int(task["RANK"]))
+    tasks = [json.loads(lab.output(["cat", f"/fsx1/results/rank-{rank}.json"])) for rank in range(4)]
     hosts = lab.output(["scontrol", "show", "hostnames", found["NodeList"]]).split()
     assert [task["host"] for task in tasks] == [hosts[0], hosts[0], hosts[1], hosts[1]]
     assert [int(task["LOCAL_RANK"]) for task in tasks] == [0, 1, 0, 1]
