@@ -26,9 +26,7 @@ POLICY = r"^arn:aws[a-z-]*:iam::.+:policy/.+$"
 REPOSITORY = r"^[a-z0-9]+([._/-][a-z0-9]+)*$"
 TAG = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
 PREFIX = r"^([A-Za-z0-9!_.*'()-]*[A-Za-z0-9!_*'()-][A-Za-z0-9!_.*'()-]*/)*$"
-CONNECTION = (
-    r"^arn:aws[a-z-]*:(codeconnections|codestar-connections):[a-z0-9-]+:\d{12}:connection/[0-9a-f-]{36}$"
-)
+CONNECTION = r"^arn:aws[a-z-]*:(codeconnections|codestar-connections):[a-z0-9-]+:\d{12}:connection/[0-9a-f-]{36}$"
 OWNED_REPOSITORY = r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+$"
 BRANCH = r"^[A-Za-z0-9_][A-Za-z0-9._/-]*$"
 EMAIL = r"^[^@\s]+@[^@\s]+\.[^@\s.]+$"
