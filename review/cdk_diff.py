@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from review.problem import Problem
@@ -18,6 +18,7 @@ CDK = ROOT / "node_modules" / ".bin" / "cdk"
 LIMIT_S = 600
 
 _PROGRESS = ("start: ", "success: ", "Hold on while we create a read-only change set")
+_COUNTED = re.compile(r"Number of stacks with differences: [1-9]")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -34,7 +35,20 @@ def against_account(environment: Path, output: Path) -> str:
 
 def against_templates(old: Stacks, new: Stacks, assembly: Path) -> str:
     """`cdk diff --template` of every stack that differs; asks no account."""
-    said = []
+    return "\n".join(said for _, said in _each(old, new, assembly, []))
+
+
+def permissions(old: Stacks, new: Stacks, assembly: Path) -> str:
+    """What changes of IAM and of security groups, as the CLI tells it; empty where nothing does. Asks no account.
+
+    Raises:
+        Problem: the CLI fails.
+    """
+    return "\n".join(said for differs, said in _each(old, new, assembly, ["--security-only", "--fail"]) if differs)
+
+
+def _each(old: Stacks, new: Stacks, assembly: Path, options: list[str]) -> Iterator[tuple[bool, str]]:
+    """Of each stack with another template: whether the CLI, with --fail, tells of a difference; and what it says."""
     with tempfile.TemporaryDirectory(prefix="trainyard-review-") as folder:
         for key, stack in new.items():
             before = old[key].template if key in old else {}
@@ -43,8 +57,8 @@ def against_templates(old: Stacks, new: Stacks, assembly: Path) -> str:
             template = Path(folder) / f"{key}.json"
             template.write_text(json.dumps(before), "utf-8")
             kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
-            said.append(_run(["diff", "--exclusively", "--app", str(assembly), key, "--template", str(template)], kept))
-    return "\n".join(said)
+            selected = ["--exclusively", "--app", str(assembly), stack.path or key, "--template", str(template)]
+            yield _asked(["diff", *selected, *options], kept)
 
 
 def without_progress(said: str) -> str:
@@ -53,6 +67,10 @@ def without_progress(said: str) -> str:
 
 
 def _run(arguments: list[str], environment: Mapping[str, str]) -> str:
+    return _asked(arguments, environment)[1]
+
+
+def _asked(arguments: list[str], environment: Mapping[str, str]) -> tuple[bool, str]:
     if not CDK.exists():
         raise Problem("The CDK CLI is not installed. Install the project's tools with: make setup")
     result = subprocess.run(
@@ -67,6 +85,8 @@ def _run(arguments: list[str], environment: Mapping[str, str]) -> str:
         check=False,
     )
     said = _COLOURS.sub("", result.stdout).strip()
-    if result.returncode:
+    # With --fail a difference and an error end alike, but only a difference is counted.
+    differs = result.returncode == 1 and "--fail" in arguments and _COUNTED.search(said) is not None
+    if result.returncode and not differs:
         raise Problem(f"cdk diff failed:\n{said[-3000:]}")
-    return said
+    return differs, said

@@ -32,6 +32,10 @@ def parser() -> argparse.ArgumentParser:
     )
     add_options(diff)
     diff.add_argument("--no-cdk-diff", action="store_true", help="leave the CDK CLI's own diff out (quicker)")
+    gate = commands.add_parser("gate", help="the verdict on a synthesized assembly, for the approvals of a pipeline")
+    gate.add_argument("environment", metavar="ENV", help="a name under environments/, or a file's path")
+    gate.add_argument("--assembly", type=Path, required=True, metavar="FOLDER", help="what is going to be deployed")
+    gate.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="where the report goes")
     return top
 
 
@@ -41,6 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         file = environment_file(options.environment).resolve()
         load(file)
+        if options.command == "gate":
+            from review.gate import gate
+
+            return gate(load(file), options.assembly, options.output)
         return _against_revision(file, options) if options.against else _against_account(file, options)
     except (Problem, Faults, ValueError) as problem:
         sys.stderr.write(f"{problem}\n")

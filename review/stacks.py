@@ -21,12 +21,15 @@ _EMPTY = ("REVIEW_IN_PROGRESS", "DELETE_COMPLETE", "ROLLBACK_COMPLETE")
 
 @dataclass(frozen=True)
 class Stack:
-    """One stack. `id` is its construct id, `name` its name in CloudFormation."""
+    """One stack. `id` is its construct id, `name` its name in CloudFormation; `path` is where it is in its app, where
+    that is not the top.
+    """
 
     id: str
     name: str
     region: str
     template: Mapping[str, Any]
+    path: str = ""
 
     @property
     def resources(self) -> Mapping[str, Mapping[str, Any]]:
@@ -39,25 +42,30 @@ Stacks = Mapping[str, Stack]
 
 
 def synthesized(folder: Path) -> dict[str, Stack]:
-    """The stacks of a cloud assembly.
+    """The stacks of a cloud assembly: an app's, or that of a stage inside of one.
 
     Raises:
         Problem: the folder holds none.
     """
     try:
         artifacts = json.loads((folder / "manifest.json").read_text("utf-8"))["artifacts"]
-        return {
-            key: Stack(
-                key,
-                item["properties"].get("stackName", key),
-                item["environment"].rpartition("/")[2],
-                json.loads((folder / item["properties"]["templateFile"]).read_text("utf-8")),
-            )
-            for key, item in artifacts.items()
-            if item["type"] == "aws:cloudformation:stack"
-        }
+        stacks = {key: item for key, item in artifacts.items() if item["type"] == "aws:cloudformation:stack"}
+        return {stack.id: stack for stack in (_stack(folder, key, item) for key, item in stacks.items())}
     except (OSError, ValueError, KeyError) as error:
         raise Problem(f"{folder} holds no synthesized stacks: {type(error).__name__}: {error}") from error
+
+
+def _stack(folder: Path, key: str, item: Mapping[str, Any]) -> Stack:
+    properties = item["properties"]
+    # In a stage, an artifact's key is its path and a hash; its display name is the path alone.
+    path = item.get("displayName", key)
+    return Stack(
+        path.rpartition("/")[2],
+        properties.get("stackName", key),
+        item["environment"].rpartition("/")[2],
+        json.loads((folder / properties["templateFile"]).read_text("utf-8")),
+        path if "/" in path else "",
+    )
 
 
 def deployed(client: CloudFormationClient, wanted: Stacks) -> dict[str, Stack]:

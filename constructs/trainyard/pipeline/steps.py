@@ -116,7 +116,7 @@ def diff(
         install_commands=["make setup-steps"],
         commands=[
             *_AS_TARGET,
-            _reported(command, "verdict.md"),
+            _reported(command, "verdict.md", "permissions.txt"),
             f"while IFS='=' read -r name value; do export \"$name=$value\"; done < {REPORT}/variables",
             'export REPORT_URL="$CODEBUILD_BUILD_URL"',
         ],
@@ -164,6 +164,7 @@ def _target(environment: Environment, purpose: str) -> Mapping[str, str]:
     }
 
 
-def _reported(command: str, report: str) -> str:
-    """The command, and its report in the log too, whatever its exit status, which is handed on."""
-    return f"(mkdir -p {REPORT} && {command}; status=$?; cat {REPORT}/{report} || true; exit $status)"
+def _reported(command: str, *reports: str) -> str:
+    """The command, and its reports in the log too, whatever its exit status, which is handed on."""
+    shown = " ".join(f"{REPORT}/{report}" for report in reports)
+    return f"(mkdir -p {REPORT}; {command}; status=$?; cat {shown} || true; exit $status)"
