@@ -60,24 +60,40 @@ def vpc_cidr(environment: Environment) -> Iterator[Finding]:
         yield Finding(key, cidr, f"a network apart from {DOCKER}, which Docker uses on the nodes")
 
 
-@rule
-def room(environment: Environment) -> Iterator[Finding]:
-    """The private subnet is half of the VPC. Each node takes one address: EFA interfaces beyond the first
-    network card have none. Without EFA, a type with several cards takes one a card. Lustre takes one a file
-    server, at most one for 1200 GiB and one for metadata; endpoints, OpenZFS and AWS itself take theirs.
+def address_needs(environment: Environment) -> dict[str, int]:
+    """How many addresses of the private subnet each kind of thing takes.
+
+    Each node takes one: EFA interfaces beyond the first network card have none. Without EFA, a type with several
+    cards takes one a card. Lustre takes one a file server, at most one for 1200 GiB and one for metadata. In an existing
+    network no endpoints are made, and what AWS keeps is no part of what is free.
     """
-    network = environment.network
-    parsed = _parsed(network.cidr)
-    if network.existing or parsed is None or not LARGEST <= parsed.prefixlen <= SMALLEST:
-        return
-    needed = AWS_KEEPS + ENDPOINTS + 2
+    nodes = 0
     for _, compute in computes(environment):
         cards = max(
             (facts.network_cards for t in compute.instance_types if (facts := instance_types().get(t))), default=1
         )
-        needed += compute.max * (1 if compute.efa else cards)
-    needed += sum(-(-lustre.capacity_gib // 1200) + 1 for _, lustre in lustres(environment))
-    needed += environment.cluster.login_nodes.count + 1 if environment.cluster.login_nodes else 0
+        nodes += compute.max * (1 if compute.efa else cards)
+    login = environment.cluster.login_nodes
+    new = environment.network.existing is None
+    return {
+        "compute nodes": nodes,
+        "head node": 1,
+        "login nodes and their balancer": login.count + 1 if login else 0,
+        "Lustre servers": sum(-(-lustre.capacity_gib // 1200) + 1 for _, lustre in lustres(environment)),
+        "OpenZFS": 1,
+        "endpoints": ENDPOINTS if new else 0,
+        "kept by AWS": AWS_KEEPS if new else 0,
+    }
+
+
+@rule
+def room(environment: Environment) -> Iterator[Finding]:
+    """The private subnet is half of the VPC, and has an address for everything that takes one."""
+    network = environment.network
+    parsed = _parsed(network.cidr)
+    if network.existing or parsed is None or not LARGEST <= parsed.prefixlen <= SMALLEST:
+        return
+    needed = sum(address_needs(environment).values())
     available = parsed.num_addresses // 2
     if needed > available:
         prefix = next((size for size in range(SMALLEST, LARGEST - 1, -1) if 2 ** (31 - size) >= needed), None)
