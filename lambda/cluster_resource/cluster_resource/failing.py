@@ -1,17 +1,14 @@
 """How a turn fails: what is said, and under which physical id."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from cluster_resource import decide, identity, report
 from cluster_resource.api import ApiAccessError, ApiError, ApiUnknownError
 from cluster_resource.decide import Fail
 from cluster_resource.properties import Place, request_of
 from cluster_resource.response import room_for_reason
+from cluster_resource.turn import Turn
 from cluster_resource.work_item import Verdict, Work
-
-if TYPE_CHECKING:
-    from cluster_resource.turn import Turn
 
 
 def unlike_version(api_url: str, version: str, wanted: str) -> Fail:
@@ -61,7 +58,11 @@ def no_access(place: Place, error: ApiAccessError) -> Fail:
     )
 
 
-def verdict(turn: "Turn", fail: Fail, details: tuple[str, ...]) -> Verdict:
+def left_behind(name: str) -> str:
+    return f"The cluster {name}, left by a failed rename, could not be deleted: delete it, it costs money."
+
+
+def verdict(turn: Turn, fail: Fail, details: tuple[str, ...]) -> Verdict:
     """The whole report of a failure, logged, and cut to what CloudFormation takes."""
     view = turn.view
     events = report.stack_failures(turn.api, turn.aws, turn.name) if fail.events and view else ()
@@ -76,7 +77,7 @@ def verdict(turn: "Turn", fail: Fail, details: tuple[str, ...]) -> Verdict:
     return replace(empty, reason=failure.text(room_for_reason(turn.work.event, empty)))
 
 
-def _todo(turn: "Turn", fail: Fail) -> str:
+def _todo(turn: Turn, fail: Fail) -> str:
     todo = fail.todo if fail.todo.startswith("To do:") else f"To do: {fail.todo}"
     if not turn.policy.rollback:
         return todo
@@ -84,7 +85,7 @@ def _todo(turn: "Turn", fail: Fail) -> str:
     return f"{todo} This was a rollback: go on by `aws cloudformation continue-update-rollback --stack-name {stack}`."
 
 
-def _failed_id(turn: "Turn", fail: Fail) -> str:
+def _failed_id(turn: Turn, fail: Fail) -> str:
     """A failed rename keeps the id of the old cluster; a creation that made nothing says so."""
     work = turn.work
     request = request_of(work.event)

@@ -1,19 +1,16 @@
 """The cluster that a failed rename left: CloudFormation does not know it, so only the rollback can delete it."""
 
 import logging
-from typing import TYPE_CHECKING
 
 from cluster_resource import decide
 from cluster_resource.api import ApiError, ApiTrouble
-
-if TYPE_CHECKING:
-    from cluster_resource.turn import Turn
+from cluster_resource.turn import Turn
 
 _LOG = logging.getLogger(__name__)
 MAX_TRIES = 8  # at 15 s a poll: two minutes of an API that answers badly
 
 
-def dropped(turn: "Turn", name: str) -> bool:
+def dropped(turn: Turn, name: str) -> bool:
     """Try to have it deleted, if it is ours. False: try again at the next turn. Nobody waits for the deletion's end."""
     view = turn.api.describe(name)
     if not view or not decide.is_ours(view, turn.wanted) or view.status == "DELETE_IN_PROGRESS":
@@ -34,8 +31,3 @@ def dropped(turn: "Turn", name: str) -> bool:
         return True
     turn.progress(leftover=None)
     return True
-
-
-def warning(name: str) -> str:
-    """What the user is told where it could not be deleted."""
-    return f"The cluster {name}, left by a failed rename, could not be deleted: delete it, it costs money."

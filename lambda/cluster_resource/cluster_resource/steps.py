@@ -4,14 +4,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cluster_resource import beside, decide, identity, report, verdicts
+from cluster_resource import beside, decide, ending, identity, report, verdicts
 from cluster_resource import properties as given
 from cluster_resource.api import ApiAccessError, ApiError, ApiUnknownError, ClusterApi
 from cluster_resource.aws import Aws
 from cluster_resource.decide import Fail, Wanted
 from cluster_resource.policy import policy_of
 from cluster_resource.properties import GONE_TYPE, WAIT_TYPE, Place, claimed_name, request_of
-from cluster_resource.turn import DecideOperation, Turn
+from cluster_resource.taking import DecideOperation, take
+from cluster_resource.turn import Turn
 from cluster_resource.work_item import Operation, Progress, Work, epoch_seconds
 
 _DECIDE: Mapping[Operation, DecideOperation] = {
@@ -146,17 +147,17 @@ def step(work: Work, now: float, outside: Outside) -> Work:
     turn = _turn(work, now, outside)
     try:
         gone = request_of(work.event).resource_type == GONE_TYPE
-        done = turn.take(decide.decide_gone if gone else _DECIDE[work.operation])
+        done = take(turn, decide.decide_gone if gone else _DECIDE[work.operation])
     except ApiAccessError as error:
-        done = turn.refused(error)
+        done = ending.no_access(turn, error)
     except ApiUnknownError as error:
-        done = turn.blind(error)
+        done = ending.blind(turn, error)
     except ApiError as error:
         if error.http_status == 429:
-            done = turn.blind(error)
+            done = ending.blind(turn, error)
         else:
             what = f"The ParallelCluster API refused to tell about the cluster {turn.name}."
-            done = turn.finish(Fail(what, report.refusal_todo(error)), details=report.refusal(error))
+            done = ending.finish(turn, Fail(what, report.refusal_todo(error)), details=report.refusal(error))
     return _handed_on(done, turn)
 
 
