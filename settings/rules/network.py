@@ -64,8 +64,8 @@ def address_needs(environment: Environment) -> dict[str, int]:
     """How many addresses of the private subnet each kind of thing takes.
 
     Each node takes one: EFA interfaces beyond the first network card have none. Without EFA, a type with several
-    cards takes one a card. Lustre takes one a file server, at most one for 1200 GiB and one for metadata. In an existing
-    network no endpoints are made, and what AWS keeps is no part of what is free.
+    cards takes one a card. Lustre takes one a file server, at most one for 1200 GiB and one for metadata. In an
+    existing network no endpoints are made, and what AWS keeps is no part of what is free.
     """
     nodes = 0
     for _, compute in computes(environment):
