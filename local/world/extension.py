@@ -9,7 +9,18 @@ from typing import Any
 
 from ministack.core.responses import request_scope
 
-from local.world import custom_resources, deletions, fleet, head_node, jobs, public_template, repairs, seeds, steering
+from local.world import (
+    custom_resources,
+    deletions,
+    drift,
+    fleet,
+    head_node,
+    jobs,
+    public_template,
+    repairs,
+    seeds,
+    steering,
+)
 from local.world.cloudformation import compute, network, recorded
 from local.world.codepipeline import resources as pipelines
 from local.world.codepipeline import service as codepipeline
@@ -35,6 +46,7 @@ def install(given: argparse.Namespace) -> None:
     repairs.install()
     custom_resources.install()
     deletions.install()
+    drift.install()
     # Last: whatever has no provider by now is recorded.
     recorded.install()
     head_node.install(gateway_url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from local.world.repairs import (
+    bucket_settings,
     bucket_tags,
     exports_in_use,
     instance_profile,
@@ -17,6 +18,7 @@ from local.world.repairs import (
 )
 
 _REPAIRS = (
+    bucket_settings,
     bucket_tags,
     exports_in_use,
     instance_profile,
