@@ -23,6 +23,14 @@ ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_PORT = 4600
 """First of the two loopback ports of the local world: AWS, and the one after it for the ParallelCluster API."""
 
+RAISED = ("ec2/L-1216C47A", "ec2/L-DB2E81BA", "ec2/L-417A185B", "ec2/L-3819A6DF", "ec2/L-7212CCBC", "ec2/L-C4BD4855")
+"""Quotas on vCPUs that a GPU account has asked AWS to raise: Standard, G and P, on demand and on spot. AWS's defaults
+hold no GPU at all.
+"""
+
+RAISED_TO = 20000
+"""vCPUs: 104 instances of P5, more than any environment here has."""
+
 
 def state_folder(file: Path, given: Path | None) -> Path:
     """Where the world of an environment file keeps its state: by the file's name, so that its content may be edited."""
@@ -86,8 +94,11 @@ class Session:
         return world
 
     def seeds(self) -> Mapping[str, object]:
-        """What an AWS account holds before Trainyard comes: the reservations that the environment names."""
+        """What an AWS account holds before Trainyard comes: the reservations that the environment names, and quotas
+        that were raised for its instances.
+        """
         return {
+            "quotas": [{"quota": quota, "value": RAISED_TO} for quota in RAISED],
             "capacity_reservations": [
                 {
                     "id": queue.capacity.reservation,
@@ -99,7 +110,7 @@ class Session:
                 for queue in self.environment.cluster.queues
                 if queue.capacity.reservation
                 for compute in queue.compute[:1]
-            ]
+            ],
         }
 
     @cached_property

@@ -17,6 +17,7 @@ from local.world import (
     head_node,
     jobs,
     public_template,
+    quotas,
     repairs,
     seeds,
     steering,
@@ -38,6 +39,7 @@ def install(given: argparse.Namespace) -> None:
     instances.install_interfaces()
     service.install()
     authorization.install()
+    quotas.install()
     network.install()
     compute.install()
     resources.install()

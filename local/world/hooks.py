@@ -68,8 +68,10 @@ PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
     "ministack.services.ec2": (
         "_ACTION_MAP",
         "_az_id_for_zone_name",
+        "_ensure_defaults_initialized",
         "_error",
         "_addresses",
+        "_instance_xml",
         "_flow_logs",
         "_instances",
         "_internet_gateways",

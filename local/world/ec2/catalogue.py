@@ -22,6 +22,9 @@ from local.world.wire import Ec2Error, answers
 
 _RESOURCES = installed("moto") / "ec2" / "resources"
 
+WITHDRAWN: set[tuple[str, str]] = set()
+"""(instance type, zone id) pairs that seeds took away."""
+
 
 @cache
 def instance_types() -> dict[str, dict[str, Any]]:
@@ -31,17 +34,29 @@ def instance_types() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def offerings(region: str) -> tuple[tuple[str, str], ...]:
-    """(instance type, zone id) pairs of a region."""
+def recorded(region: str) -> tuple[tuple[str, str], ...]:
+    """(instance type, zone id) pairs of a region, as AWS offered them when they were recorded."""
     path = _RESOURCES / "instance_type_offerings" / "availability-zone-id" / f"{region}.json.gz"
     if not path.exists():
         raise Ec2Error("InvalidParameterValue", f"no instance type offerings are recorded for region {region}")
     return tuple((row["InstanceType"], row["Location"]) for row in json.loads(gzip.decompress(path.read_bytes())))
 
 
+def offerings(region: str) -> tuple[tuple[str, str], ...]:
+    """(instance type, zone id) pairs of a region, without those that a seed took away."""
+    return tuple(pair for pair in recorded(region) if pair not in WITHDRAWN)
+
+
+def withdraw(instance_type: str, zone_id: str) -> None:
+    """Offer an instance type in a zone no longer; raises Ec2Error where it was not offered."""
+    if (instance_type, zone_id) not in recorded(get_region()):
+        raise Ec2Error("InvalidParameterValue", f"{instance_type} is not offered in {zone_id} ({get_region()}) anyway")
+    WITHDRAWN.add((instance_type, zone_id))
+
+
 def zones(region: str) -> dict[str, str]:
     """Zone id by zone name. AWS shuffles the letters by account; here az1 is a, az2 is b and so on."""
-    ids = sorted({zone for _name, zone in offerings(region)})
+    ids = sorted({zone for _name, zone in recorded(region)})
     return {f"{region}{chr(ord('a') + int(re.findall(r'[0-9]+$', zone)[0]) - 1)}": zone for zone in ids}
 
 

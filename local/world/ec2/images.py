@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from typing import Any
 
 from ministack.core.responses import get_region
@@ -24,6 +25,9 @@ ROOT_VOLUME_GIB = 35
 OWNER = "247102896272"
 BUILT = "2026-07-14T09:30:00.000Z"
 
+MISSING: set[str] = set()
+"""Patterns of names of official images that the region lacks, as seeds said."""
+
 
 def official(version: str) -> dict[str, dict[str, Any]]:
     """The official images of a ParallelCluster version in the current region, by image id."""
@@ -31,6 +35,8 @@ def official(version: str) -> dict[str, dict[str, Any]]:
     for part in NAME_PARTS:
         for architecture in ARCHITECTURES:
             name = f"aws-parallelcluster-{version}-{part}-{architecture}-202607140930"
+            if any(fnmatchcase(name, pattern) for pattern in MISSING):
+                continue
             image_id = "ami-" + hashlib.sha256(f"{get_region()}/{name}".encode()).hexdigest()[:17]
             found[image_id] = _image(image_id, name, architecture, OWNER, "amazon")
     return found

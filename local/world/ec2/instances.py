@@ -96,11 +96,16 @@ def _check_interfaces(kind: str, interfaces: list[dict[str, Any]]) -> None:
         )
 
 
-def _check_reservation(request: dict[str, Any], kind: str, subnet: dict[str, Any]) -> None:
+def _reservation_of(request: dict[str, Any]) -> str | None:
     target = (request.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}
-    if not target.get("CapacityReservationId"):
+    return target.get("CapacityReservationId") or None
+
+
+def _check_reservation(request: dict[str, Any], kind: str, subnet: dict[str, Any]) -> None:
+    reservation = _reservation_of(request)
+    if reservation is None:
         return
-    record = reservations.get(target["CapacityReservationId"])
+    record = reservations.get(reservation)
     wanted = {"InstanceType": kind, "AvailabilityZone": subnet["AvailabilityZone"], "State": "active"}
     for key, value in wanted.items():
         if record[key] != value:
@@ -129,6 +134,8 @@ def install(image_of: Callable[[str], dict[str, Any] | None]) -> None:
             )
         if error:
             raise Ec2Error("InvalidParameterValue", f"Invalid IAM Instance Profile {profile}")
+        if wanted := _reservation_of(merged):
+            reservations.take(wanted, int(request.get("MaxCount", 1)))
         made = ec2._launch_instances_internal(
             image_id=merged["ImageId"],
             instance_type=merged["InstanceType"],
@@ -142,8 +149,11 @@ def install(image_of: Callable[[str], dict[str, Any] | None]) -> None:
         specs = [*request.get("TagSpecifications", []), *merged.get("TagSpecifications", [])]
         tags = {t["Key"]: t["Value"] for s in reversed(specs) if s.get("ResourceType") == "instance" for t in s["Tags"]}
         public = first.get("AssociatePublicIpAddress", subnet.get("MapPublicIpOnLaunch", False))
+        reserved = _reservation_of(merged)
+        lifecycle = (merged.get("InstanceMarketOptions") or {}).get("MarketType")
         for instance in made:
             _settle(instance, subnet, groups, public=bool(public), given=first.get("NetworkInterfaceId"))
+            instance |= {"CapacityReservationId": reserved, "InstanceLifecycle": lifecycle}
             ec2._tags[instance["InstanceId"]] = [{"Key": key, "Value": value} for key, value in tags.items()]
         ids = [instance["InstanceId"] for instance in made]
         answer = call("DescribeInstances", InstanceIds=ids)
@@ -152,14 +162,36 @@ def install(image_of: Callable[[str], dict[str, Any] | None]) -> None:
     terminate = ec2._ACTION_MAP["TerminateInstances"]
 
     def terminate_with_interfaces(params: dict[str, Any]) -> Any:
+        before = {key for key, record in ec2._instances.items() if record["State"]["Name"] != "terminated"}
         answer = terminate(params)
         gone = {key for key, record in ec2._instances.items() if record["State"]["Name"] == "terminated"}
+        for key in gone & before:
+            if ec2._instances[key].get("CapacityReservationId"):
+                reservations.give_back(ec2._instances[key]["CapacityReservationId"])
         for key, interface in list(ec2._network_interfaces.items()):
             if (interface.get("Attachment") or {}).get("InstanceId") in gone:
                 del ec2._network_interfaces[key]
         return answer
 
     ec2._ACTION_MAP["TerminateInstances"] = terminate_with_interfaces
+    _tell_purchase()
+
+
+def _tell_purchase() -> None:
+    """DescribeInstances: on which terms an instance runs, which ministack leaves out. On demand has no word."""
+    original = ec2._instance_xml
+
+    def told(instance: dict[str, Any]) -> str:
+        answer: str = original(instance)
+        more = ""
+        if instance.get("InstanceLifecycle") not in (None, "on-demand"):
+            more += f"<instanceLifecycle>{instance['InstanceLifecycle']}</instanceLifecycle>"
+        if instance.get("CapacityReservationId"):
+            more += f"<capacityReservationId>{instance['CapacityReservationId']}</capacityReservationId>"
+        head, end, _ = answer.rpartition("</item>")
+        return f"{head}{more}{end}"
+
+    ec2._instance_xml = told
 
 
 def _settle(

@@ -75,6 +75,35 @@ def get(reservation_id: str) -> dict[str, Any]:
     return record
 
 
+def take(reservation_id: str, count: int) -> None:
+    """Let instances run in a reservation; raises Ec2Error where it has no room for them."""
+    record = get(reservation_id)
+    if record["AvailableInstanceCount"] < count:
+        raise Ec2Error(
+            "ReservationCapacityExceeded",
+            f"{reservation_id} has no sufficient compatible and available capacity for {count} instances",
+        )
+    record["AvailableInstanceCount"] -= count
+
+
+def give_back(reservation_id: str) -> None:
+    """One of its instances has ended."""
+    record = RESERVATIONS.get(reservation_id)
+    if record is not None:
+        record["AvailableInstanceCount"] = min(record["AvailableInstanceCount"] + 1, record["TotalInstanceCount"])
+
+
+def moment(text: str) -> datetime.datetime:
+    """A time of a seed, in ISO 8601 with its offset; raises Ec2Error otherwise."""
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        found = datetime.datetime.min
+    if found.tzinfo is None:
+        raise Ec2Error("InvalidParameterValue", f"{text!r} is no time such as 2026-11-21T12:00:00+00:00")
+    return found.astimezone(datetime.UTC)
+
+
 def install() -> None:
     """Replace ministack's empty answer."""
 
