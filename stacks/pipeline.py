@@ -19,8 +19,9 @@ from trainyard.pipeline import steps
 from trainyard.pipeline.approver import Approver
 from trainyard.pipeline.artifacts import Artifacts
 from trainyard.pipeline.gate import Gate
+from trainyard.pipeline.generated import acknowledge_generated, source_may_use
 from trainyard.pipeline.notices import Notices
-from trainyard.pipeline.step_roles import StepRoles
+from trainyard.pipeline.step_roles import EnvironmentRoles, StepRole
 
 
 def compose_promotion(app: cdk.App, promotion: Promotion, *, context: str) -> PipelineStack | None:
@@ -39,14 +40,17 @@ def _stage(app: cdk.App, promotion: Promotion, target: Target) -> cdk.Stage:
     """The stacks of an environment as `compose` makes them for an app, and the roles that look at them."""
     stage = cdk.Stage(app, target.environment.name)
     compose(stage, target.environment)
-    PromotionStack(stage, "promotion", pipeline=promotion.pipeline, environment=target.environment)
+    PromotionStack(stage, pipeline=promotion.pipeline, environment=target.environment)
     return stage
 
 
 @dataclass(frozen=True)
 class _Shared:
     source: pipelines.CodePipelineSource
+    connection: str
     synth: pipelines.CodeBuildStep
+    artifacts: Artifacts
+    log_group: logs.LogGroup
     approver: Approver
     notices: Notices
 
@@ -90,7 +94,15 @@ class PipelineStack(cdk.Stack):
             code_build_clone_output=True,
             action_name="Source",
         )
-        synth = steps.synth(source, context=context)
+        synth_role = StepRole(
+            self,
+            "Synth",
+            description=f"Tests and synthesis of the pipeline {settings.name}",
+            artifacts=artifacts,
+            log_group=log_group,
+            connection=settings.source.connection,
+        )
+        synth = steps.synth(source, synth_role.role, context=context)
         self.pipeline = pipelines.CodePipeline(
             self,
             "Pipeline",
@@ -110,17 +122,27 @@ class PipelineStack(cdk.Stack):
         approver = Approver(
             self, "Approver", pipeline_name=settings.name, topic=notices.topic, log_days=settings.log_days
         )
-        shared = _Shared(source, synth, approver, notices)
+        shared = _Shared(source, settings.source.connection, synth, artifacts, log_group, approver, notices)
         for target in promotion.targets:
             self._add(promotion, target, stages[target.environment.name], shared)
         self.pipeline.build_pipeline()
         notices.of(self.pipeline.pipeline)
+        source_may_use(self.pipeline, settings.source.connection)
+        acknowledge_generated(self.pipeline, artifacts, approver.function)
 
     def _add(self, promotion: Promotion, target: Target, stage: cdk.Stage, shared: _Shared) -> None:
         environment, reference = target.environment, target.reference
-        roles = StepRoles(self, f"Roles-{environment.name}", pipeline=promotion.pipeline, environment=environment)
-        preflight = steps.preflight(shared.source, environment, reference, roles.review)
-        diff = steps.diff(shared.source, shared.synth, environment, reference, roles.review)
+        roles = EnvironmentRoles(
+            self,
+            f"Steps-{environment.name}",
+            pipeline=promotion.pipeline,
+            environment=environment,
+            artifacts=shared.artifacts,
+            log_group=shared.log_group,
+            connection=shared.connection,
+        ).roles
+        preflight = steps.preflight(shared.source, environment, reference, roles["preflight"])
+        diff = steps.diff(shared.source, shared.synth, environment, reference, roles["diff"])
         before: list[pipelines.Step] = [preflight, diff]
         headline, link = diff.exported_variable("HEADLINE"), diff.exported_variable("REPORT_URL")
         before += [
@@ -153,5 +175,5 @@ class PipelineStack(cdk.Stack):
             for step in list(before):
                 approval.add_step_dependency(step)
             before.append(approval)
-        validation = steps.validation(shared.source, environment, reference, roles.validation)
+        validation = steps.validation(shared.source, environment, reference, roles["validation"])
         self.pipeline.add_stage(stage, pre=before, post=[validation])

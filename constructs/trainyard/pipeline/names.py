@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from settings.model import Environment
 from settings.pipeline.model import Pipeline
 from settings.pipeline.rules import partition
 
-Purpose = Literal["review", "validation"]
-"""`review` reads (preflight, diff, drift); `validation` runs commands on the head node."""
+Purpose = Literal["preflight", "diff", "validation"]
+"""What a step is there for. Each has a role of its own on both sides, with what it needs and no more."""
+PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 
-GITHUB_DEPLOYMENT = "github-deployment"
-GITHUB_REVIEW = "github-review"
+GitHubPurpose = Literal["github-review", "github-deployment"]
 
 
-def target_role(environment: Environment, purpose: str) -> str:
+def target_role(environment: Environment, purpose: Purpose | GitHubPurpose) -> str:
     """Name of the role in the environment's account. The region is in it, because roles know none."""
     return f"{environment.name}-{purpose}-{environment.region}"
 
 
-def target_role_arn(environment: Environment, purpose: str) -> str:
+def target_role_arn(environment: Environment, purpose: Purpose | GitHubPurpose) -> str:
     """ARN of the same."""
     name = target_role(environment, purpose)
     return f"arn:{partition(environment.region)}:iam::{environment.account}:role/{name}"

@@ -1,62 +1,53 @@
-"""What the roles in an environment's account may do."""
+"""What the roles in an environment's account may do: what the commands say that they need, on what they need it for."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aws_cdk import aws_iam as iam
 
+import preflight.permissions
 from settings.model import Environment
 from settings.pipeline.rules import partition
+from trainyard.pipeline.names import Purpose
 
-PREFLIGHT = (
-    "ec2:DescribeAddresses",
-    "ec2:DescribeAvailabilityZones",
-    "ec2:DescribeCapacityReservations",
-    "ec2:DescribeImages",
-    "ec2:DescribeInstanceTypeOfferings",
-    "ec2:DescribeInstanceTypes",
-    "ec2:DescribeInstances",
-    "ec2:DescribeNetworkInterfaces",
-    "ec2:DescribeSubnets",
-    "ec2:DescribeVpcs",
-    "fsx:DescribeFileSystems",
-    "s3:ListAllMyBuckets",
-    "s3:ListBucket",
-    "servicequotas:GetServiceQuota",
-    "servicequotas:ListServiceQuotas",
-    "ssm:GetParameter",
-)
-VALIDATION_READS = ("ec2:DescribeInstances", "ssm:DescribeInstanceInformation", "ssm:GetCommandInvocation")
-HEAD_NODE_DOCUMENT = "AWS-RunShellScript"
+DIFF = ("cloudformation:DescribeStacks", "cloudformation:GetTemplate")
+VALIDATION_READS = ("ec2:DescribeInstances", "ssm:GetCommandInvocation")
 
 
-def review_statements(environment: Environment) -> list[iam.PolicyStatement]:
-    """For preflight, diff and drift: nothing that changes anything."""
-    stacks = _arn(environment, "cloudformation", f"stack/{environment.name}-*/*")
+def statements(environment: Environment) -> Mapping[Purpose, list[iam.PolicyStatement]]:
+    """By purpose."""
+    return {
+        "preflight": preflight_statements(environment),
+        "diff": diff_statements(environment),
+        "validation": validation_statements(environment),
+    }
+
+
+def preflight_statements(environment: Environment) -> list[iam.PolicyStatement]:
+    """Reads of a region; and the ParallelCluster API's user role, without which nobody may ask it for a dry run."""
     return [
-        iam.PolicyStatement(sid="Preflight", actions=list(PREFLIGHT), resources=["*"]),
+        iam.PolicyStatement(sid="Reads", actions=list(preflight.permissions.ACTIONS), resources=["*"]),
         iam.PolicyStatement(
-            sid="Stacks",
-            actions=[
-                "cloudformation:DescribeStacks",
-                "cloudformation:DescribeStackResources",
-                "cloudformation:GetTemplate",
-                "cloudformation:ListStackResources",
-            ],
-            resources=[stacks],
+            sid="DryRun", actions=[preflight.permissions.ASSUME], resources=[api_user_role(environment)]
         ),
     ]
 
 
+def diff_statements(environment: Environment) -> list[iam.PolicyStatement]:
+    """The templates of the environment's own stacks."""
+    return [iam.PolicyStatement(sid="Stacks", actions=list(DIFF), resources=[own_stacks(environment)])]
+
+
 def validation_statements(environment: Environment) -> list[iam.PolicyStatement]:
-    """For the validation: commands on the cluster's head node, and no other instance."""
-    part = partition(environment.region)
-    document = f"arn:{part}:ssm:{environment.region}::document/{HEAD_NODE_DOCUMENT}"
+    """Commands of the environment's own document, on the cluster's head node and no other instance."""
     return [
-        iam.PolicyStatement(sid="Document", actions=["ssm:SendCommand"], resources=[document]),
+        iam.PolicyStatement(sid="Reads", actions=list(VALIDATION_READS), resources=["*"]),
+        iam.PolicyStatement(sid="Document", actions=["ssm:SendCommand"], resources=[own_documents(environment)]),
         iam.PolicyStatement(
             sid="HeadNode",
             actions=["ssm:SendCommand"],
-            resources=[_arn(environment, "ec2", "instance/*")],
+            resources=[instances(environment)],
             conditions={
                 "StringEquals": {
                     "ssm:resourceTag/parallelcluster:cluster-name": environment.cluster_name,
@@ -64,8 +55,55 @@ def validation_statements(environment: Environment) -> list[iam.PolicyStatement]
                 }
             },
         ),
-        iam.PolicyStatement(sid="Results", actions=list(VALIDATION_READS), resources=["*"]),
+        iam.PolicyStatement(sid="Names", actions=["ssm:GetParameter"], resources=[own_parameters(environment)]),
     ]
+
+
+def wildcards(environment: Environment) -> Mapping[Purpose, Mapping[str, str]]:
+    """By purpose, each resource with a wildcard and why it has one."""
+    return {
+        "preflight": {
+            "*": "Reads of offers, quotas and resources of a region, which take no ARN or ask for all of them.",
+            api_user_role(environment): "The API's template ends the name of its user role with its stack's id.",
+        },
+        "diff": {
+            own_stacks(environment): "The environment's own stacks; an ARN ends with an id given by CloudFormation."
+        },
+        "validation": {
+            "*": "Descriptions of instances and results of commands take no ARN.",
+            own_documents(environment): "CloudFormation ends the document's name with letters of its own.",
+            instances(environment): "Instances come and go; the condition takes the cluster's head node alone.",
+            own_parameters(environment): "What the environment's own cluster stack tells of itself.",
+        },
+    }
+
+
+def own_stacks(environment: Environment) -> str:
+    """ARN of the environment's stacks."""
+    return _arn(environment, "cloudformation", f"stack/{environment.name}-*/*")
+
+
+def own_documents(environment: Environment) -> str:
+    """ARN of the documents of its cluster stack."""
+    return _arn(environment, "ssm", f"document/{environment.name}-cluster-*")
+
+
+def own_parameters(environment: Environment) -> str:
+    """ARN of the parameters that tell where its validation is."""
+    return _arn(environment, "ssm", f"parameter/trainyard/{environment.name}/validation/*")
+
+
+def instances(environment: Environment) -> str:
+    """ARN of all instances."""
+    return _arn(environment, "ec2", "instance/*")
+
+
+def api_user_role(environment: Environment) -> str:
+    """ARN of the role that may call the ParallelCluster API, as the API's template or the environment file names it."""
+    if environment.cluster.api is not None:
+        return environment.cluster.api.user_role_arn
+    part = partition(environment.region)
+    return f"arn:{part}:iam::{environment.account}:role/ParallelClusterApiUserRole-*"
 
 
 def _arn(environment: Environment, service: str, resource: str) -> str:

@@ -1,43 +1,126 @@
-"""The roles that the steps of one environment run with, in the pipeline's account."""
+"""The roles that CodeBuild steps run with, in the pipeline's account."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from settings.model import Environment
 from settings.pipeline.model import Pipeline
-from trainyard.pipeline.names import Purpose, step_role, target_role_arn
+from trainyard.nag import acknowledge_resource
+from trainyard.pipeline.artifacts import Artifacts
+from trainyard.pipeline.names import PURPOSES, Purpose, step_role, target_role_arn
 
 
-class StepRoles(Construct):
-    """`review` and `validation`, each of which may take the role of the same purpose in the environment's account.
+class StepRole(Construct):
+    """May clone the commit, read and write artifacts, write the log, and take `target` where there is one.
 
-    Each environment has its own, so that a step of dev cannot reach prod.
+    CDK would add to a role of its own the right to delete artifacts, to make log groups and test reports.
+
+    Attributes:
+        role: for a step; nothing can be added to it.
     """
 
-    review: iam.Role
-    validation: iam.Role
+    role: iam.IRole
 
-    def __init__(self, scope: Construct, construct_id: str, *, pipeline: Pipeline, environment: Environment) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        description: str,
+        artifacts: Artifacts,
+        log_group: logs.ILogGroup,
+        connection: str,
+        name: str | None = None,
+        target: str | None = None,
+    ) -> None:
+        """
+        Args:
+            connection: ARN of the connection to the repository.
+            name: of the role, where another account must know it.
+            target: ARN of the role to take.
+        """
         super().__init__(scope, construct_id)
-        self.review = self._role("Review", pipeline, environment, "review")
-        self.validation = self._role("Validation", pipeline, environment, "validation")
-
-    def _role(self, construct_id: str, pipeline: Pipeline, environment: Environment, purpose: Purpose) -> iam.Role:
         role = iam.Role(
             self,
-            construct_id,
-            role_name=step_role(pipeline, environment, purpose),
-            description=f"Steps of the pipeline {pipeline.name} for the {purpose} of {environment.name}",
+            "Role",
+            role_name=name,
+            description=description,
             assumed_by=iam.ServicePrincipal(
                 "codebuild.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}}
             ),
         )
-        role.add_to_policy(
+        objects = artifacts.bucket.arn_for_objects("*")
+        statements = [
+            iam.PolicyStatement(sid="Clone", actions=list(USE_CONNECTION), resources=[connection]),
             iam.PolicyStatement(
-                sid="Target", actions=["sts:AssumeRole"], resources=[target_role_arn(environment, purpose)]
-            )
-        )
-        return role
+                sid="Artifacts",
+                actions=["s3:GetObject", "s3:GetObjectVersion", "s3:PutObject"],
+                resources=[objects],
+            ),
+            iam.PolicyStatement(
+                sid="Bucket",
+                actions=["s3:GetBucketAcl", "s3:GetBucketLocation"],
+                resources=[artifacts.bucket.bucket_arn],
+            ),
+            iam.PolicyStatement(
+                sid="Key",
+                actions=["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"],
+                resources=[artifacts.key.key_arn],
+            ),
+            iam.PolicyStatement(
+                sid="Log",
+                actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+                resources=[log_group.log_group_arn],
+            ),
+        ]
+        if target is not None:
+            statements.append(iam.PolicyStatement(sid="Target", actions=["sts:AssumeRole"], resources=[target]))
+        policy = iam.Policy(self, "Policy", roles=[role], statements=statements)
+        acknowledge_resource(policy, objects, "CodePipeline names each artifact's object at random.")
+        self.role = role.without_policy_updates()
+
+
+USE_CONNECTION = ("codeconnections:UseConnection", "codestar-connections:UseConnection")
+"""The service was renamed; which name is asked for goes by the connection's ARN and by who asks."""
+
+
+class EnvironmentRoles(Construct):
+    """The roles of one environment's steps, by purpose. Each environment has its own: a step of dev cannot reach prod.
+
+    Attributes:
+        roles: by purpose.
+    """
+
+    roles: Mapping[Purpose, iam.IRole]
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        pipeline: Pipeline,
+        environment: Environment,
+        artifacts: Artifacts,
+        log_group: logs.ILogGroup,
+        connection: str,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.roles = {
+            purpose: StepRole(
+                self,
+                purpose.capitalize(),
+                description=f"Steps of the pipeline {pipeline.name} for the {purpose} of {environment.name}",
+                artifacts=artifacts,
+                log_group=log_group,
+                connection=connection,
+                name=step_role(pipeline, environment, purpose),
+                target=target_role_arn(environment, purpose),
+            ).role
+            for purpose in PURPOSES
+        }

@@ -16,7 +16,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 
 from settings.model import Environment
-from trainyard.pipeline.names import target_role_arn
+from trainyard.pipeline.names import Purpose, target_role_arn
 
 PYTHON = "3.11"
 NODE = "22"
@@ -30,8 +30,8 @@ SAFE = ("nothing", "safe")
 
 _SYNTH_MINUTES = 60
 _STEP_MINUTES = 30
-_VALIDATION_MINUTES = 120
-"""Nodes boot first, which takes a quarter of an hour on P5; the checks follow."""
+_VALIDATION_MINUTES = 240
+"""Nodes boot first, a quarter of an hour on P5; then come jobs of an hour at most, for NCCL and for storage."""
 
 
 def defaults(log_group: logs.ILogGroup) -> pipelines.CodeBuildOptions:
@@ -59,7 +59,7 @@ def defaults(log_group: logs.ILogGroup) -> pipelines.CodeBuildOptions:
     )
 
 
-def synth(source: pipelines.IFileSetProducer, *, context: str) -> pipelines.CodeBuildStep:
+def synth(source: pipelines.IFileSetProducer, role: iam.IRole, *, context: str) -> pipelines.CodeBuildStep:
     """Lint, tests with the goldens, then the assembly that every later action deploys or looks at.
 
     Args:
@@ -71,6 +71,7 @@ def synth(source: pipelines.IFileSetProducer, *, context: str) -> pipelines.Code
         install_commands=["make setup"],
         commands=["make lint", "make test-fast", f"make synth PIPELINE={context}"],
         primary_output_directory=ASSEMBLY,
+        role=role,
         build_environment=codebuild.BuildEnvironment(
             # Two workers of pytest, each with a process of the CDK beside it, want more than 3 GB.
             compute_type=codebuild.ComputeType.MEDIUM
@@ -87,7 +88,7 @@ def preflight(
     return pipelines.CodeBuildStep(
         "Preflight",
         input=source,
-        env=_target(environment, "review"),
+        env=_target(environment, "preflight"),
         install_commands=["make setup-steps"],
         commands=[*_AS_TARGET, _reported(command, "preflight.md")],
         primary_output_directory=REPORT,
@@ -112,7 +113,7 @@ def diff(
         "Diff",
         input=source,
         additional_inputs={ASSEMBLY: assembly},
-        env=_target(environment, "review"),
+        env=_target(environment, "diff"),
         install_commands=["make setup-steps"],
         commands=[
             *_AS_TARGET,
@@ -156,7 +157,7 @@ _AS_TARGET = (
 )
 
 
-def _target(environment: Environment, purpose: str) -> Mapping[str, str]:
+def _target(environment: Environment, purpose: Purpose) -> Mapping[str, str]:
     return {
         "TARGET_NAME": f"promotion-{environment.name}",
         "TARGET_REGION": environment.region,
