@@ -1,16 +1,18 @@
-"""Command line: `python -m settings check FILE...`, `schema`, `reference`."""
+"""Command line: `python -m settings check FILE...`, `check-pipeline FILE...`, `names ENV`, `schema`, `reference`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from settings.faults import Faults
+from settings.files import environment_file
 from settings.loader import load
+from settings.pipeline import load as load_pipeline
 from settings.reference import DOCUMENT, document_with_reference
-from settings.schema import SCHEMA, schema_text
+from settings.schema import PIPELINE_SCHEMA, SCHEMA, pipeline_schema_text, schema_text
 
 OK, FAULTY = 0, 2
 
@@ -23,24 +25,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     check = commands.add_parser("check", help="check environment files; faults go to standard output")
     check.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    commands.add_parser("schema", help=f"write {SCHEMA.parent.name}/{SCHEMA.name}")
+    pipelines = commands.add_parser("check-pipeline", help="check pipeline files, and the environments they name")
+    pipelines.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    names = commands.add_parser(
+        "names", help="print name, account and region of an environment, a line NAME=value each"
+    )
+    names.add_argument("environment", metavar="ENV", help="a name under environments/, or a file's path")
+    commands.add_parser("schema", help="write the JSON Schema of environment files, and that of pipeline files")
     commands.add_parser("reference", help=f"write the tables in {DOCUMENT.parent.name}/{DOCUMENT.name}")
     chosen = parser.parse_args(arguments)
     if chosen.command == "check":
-        return _check(chosen.files)
+        return _check(chosen.files, load)
+    if chosen.command == "check-pipeline":
+        return _check(chosen.files, load_pipeline)
+    if chosen.command == "names":
+        return _names(chosen.environment)
     if chosen.command == "schema":
         SCHEMA.write_text(schema_text(), encoding="utf-8", newline="\n")
+        PIPELINE_SCHEMA.write_text(pipeline_schema_text(), encoding="utf-8", newline="\n")
     else:
         document = document_with_reference(DOCUMENT.read_text(encoding="utf-8"))
         DOCUMENT.write_text(document, encoding="utf-8", newline="\n")
     return OK
 
 
-def _check(files: Sequence[Path]) -> int:
+def _names(name: str) -> int:
+    try:
+        environment = load(environment_file(name))
+    except (Faults, ValueError) as fault:
+        sys.stderr.write(f"{fault}\n")
+        return FAULTY
+    for key in ("name", "account", "region"):
+        print(f"{key}={getattr(environment, key)}")  # noqa: T201 - the command's output
+    return OK
+
+
+def _check(files: Sequence[Path], read: Callable[[Path], object]) -> int:
     faults = 0
     for file in files:
         try:
-            load(file)
+            read(file)
             print(f"{file}: ok")  # noqa: T201 - the command's output
         except Faults as found:
             faults += len(found.faults)

@@ -8,12 +8,14 @@ from settings.model import Environment
 from settings.pipeline.model import Pipeline
 from stacks.environment_stack import EnvironmentStack
 from trainyard.pipeline.access import PromotionAccess
+from trainyard.pipeline.github import GitHubAccess
 
 
 class PromotionStack(EnvironmentStack):
     """Roles alone. The first deployment is by hand, since preflight and diff come before a stage's deployment."""
 
-    access: PromotionAccess
+    access: PromotionAccess | None
+    github: GitHubAccess | None
 
     def __init__(self, scope: Construct, *, pipeline: Pipeline, environment: Environment) -> None:
         super().__init__(
@@ -22,4 +24,9 @@ class PromotionStack(EnvironmentStack):
             environment=environment,
             holds=f"roles of the pipeline {pipeline.name}",
         )
-        self.access = PromotionAccess(self, "Access", pipeline=pipeline, environment=environment)
+        self.access = None
+        if pipeline.source is not None:
+            self.access = PromotionAccess(self, "Access", pipeline=pipeline, environment=environment)
+        self.github = None
+        if pipeline.github is not None:
+            self.github = GitHubAccess(self, "GitHub", github=pipeline.github, environment=environment)

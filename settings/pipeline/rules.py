@@ -41,6 +41,13 @@ def once(_: Pipeline, environments: Environments) -> Iterator[Finding]:
         first.setdefault(environment.name, index)
 
 
+def not_the_pipelines(_: Pipeline, environments: Environments) -> Iterator[Finding]:
+    """The pipeline's own stack stands beside the stages, under this id."""
+    for index, environment in sorted(environments.items()):
+        if environment.name == "pipeline":
+            yield Finding(("stages", index, "environment"), environment.name, "an environment of any other name")
+
+
 def clusters_once(_: Pipeline, environments: Environments) -> Iterator[Finding]:
     """Two environments of one account and region must not make the same cluster."""
     first: dict[tuple[str, str, str], int] = {}
@@ -99,4 +106,6 @@ def partition(region: str) -> str:
     return "aws"
 
 
-RULES: tuple[Rule, ...] = (runner, once, clusters_once, one_partition, one_provider_an_account, emails_once)
+RULES: tuple[Rule, ...] = (
+    *(runner, once, not_the_pipelines, clusters_once, one_partition, one_provider_an_account, emails_once),
+)
