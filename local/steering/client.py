@@ -87,9 +87,14 @@ class Steer:
         """Let the head node of a cluster say that so many jobs are on nodes."""
         self._request("POST", "/jobs", {"cluster": cluster, "count": count})
 
-    def pipeline(self, name: str, **told: str) -> str:
-        """Tell CodePipeline how far an execution is (local/world/codepipeline/store.py); an open approval's token."""
-        return str(self._request("POST", "/pipeline", {"pipeline": name, **told}).get("token", ""))
+    def pipeline(self, name: str, **told: str) -> dict[str, Any]:
+        """Tell CodePipeline how far an execution is; its answer (local/world/codepipeline/store.py)."""
+        found: dict[str, Any] = self._request("POST", "/pipeline", {"pipeline": name, **told})
+        return found
+
+    def agent(self, cluster: str, *, answers: bool) -> None:
+        """Let Systems Manager find an agent on the head node of a cluster, or none."""
+        self._request("POST", "/agent", {"cluster": cluster, "answers": answers})
 
     def calls(self, target: str = "api") -> list[Call]:
         """The requests that went through the gate since the last reset, oldest first."""

@@ -98,6 +98,7 @@ PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
         "_policies",
     ),
     "ministack.services.s3": (
+        "_bucket_owner_account",
         "_bucket_policies",
         "_bucket_tags",
         "_buckets",

@@ -295,6 +295,11 @@ def _processes_of(state_dir: Path) -> list[int]:
 
 
 def _clean(state_dir: Path) -> None:
+    if (state_dir / "laboratories").is_dir():
+        # Only there: it needs more than the standard library.
+        from local.lab import remote
+
+        remote.end_all(state_dir)
     pids = _processes_of(state_dir)
     for wanted in (signal.SIGTERM, signal.SIGKILL):
         for pid in pids:

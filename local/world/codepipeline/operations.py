@@ -120,6 +120,28 @@ def _tags(request: Request) -> Request:
     return {"tags": [{"key": key, "value": value} for key, value in pipeline.tags.items()]}
 
 
+def _job_succeeded(request: Request) -> Request:
+    job = _job(request)
+    if request.get("continuationToken"):
+        raise CodePipelineError("ValidationException", "continuation tokens are not emulated here.")
+    job.update(status="Succeeded", variables=request.get("outputVariables", {}))
+    return {}
+
+
+def _job_failed(request: Request) -> Request:
+    _job(request).update(status="Failed", message=request["failureDetails"]["message"])
+    return {}
+
+
+def _job(request: Request) -> Request:
+    job: Request | None = store.JOBS.get(request["jobId"])
+    if job is None:
+        raise CodePipelineError("JobNotFoundException", f"There is no job {request['jobId']}.")
+    if job["status"] != "InProgress":
+        raise CodePipelineError("InvalidJobStateException", f"The job {request['jobId']} has ended already.")
+    return job
+
+
 OPERATIONS: dict[str, Callable[[Request], Request]] = {
     "ListPipelines": _list,
     "GetPipeline": _get,
@@ -128,4 +150,6 @@ OPERATIONS: dict[str, Callable[[Request], Request]] = {
     "ListPipelineExecutions": _executions,
     "ListTagsForResource": _tags,
     "PutApprovalResult": _approve,
+    "PutJobFailureResult": _job_failed,
+    "PutJobSuccessResult": _job_succeeded,
 }

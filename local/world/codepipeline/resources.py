@@ -61,7 +61,7 @@ def _lowered(value: Any) -> Any:
         return [_lowered(item) for item in value]
     if not isinstance(value, dict):
         return value
-    found = {}
+    found: dict[str, Any] = {}
     for key, item in value.items():
         name = key[0].lower() + key[1:]
         if name in _AS_THEY_ARE:

@@ -9,9 +9,6 @@ from typing import Any
 
 from ministack.core.responses import AccountRegionScopedDict, get_account_id, get_region
 
-APPROVAL_DAYS = 7
-"""After this long an approval that nobody gave has failed, says CodePipeline."""
-
 
 class CodePipelineError(Exception):
     """A request that is refused, with the API's error code."""
@@ -51,6 +48,8 @@ class Pipeline:
 
 
 PIPELINES = AccountRegionScopedDict()
+JOBS = AccountRegionScopedDict()
+"""Jobs of functions by id: {status, message, variables}."""
 
 
 def arn(name: str) -> str:
@@ -79,6 +78,8 @@ def order(wish: dict[str, Any]) -> dict[str, Any]:
     Args:
         wish: {pipeline, execution} begins one. {pipeline, stage, action, status, ...} sets what GetPipelineState says
             of the action; an approval that is put as InProgress is given its token, which is answered.
+            {pipeline, stage, stage_status} sets what it says of the stage.
+            {pipeline, new_job} answers the id of a job for a function, {pipeline, job} what it has said of it.
     """
     pipeline = find(wish["pipeline"])
     if "execution" in wish:
@@ -86,6 +87,15 @@ def order(wish: dict[str, Any]) -> dict[str, Any]:
             pipeline.execution = wish["execution"]
             pipeline.stages.clear()
             pipeline.actions.clear()
+        return {}
+    if "new_job" in wish:
+        job = str(uuid.uuid4())
+        JOBS[job] = {"status": "InProgress"}
+        return {"job": job}
+    if "job" in wish:
+        return dict(JOBS[wish["job"]])
+    if "action" not in wish:
+        pipeline.stages[wish["stage"]] = wish["stage_status"]
         return {}
     stage, action = wish["stage"], wish["action"]
     declared = pipeline.action(stage, action)
@@ -100,5 +110,5 @@ def order(wish: dict[str, Any]) -> dict[str, Any]:
     if declared["actionTypeId"]["category"] == "Approval" and wish["status"] == "InProgress":
         latest["token"] = str(uuid.uuid4())
     pipeline.actions[stage, action] = latest
-    pipeline.stages[stage] = wish.get("stage_status") or "InProgress"
+    pipeline.stages[stage] = "InProgress"
     return {"token": latest.get("token", "")}
