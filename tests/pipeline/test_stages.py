@@ -1,0 +1,147 @@
+"""What comes when: gates before any deployment, validation after all of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from cfnlint.api import ManualArgs, lint
+
+from stacks.deployment import compose
+from tests.pipeline.conftest import Synthesis
+from tests.stacks.conftest import checked_app
+from trainyard.pipeline import steps
+
+pytestmark = pytest.mark.xdist_group("pipeline")
+
+ENVIRONMENTS = ["dev", "staging", "prod"]
+# CDK Pipelines writes the ARNs of the bootstrap's roles so; a matter of taste.
+ARNS_OF_BOOTSTRAP_ROLES = "Prefer using Fn::Sub over Fn::Join with an empty delimiter"
+GATES = ("Approve-Disruption", "Approve-Permissions")
+
+
+def orders(actions: list[dict[str, Any]], *names: str) -> list[int]:
+    return [action["RunOrder"] for action in actions if action["Name"] in names]
+
+
+def test_stages_are_in_the_order_of_the_file(synthesis: Synthesis) -> None:
+    assert list(synthesis.stages) == ["Source", "Build", "UpdatePipeline", "Assets", *ENVIRONMENTS]
+
+
+def test_the_source_is_a_connection_that_clones(synthesis: Synthesis) -> None:
+    [action] = synthesis.stages["Source"]
+    assert action["ActionTypeId"]["Provider"] == "CodeStarSourceConnection"
+    source = synthesis.promotion.pipeline.source
+    assert source is not None
+    assert action["Configuration"] == {
+        "ConnectionArn": source.connection,
+        "FullRepositoryId": source.repository,
+        "BranchName": source.branch,
+        "OutputArtifactFormat": "CODEBUILD_CLONE_REF",
+    }
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_every_gate_comes_before_every_deployment_and_validation_last(synthesis: Synthesis, name: str) -> None:
+    actions = synthesis.stages[name]
+    judged = orders(actions, "Preflight", "Diff")
+    gates = orders(actions, *GATES, *(f"{gate}-ByVerdict" for gate in GATES))
+    deployed = [a["RunOrder"] for a in actions if a["ActionTypeId"]["Provider"] == "CloudFormation"]
+    assert (len(judged), len(gates), len(deployed)) == (2, 4, 14)
+    [validated] = orders(actions, "Validation")
+    assert max(judged) < min(gates) <= max(gates) < min(deployed) <= max(deployed) < validated
+    assert validated == max(action["RunOrder"] for action in actions)
+
+
+def test_a_person_lets_every_change_into_prod_after_the_gates_and_before_anything_is_deployed(
+    synthesis: Synthesis,
+) -> None:
+    for name in ENVIRONMENTS[:-1]:
+        assert orders(synthesis.stages[name], "Approve") == []
+    actions = synthesis.stages["prod"]
+    [approval] = orders(actions, "Approve")
+    assert max(orders(actions, *GATES)) < approval
+    assert approval < min(a["RunOrder"] for a in actions if a["ActionTypeId"]["Provider"] == "CloudFormation")
+    configuration = synthesis.action("prod", "Approve")["Configuration"]
+    assert configuration["CustomData"] == "prod: #{prod@Diff.HEADLINE}"
+    assert configuration["ExternalEntityLink"] == "#{prod@Diff.REPORT_URL}"
+    assert "Ref" in configuration["NotificationArn"]
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_what_is_deployed_is_what_the_verdict_is_about(synthesis: Synthesis, name: str) -> None:
+    [assembly] = synthesis.action("Build", "Synth")["OutputArtifacts"]
+    diff = synthesis.action(name, "Diff")
+    assert assembly in diff["InputArtifacts"]
+    [command] = [c for c in synthesis.build_spec(name, "Diff")["phases"]["build"]["commands"] if "review gate" in c]
+    assert f"--assembly cdk.out/assembly-{name} " in command
+    for action in synthesis.stages[name]:
+        if action["Name"].endswith(".Prepare"):
+            assert action["InputArtifacts"] == [assembly]
+            assert action["Configuration"]["TemplatePath"].startswith(f"{assembly['Name']}::assembly-{name}/")
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_a_stage_is_what_cdk_deploy_makes_without_a_pipeline(
+    synthesis: Synthesis, name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / f"cdk.out.plain.{name}"
+    [target] = [target for target in synthesis.promotion.targets if target.environment.name == name]
+    app = checked_app(folder)
+    compose(app, target.environment)
+    app.synth()
+    plain = {
+        file.name.removesuffix(".template.json"): json.loads(file.read_text("utf-8"))
+        for file in folder.glob("*.template.json")
+    }
+    staged = synthesis.stage_templates(name)
+    assert set(staged) == {*plain, "promotion"}
+    for stack, template in plain.items():
+        assert without_paths(staged[stack]) == without_paths(template), stack
+        assert json.dumps(staged[stack]).count(OWNER) == json.dumps(template).count(OWNER)
+    names = {
+        action["Configuration"]["StackName"] for action in synthesis.stages[name] if action["Name"].endswith(".Prepare")
+    }
+    assert names == {f"{name}-{stack}" for stack in staged}
+
+
+OWNER = "aws-cdk:cr-owned:"
+
+
+def without_paths(template: dict[str, Any]) -> dict[str, Any]:
+    """A template without what has a construct's path in it, and so the stage's name: the CDK's own metadata, and the
+    tag with which a bucket deployment marks its bucket, which changes in place.
+    """
+    template = json.loads(re.sub(rf"{OWNER}[0-9a-f]{{8}}", OWNER, json.dumps(template)))
+    resources = {
+        key: {name: part for name, part in item.items() if name != "Metadata"}
+        for key, item in template["Resources"].items()
+    }
+    return {**template, "Resources": resources}
+
+
+@pytest.mark.parametrize("name", ["pipeline", *ENVIRONMENTS])
+def test_cfn_lint_finds_nothing(synthesis: Synthesis, name: str) -> None:
+    template = synthesis.template if name == "pipeline" else synthesis.stage_templates(name)["promotion"]
+    arguments = ManualArgs(regions=[synthesis.promotion.pipeline.region], ignore_checks=["W3005"])
+    found = lint(json.dumps(template), config=arguments)
+    assert [f"{m.rule.id} {m.path}: {m.message}" for m in found if m.message != ARNS_OF_BOOTSTRAP_ROLES] == []
+
+
+def test_the_pipeline_changes_itself_with_the_pinned_tools(synthesis: Synthesis) -> None:
+    commands = json.dumps(synthesis.build_spec("UpdatePipeline", "SelfMutate"))
+    assert f"npm install -g aws-cdk@{steps.CDK_CLI}" in commands
+    assert "deploy pipeline " in commands
+    [assets] = synthesis.folder.glob("buildspec-*.yaml")
+    assert f"npm install -g cdk-assets@{steps.CDK_ASSETS}" in assets.read_text("utf-8")
+
+
+def test_the_stack_is_protected_and_its_pipeline_of_the_second_type(synthesis: Synthesis) -> None:
+    manifest = json.loads((synthesis.folder / "manifest.json").read_text("utf-8"))["artifacts"]["pipeline"]
+    assert manifest["properties"]["terminationProtection"] is True
+    assert manifest["environment"] == "aws://555566667777/us-west-2"
+    [pipeline] = synthesis.resources("AWS::CodePipeline::Pipeline").values()
+    assert pipeline["Properties"]["PipelineType"] == "V2"
+    assert pipeline["Properties"]["RestartExecutionOnUpdate"] is True
