@@ -118,6 +118,7 @@ class PipelineStack(cdk.Stack):
             cli_version=steps.CDK_CLI,
             cdk_assets_cli_version=steps.CDK_ASSETS,
             code_build_defaults=steps.defaults(log_group),
+            asset_publishing_code_build_defaults=steps.asset_publishing(),
         )
         approver = Approver(
             self, "Approver", pipeline_name=settings.name, topic=notices.topic, log_days=settings.log_days

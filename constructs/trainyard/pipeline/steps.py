@@ -62,8 +62,8 @@ def defaults(log_group: logs.ILogGroup) -> pipelines.CodeBuildOptions:
 def asset_publishing() -> pipelines.CodeBuildOptions:
     """What the publication of assets needs besides: asset manifests that its program reads.
 
-    cdk-assets 4.7.3 reads manifests up to schema 54; the pinned aws-cdk-lib writes 55, in which an asset manifest is the
-    same. A test tells when the pinned versions read each other, and this can go.
+    cdk-assets 4.7.3 reads manifests up to schema 54; the pinned aws-cdk-lib writes 55, in which an asset manifest is
+    the same. A test tells when the pinned versions read each other, and this can go.
     """
     return pipelines.CodeBuildOptions(
         partial_build_spec=codebuild.BuildSpec.from_object(
