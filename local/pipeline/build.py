@@ -74,10 +74,10 @@ class Builder:
             raise ActionFailed(f"there is no build project {name}")
         project = found[0]
         build = actor.client("codebuild").start_build(projectName=name)["build"]
-        spec = buildspec.parse(project["source"].get("buildspec", ""))
-        session = self.roles.of_service(project["serviceRole"], CODEBUILD)
+        session = self.roles.of_service(project["serviceRole"], CODEBUILD, project["arn"])
         work = self.folder / build["id"].rpartition(":")[2]
         sources = self._unpack(action, configuration, work)
+        spec = buildspec.parse(_buildspec(project["source"].get("buildspec", ""), sources[0]))
         url = _url(build, self.roles.world.region)
         environment = {
             **_base_environment(work),
@@ -149,6 +149,16 @@ class Builder:
             except ActionFailed:
                 if not failed:
                     raise
+
+
+def _buildspec(given: str, source: Path) -> str:
+    """The buildspec itself: a project has it in its definition, or names a file of the source."""
+    if "\n" in given:
+        return given
+    file = source / (given or "buildspec.yml")
+    if not file.is_file():
+        raise ActionFailed(f"YAML_FILE_ERROR: the source has no buildspec file {file.name}")
+    return file.read_text()
 
 
 def secondary_variables(action: Action, configuration: Mapping[str, str], sources: list[Path]) -> dict[str, str]:

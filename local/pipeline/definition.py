@@ -48,6 +48,7 @@ class Pipeline:
     """A deployed definition."""
 
     name: str
+    arn: str
     version: int
     role_arn: str
     bucket: str
@@ -65,6 +66,7 @@ def read(answer: dict[str, Any]) -> Pipeline:
     stores = declared.get("artifactStores") or {"": declared["artifactStore"]}
     return Pipeline(
         name=declared["name"],
+        arn=answer["metadata"]["pipelineArn"],
         version=int(declared["version"]),
         role_arn=declared["roleArn"],
         bucket=next(iter(stores.values()))["location"],

@@ -126,7 +126,7 @@ class Deployer:
 
     def _uploaded(self, name: str, template: Path) -> str:
         """The template in the pipeline's bucket: one in the request itself may have 51,200 bytes."""
-        service = self.roles.of_service(self.pipeline.role_arn, CODEPIPELINE)
+        service = self.roles.of_service(self.pipeline.role_arn, CODEPIPELINE, self.pipeline.arn)
         key = f"{self.pipeline.name}/{self.execution}/{name}.template.json"
         try:
             service.client("s3").put_object(Bucket=self.pipeline.bucket, Key=key, Body=template.read_bytes())

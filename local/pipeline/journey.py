@@ -100,7 +100,7 @@ class Journey:
             self.console.print("The pipeline has changed itself: it begins again with its new definition")
         self.console.print(report.table(pipeline, record))
         for command in self.options.skip:
-            found = "left out, as was asked for" if command in skipped else "no build has this command"
+            found = "left out, as was asked for" if command in skipped else "no build that ran has this command"
             self.console.print(f"[yellow]--skip {command!r}: {found}[/yellow]")
         self._advise(pipeline, record, current, result)
         return result

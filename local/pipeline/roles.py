@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ import boto3
 from botocore.exceptions import ClientError
 
 from local.pipeline.problem import ActionFailed
+from local.steering import Steer, SteeringRefused
 from local.world.launch import World
 
 CODEPIPELINE = "codepipeline.amazonaws.com"
@@ -71,18 +71,25 @@ class Roles:
         owner = account or self.world.account
         return Session(f"arn:aws:iam::{owner}:root", owner, "local", "", self.world.region, self.world.endpoint)
 
-    def of_service(self, role_arn: str, service: str) -> Session:
+    def of_service(self, role_arn: str, service: str, source_arn: str) -> Session:
         """A role that a service takes on.
 
+        Args:
+            role_arn: the role.
+            service: the service's principal.
+            source_arn: the resource for which the service acts, which trust policies may name.
+
         Raises:
-            ActionFailed: its trust policy does not name the service.
+            ActionFailed: its trust policy does not let it.
         """
         if (role_arn, service) not in self._services:
-            root = self.root(role_arn.split(":")[4])
-            role = root.client("iam").get_role(RoleName=role_arn.rpartition("/")[2])["Role"]
-            if service not in _trusted(role["AssumeRolePolicyDocument"]):
-                raise ActionFailed(f"{role_arn} cannot be assumed by {service}: its trust policy does not name it")
-            self._services[role_arn, service] = self.assume(root, role_arn, service.partition(".")[0])
+            try:
+                given = Steer(self.world).session(role_arn, service, source_arn)
+            except SteeringRefused as refused:
+                raise ActionFailed(str(refused)) from refused
+            self._services[role_arn, service] = Session(
+                role_arn, given["key"], given["secret"], given["token"], self.world.region, self.world.endpoint
+            )
         return self._services[role_arn, service]
 
     def assume(self, caller: Session, role_arn: str, name: str) -> Session:
@@ -105,14 +112,3 @@ class Roles:
             self.world.region,
             self.world.endpoint,
         )
-
-
-def _trusted(policy: Any) -> set[str]:  # noqa: ANN401 - a policy document
-    document = json.loads(policy) if isinstance(policy, str) else policy
-    found: set[str] = set()
-    for statement in document["Statement"]:
-        principal = statement.get("Principal", {})
-        services = principal.get("Service", []) if isinstance(principal, dict) else []
-        if statement.get("Effect") == "Allow":
-            found |= {services} if isinstance(services, str) else set(services)
-    return found

@@ -157,7 +157,7 @@ class Walk:
         return note
 
     def _actor(self, action: Action) -> Session:
-        service = self._roles.of_service(self._pipeline.role_arn, CODEPIPELINE)
+        service = self._roles.of_service(self._pipeline.role_arn, CODEPIPELINE, self._pipeline.arn)
         return self._roles.assume(service, action.role_arn, self._record.execution) if action.role_arn else service
 
     def log(self, action: Action) -> Path:
