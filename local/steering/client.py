@@ -96,6 +96,13 @@ class Steer:
         """Let Systems Manager find an agent on the head node of a cluster, or none."""
         self._request("POST", "/agent", {"cluster": cluster, "answers": answers})
 
+    def session(self, role_arn: str, service: str, source_arn: str) -> dict[str, str]:
+        """A session of a role that a service takes on for a resource: key, secret, token."""
+        found: dict[str, str] = self._request(
+            "POST", "/session", {"role_arn": role_arn, "service": service, "source_arn": source_arn}
+        )
+        return found
+
     def calls(self, target: str = "api") -> list[Call]:
         """The requests that went through the gate since the last reset, oldest first."""
         return [Call(**item) for item in self._request("GET", "/calls")["calls"] if item["target"] == target]

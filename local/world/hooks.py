@@ -96,6 +96,7 @@ PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
         "_instance_profiles",
         "_make_aws_managed_record",
         "_policies",
+        "_roles",
     ),
     "ministack.services.s3": (
         "_bucket_owner_account",
@@ -113,6 +114,7 @@ PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
         "_put_object",
         "_resolve_sse_write_headers",
     ),
+    "ministack.services.sts": ("_gen_secret", "_gen_session_access_key", "_gen_session_token", "register_session"),
     "ministack.services.ssm": ("_put_parameter",),
     "ministack.services.tagging": ("resource_tags",),
 }
