@@ -20,6 +20,7 @@ from local.world import (
     quotas,
     repairs,
     seeds,
+    service_sessions,
     steering,
 )
 from local.world.cloudformation import compute, network, recorded
@@ -68,6 +69,7 @@ def install(given: argparse.Namespace) -> None:
                 "nodes": fleet.start_nodes,
                 "pipeline": codepipeline_store.order,
                 "seeds": seeds.put,
+                "session": service_sessions.order,
             },
             contextvars.copy_context(),
         )
