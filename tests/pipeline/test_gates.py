@@ -1,0 +1,204 @@
+"""Approvals, roles and what is granted to them, notifications, artifacts."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+import preflight.permissions
+from tests.pipeline.conftest import Synthesis, listed
+from trainyard.pipeline.names import PURPOSES
+
+pytestmark = pytest.mark.xdist_group("pipeline")
+
+ENVIRONMENTS = {"dev": "222233334444", "staging": "333344445555", "prod": "444455556666"}
+GATES = {"Approve-Disruption": ("LEVEL", "nothing,safe"), "Approve-Permissions": ("PERMISSIONS", "same")}
+
+
+@pytest.mark.parametrize("stage", ENVIRONMENTS)
+@pytest.mark.parametrize("gate", GATES)
+def test_a_gate_is_an_approval_and_a_function_that_may_answer_it(synthesis: Synthesis, stage: str, gate: str) -> None:
+    variable, passes = GATES[gate]
+    approval, answer = synthesis.action(stage, gate), synthesis.action(stage, f"{gate}-ByVerdict")
+    assert approval["ActionTypeId"]["Category"] == "Approval"
+    assert f"#{{{stage}@Diff.HEADLINE}}" in approval["Configuration"]["CustomData"]
+    assert answer["RunOrder"] == approval["RunOrder"]
+    assert json.loads(answer["Configuration"]["UserParameters"]) == {
+        "execution": "#{codepipeline.PipelineExecutionId}",
+        "stage": stage,
+        "action": gate,
+        "value": f"#{{{stage}@Diff.{variable}}}",
+        "passes": passes,
+        "message": approval["Configuration"]["CustomData"],
+        "link": f"#{{{stage}@Diff.REPORT_URL}}",
+    }
+    assert synthesis.action(stage, "Diff")["Namespace"] == f"{stage}@Diff"
+
+
+def test_what_a_pipeline_takes_is_not_exceeded_by_the_longest_headline(synthesis: Synthesis) -> None:
+    from review.gate import HEADLINE_CHARACTERS
+
+    link = "https://us-west-2.console.aws.amazon.com/codesuite/codebuild/555566667777/projects/" + "x" * 180
+    for actions in synthesis.stages.values():
+        for action in actions:
+            for key in ("CustomData", "UserParameters"):
+                text = action["Configuration"].get(key, "")
+                text = re.sub(r"#\{[a-z]+@Diff.HEADLINE\}", "x" * HEADLINE_CHARACTERS, text)
+                text = re.sub(r"#\{[a-z]+@Diff.REPORT_URL\}", link, text)
+                text = re.sub(r"#\{codepipeline[^}]+\}", "x" * 36, text)
+                assert len(text) <= 1000, (action["Name"], key)
+
+
+def test_the_function_answers_those_approvals_and_no_other(synthesis: Synthesis) -> None:
+    [function] = synthesis.resources("AWS::Lambda::Function").values()
+    role = function["Properties"]["Role"]["Fn::GetAtt"][0]
+    granted = {action: s["Resource"] for s in synthesis.statements(role) for action in listed(s["Action"])}
+    arn = "arn:aws:codepipeline:us-west-2:555566667777:trainyard"
+    assert sorted(granted["codepipeline:PutApprovalResult"]) == sorted(
+        f"{arn}/{stage}/{gate}" for stage in ENVIRONMENTS for gate in GATES
+    )
+    assert granted["codepipeline:GetPipelineState"] == arn
+    assert set(granted) == {
+        *("codepipeline:GetPipelineState", "codepipeline:PutApprovalResult"),
+        *("codepipeline:PutJobSuccessResult", "codepipeline:PutJobFailureResult"),
+        *("logs:CreateLogStream", "logs:PutLogEvents", "sns:Publish", "kms:Decrypt", "kms:GenerateDataKey*"),
+    }
+
+
+def test_no_build_may_answer_an_approval(synthesis: Synthesis) -> None:
+    for project in synthesis.resources("AWS::CodeBuild::Project").values():
+        role = project["Properties"]["ServiceRole"]["Fn::GetAtt"][0]
+        actions = [action for s in synthesis.statements(role) for action in listed(s["Action"])]
+        assert not [action for action in actions if action.startswith(("codepipeline:", "lambda:", "iam:"))]
+
+
+@pytest.mark.parametrize("stage", ENVIRONMENTS)
+@pytest.mark.parametrize("step", ["Preflight", "Diff", "Validation"])
+def test_a_step_has_its_own_role_that_takes_one_role_of_its_environment(
+    synthesis: Synthesis, stage: str, step: str
+) -> None:
+    role = synthesis.project_of(stage, step)[1]["ServiceRole"]["Fn::GetAtt"][0]
+    assert synthesis.template["Resources"][role]["Properties"]["RoleName"] == f"trainyard-{stage}-{step.lower()}"
+    statements = list(synthesis.statements(role))
+    [assumed] = [s["Resource"] for s in statements if "sts:AssumeRole" in listed(s["Action"])]
+    assert assumed == f"arn:aws:iam::{ENVIRONMENTS[stage]}:role/{stage}-{step.lower()}-us-west-2"
+    for statement in statements:
+        assert "*" not in json.dumps(statement["Action"])
+        for resource in listed(statement["Resource"]):
+            assert resource != "*"
+
+
+@pytest.mark.parametrize("stage", ENVIRONMENTS)
+def test_the_role_of_an_environment_trusts_that_step_alone(synthesis: Synthesis, stage: str) -> None:
+    template = synthesis.stage_templates(stage)["promotion"]
+    roles = {
+        item["Properties"]["RoleName"]: item["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+        for item in template["Resources"].values()
+        if item["Type"] == "AWS::IAM::Role"
+    }
+    assert set(roles) == {f"{stage}-{purpose}-us-west-2" for purpose in PURPOSES}
+    for purpose in PURPOSES:
+        [trust] = roles[f"{stage}-{purpose}-us-west-2"]
+        trusted = f"arn:aws:iam::555566667777:role/trainyard-{stage}-{purpose}"
+        assert trust["Condition"] == {"ArnEquals": {"aws:PrincipalArn": trusted}}
+        assert trust["Principal"] == {"AWS": "arn:aws:iam::555566667777:root"}
+
+
+def granted(template: dict[str, Any], policy: str) -> dict[str, list[Any]]:
+    [document] = [
+        item["Properties"]["PolicyDocument"]
+        for key, item in template["Resources"].items()
+        if item["Type"] == "AWS::IAM::Policy" and key.startswith(f"Access{policy}")
+    ]
+    found: dict[str, list[Any]] = {}
+    for statement in document["Statement"]:
+        for action in listed(statement["Action"]):
+            found.setdefault(action, []).extend(listed(statement["Resource"]))
+    return found
+
+
+def test_preflight_reads_and_takes_the_role_of_the_api(synthesis: Synthesis) -> None:
+    found = granted(synthesis.stage_templates("dev")["promotion"], "Preflight")
+    assert set(found) == {*preflight.permissions.ACTIONS, "sts:AssumeRole"}
+    assert found["sts:AssumeRole"] == ["arn:aws:iam::222233334444:role/ParallelClusterApiUserRole-*"]
+    assert not [a for a in found if not re.match(r".*:(Describe|List|Get|AssumeRole)", a)]
+
+
+def test_diff_reads_templates_of_the_environments_own_stacks(synthesis: Synthesis) -> None:
+    stacks = "arn:aws:cloudformation:us-west-2:222233334444:stack/dev-*/*"
+    assert granted(synthesis.stage_templates("dev")["promotion"], "Diff") == {
+        "cloudformation:DescribeStacks": [stacks],
+        "cloudformation:GetTemplate": [stacks],
+    }
+
+
+def test_validation_commands_the_head_node_of_its_cluster_alone(synthesis: Synthesis) -> None:
+    template = synthesis.stage_templates("dev")["promotion"]
+    found = granted(template, "Validation")
+    assert found["ssm:SendCommand"] == [
+        "arn:aws:ssm:us-west-2:222233334444:document/dev-cluster-*",
+        "arn:aws:ec2:us-west-2:222233334444:instance/*",
+    ]
+    [condition] = [
+        statement["Condition"]
+        for item in template["Resources"].values()
+        if item["Type"] == "AWS::IAM::Policy"
+        for statement in item["Properties"]["PolicyDocument"]["Statement"]
+        if statement.get("Sid") == "HeadNode"
+    ]
+    assert condition == {
+        "StringEquals": {
+            "ssm:resourceTag/parallelcluster:cluster-name": "dev",
+            "ssm:resourceTag/parallelcluster:node-type": "HeadNode",
+        }
+    }
+
+
+def test_artifacts_are_encrypted_private_and_end(synthesis: Synthesis) -> None:
+    [pipeline] = synthesis.resources("AWS::CodePipeline::Pipeline").values()
+    store = pipeline["Properties"]["ArtifactStore"]
+    bucket = synthesis.template["Resources"][store["Location"]["Ref"]]
+    assert bucket["DeletionPolicy"] == bucket["UpdateReplacePolicy"] == "Retain"
+    properties = bucket["Properties"]
+    assert properties["LifecycleConfiguration"]["Rules"][0]["ExpirationInDays"] == 90
+    assert properties["LifecycleConfiguration"]["Rules"][0]["NoncurrentVersionExpiration"]["NoncurrentDays"] == 1
+    key = store["EncryptionKey"]["Id"]["Fn::GetAtt"][0]
+    assert synthesis.template["Resources"][key]["Properties"]["EnableKeyRotation"] is True
+    policies = synthesis.resources("AWS::S3::BucketPolicy").values()
+    [policy] = [p for p in policies if p["Properties"]["Bucket"] == store["Location"]]
+    denied = [s for s in policy["Properties"]["PolicyDocument"]["Statement"] if s["Effect"] == "Deny"]
+    assert {"Bool": {"aws:SecureTransport": "false"}} in [s["Condition"] for s in denied]
+
+
+def test_other_accounts_read_artifacts_by_their_bootstraps_roles(synthesis: Synthesis) -> None:
+    [key] = synthesis.resources("AWS::KMS::Key").values()
+    said = json.dumps(key["Properties"]["KeyPolicy"])
+    for account in ENVIRONMENTS.values():
+        assert f"{account}:role/cdk-hnb659fds-deploy-role-{account}-us-west-2" in said
+
+
+def test_subscribers_hear_of_ends_and_of_stops(synthesis: Synthesis) -> None:
+    [subscription] = synthesis.resources("AWS::SNS::Subscription").values()
+    assert subscription["Properties"]["Protocol"] == "email"
+    assert subscription["Properties"]["Endpoint"] == "ml-platform@example.com"
+    [topic] = synthesis.resources("AWS::SNS::Topic").values()
+    assert "KmsMasterKeyId" in topic["Properties"]
+    [rule] = synthesis.resources("AWS::CodeStarNotifications::NotificationRule").values()
+    assert {event.removeprefix("codepipeline-pipeline-") for event in rule["Properties"]["EventTypeIds"]} == {
+        *("pipeline-execution-failed", "pipeline-execution-succeeded", "pipeline-execution-canceled"),
+        *("pipeline-execution-superseded", "manual-approval-failed"),
+    }
+    [policy] = synthesis.resources("AWS::SNS::TopicPolicy").values()
+    assert "aws:SecureTransport" in json.dumps(policy)
+    assert "codestar-notifications.amazonaws.com" in json.dumps(policy)
+
+
+def test_the_connection_is_used_by_both_of_its_services_names(synthesis: Synthesis) -> None:
+    source = synthesis.promotion.pipeline.source
+    assert source is not None
+    role = synthesis.action("Source", "Source")["RoleArn"]["Fn::GetAtt"][0]
+    used = {a for s in synthesis.statements(role) if s["Resource"] == source.connection for a in listed(s["Action"])}
+    assert {"codeconnections:UseConnection", "codestar-connections:UseConnection"} <= used
