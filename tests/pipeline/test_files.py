@@ -1,0 +1,171 @@
+"""Pipeline files: every fault of a file at once, with its line and what is allowed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+import settings.pipeline
+from settings import Faults
+from settings.__main__ import main
+from settings.schema import PIPELINE_SCHEMA, pipeline_schema_text
+from tests.pipeline.conftest import FILE, ROOT, edited
+
+FILES = sorted(FILE.parent.glob("*.yaml"))
+
+
+def faults(folder: Path, edits: Mapping[str, str]) -> str:
+    with pytest.raises(Faults) as caught:
+        settings.pipeline.load(edited(folder, edits))
+    return str(caught.value)
+
+
+def test_the_shipped_file_is_sound_and_goes_to_prod_with_an_approval() -> None:
+    promotion = settings.pipeline.load(FILE)
+    assert [(t.reference, t.environment.name, t.approval) for t in promotion.targets] == [
+        ("dev", "dev", "none"),
+        ("staging", "staging", "none"),
+        ("prod", "prod", "always"),
+    ]
+    accounts = {promotion.pipeline.account, *(t.environment.account for t in promotion.targets)}
+    assert len(accounts) == 4
+
+
+def test_the_last_stage_is_approved_by_a_person_unless_the_file_says_otherwise(tmp_path: Path) -> None:
+    silent = settings.pipeline.load(edited(tmp_path, {"    approval: always\n": ""}))
+    assert [target.approval for target in silent.targets] == ["none", "none", "always"]
+    said = settings.pipeline.load(edited(tmp_path, {"approval: always": "approval: none"}))
+    assert said.targets[-1].approval == "none"
+
+
+@pytest.mark.parametrize(
+    ("edits", "key", "said"),
+    [
+        ({"environment: dev": "environment: devel"}, ":19: stages[0].environment", "one of dev, guide-2xg5"),
+        ({"environment: staging": "environment: dev"}, "stages[1].environment", "dev, the name of stages[0] too"),
+        ({'account: "5555': 'account: "5x55'}, ":10: account", "the 12 digits of an account's id"),
+        ({'account: "555566667777"': "account: 555566667777"}, ":10: account", "put it in quotes"),
+        ({"arn:aws:codeconnections": "arn:aws:codecommit"}, "source.connection", "the ARN of a connection"),
+        ({"arn:aws:codeconnections": "arn:aws-cn:codeconnections"}, "source.connection", "in the partition aws,"),
+        ({"region: us-west-2\n\nsource": "region: cn-north-1\n\nsource"}, "stages[0].environment", "partition aws-cn"),
+        ({"repository: example/trainyard": "repository: trainyard"}, "source.repository", "<owner>/<repository>"),
+        ({"approval: always": "approval: allways"}, "stages[2].approval", "did you mean always?"),
+        ({"ml-platform@example.com": "ml-platform"}, "notifications.emails[0]", "an e-mail address"),
+        ({"[ml-platform@example.com]": "[a@b.org, a@b.org]"}, "notifications.emails[1]", "each address once"),
+        ({"name: trainyard": "name: Trainyard"}, ":9: name", "lower-case"),
+        ({"  branch: main": "  tag: v1"}, "source.tag", "a key that is not known here"),
+        ({"notifications:": "log_days: 31\nnotifications:"}, "log_days", "one of 1, 3, 5, 7, 14, 30, 60, 90"),
+        ({"notifications:": "artifact_days: 1\nnotifications:"}, "artifact_days", "7 or more"),
+    ],
+)
+def test_a_fault_says_where_what_and_what_is_allowed(
+    tmp_path: Path, edits: Mapping[str, str], key: str, said: str
+) -> None:
+    text = faults(tmp_path, edits)
+    assert key in text
+    assert said in text
+    assert "given:" in text
+
+
+def test_faults_of_the_file_and_of_its_environments_come_together(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text((ROOT / "environments" / "dev.yaml").read_text("utf-8").replace("max: 2", "max: two"), "utf-8")
+    text = faults(tmp_path, {"environment: dev": f"environment: {broken}", "branch: main": "branch: -main"})
+    assert f"{broken}:" in text
+    assert "cluster.queues[0].compute[0].max" in text
+    assert "source.branch" in text
+
+
+def test_stages_of_one_account_make_different_clusters(tmp_path: Path) -> None:
+    twin = tmp_path / "twin.yaml"
+    text = (ROOT / "environments" / "dev.yaml").read_text("utf-8")
+    twin.write_text(
+        text.replace("name: dev\n", "name: twin\n").replace("cluster:\n", "cluster:\n  name: dev\n"), "utf-8"
+    )
+    said = faults(tmp_path, {"environment: staging": f"environment: {twin}"})
+    assert "the cluster dev, which stages[0] has in that account and region" in said
+
+
+def test_an_environment_is_not_called_as_the_pipelines_stack(tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    text = (ROOT / "environments" / "dev.yaml").read_text("utf-8")
+    other.write_text(text.replace("name: dev\n", "name: pipeline\n"), "utf-8")
+    assert "an environment of any other name" in faults(tmp_path, {"environment: dev": f"environment: {other}"})
+
+
+def test_something_must_carry_the_changes(tmp_path: Path) -> None:
+    text = FILE.read_text("utf-8")
+    source = text[text.index("source:") : text.index("stages:")]
+    assert "source (CodePipeline), github (GitHub Actions), or both" in faults(tmp_path, {source: ""})
+
+
+def test_github_makes_one_provider_an_account(tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    text = (ROOT / "environments" / "dev.yaml").read_text("utf-8")
+    other.write_text(text.replace("name: dev\n", "name: other\n"), "utf-8")
+    said = faults(
+        tmp_path,
+        {
+            "environment: staging": f"environment: {other}",
+            "notifications:": "github: {repository: a/b}\nnotifications:",
+        },
+    )
+    assert "github.provider" in said
+    assert "existing, where stages share an account" in said
+
+
+def test_a_name_that_is_not_there_is_refused_with_those_that_are() -> None:
+    with pytest.raises(ValueError, match="Under pipelines/ there are: promotion"):
+        settings.pipeline.pipeline_file("promotions")
+
+
+def test_the_committed_schema_is_current_and_the_shipped_files_fit() -> None:
+    assert PIPELINE_SCHEMA.read_text("utf-8") == pipeline_schema_text(), "run `make schema`"
+    schema = json.loads(pipeline_schema_text())
+    for file in FILES:
+        jsonschema.validate(yaml.safe_load(file.read_text("utf-8")), schema)
+        assert file.read_text("utf-8").startswith("# yaml-language-server: $schema=pipeline.schema.json\n")
+
+
+def test_the_command_line_checks_pipeline_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["check-pipeline", *map(str, FILES)]) == 0
+    assert main(["check-pipeline", str(edited(tmp_path, {"environment: dev": "environment: x"}))]) == 2
+    assert capsys.readouterr().out.endswith("1 fault\n")
+
+
+def test_the_command_line_names_an_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["names", "prod"]) == 0
+    assert capsys.readouterr().out == "name=prod\naccount=444455556666\nregion=us-west-2\n"
+    assert main(["names", "production"]) == 2
+    assert "There is no environment 'production'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("context", "said"),
+    [
+        ({"pipeline": "promotions"}, "There is no pipeline 'promotions'"),
+        ({"pipeline": "promotion", "env": "dev"}, "Give one of them"),
+        ({"pipeline": "missing.yaml"}, "a file that cannot be read"),
+    ],
+)
+def test_the_app_tells_of_a_fault_without_a_traceback(tmp_path: Path, context: Mapping[str, str], said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "app.py"],
+        cwd=ROOT,
+        env={**os.environ, "CDK_OUTDIR": str(tmp_path), "CDK_CONTEXT_JSON": json.dumps(context)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
