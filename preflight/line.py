@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -78,9 +77,3 @@ class Report:
             if counts[verdict]
         ]
         return f"{'READY' if self.ready else 'NOT READY'}: {', '.join(said) or 'nothing asked'}"
-
-
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The weightiest of some verdicts; OK where there are none."""
-    order = (Verdict.OK, Verdict.NOTE, Verdict.WARNING, Verdict.UNKNOWN, Verdict.FAULT)
-    return max(verdicts, key=order.index, default=Verdict.OK)

@@ -21,16 +21,16 @@ def _lines(report: Report) -> Iterator[str]:
     rest = [line for line in report.lines if line not in todo]
     if todo:
         yield ""
-        yield "| Verdict | Check | Found | Wanted | What to do |"
-        yield "|---|---|---|---|---|"
+        yield "| Verdict | Check | Asked | Found | Wanted | What to do |"
+        yield "|---|---|---|---|---|---|"
         for line in todo:
             yield f"{_row(line)} {_cell(line.todo)} |"
     if rest:
         yield ""
         yield f"<details><summary>{len(rest)} more lines</summary>"
         yield ""
-        yield "| Verdict | Check | Found | Wanted |"
-        yield "|---|---|---|---|"
+        yield "| Verdict | Check | Asked | Found | Wanted |"
+        yield "|---|---|---|---|---|"
         for line in rest:
             yield _row(line)
         yield ""
@@ -38,7 +38,8 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def _row(line: Line) -> str:
-    return f"| {line.verdict} | {_cell(f'{line.check}: {line.subject}')} | {_cell(line.found)} | {_cell(line.wanted)} |"
+    cells = (str(line.verdict), f"{line.check}: {line.subject}", line.asked, line.found, line.wanted)
+    return "".join(f"| {_cell(cell)} " for cell in cells) + "|"
 
 
 def _cell(text: str) -> str:

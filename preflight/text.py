@@ -26,11 +26,12 @@ def show(report: Report, console: Console) -> None:
     console.print(f"[dim]{escape(report.environment)} in account {report.account}, {report.region}[/]", soft_wrap=True)
     todo = [line for line in report.lines if line.todo and line.verdict is not Verdict.NOTE]
     for line in todo:
+        colour = COLOURS[line.verdict]
         console.print(
-            f"\n[{COLOURS[line.verdict]}]{line.verdict.upper()}[/]  {escape(line.check)}: {escape(line.subject)}\n"
-            f"  found:  {escape(line.found)}\n  wanted: {escape(line.wanted)}\n  do:     {escape(line.todo)}",
-            soft_wrap=True,
+            f"\n[{colour}]{line.verdict.upper()}[/]  {escape(line.check)}: {escape(line.subject)}", soft_wrap=True
         )
+        for what, said in (("asked", line.asked), ("found", line.found), ("wanted", line.wanted), ("do", line.todo)):
+            console.print(f"  {what + ':':<8}{escape(said)}", soft_wrap=True)
     for name, lines in groupby(report.lines, key=lambda line: line.check):
         console.print()
         console.print(_table(name, list(lines)))
@@ -43,5 +44,7 @@ def _table(name: str, lines: list[Line]) -> Table:
         table.add_column(heading, ratio=ratio, overflow="fold")
     for line in lines:
         verdict = f"[{COLOURS[line.verdict]}]{line.verdict}[/]"
-        table.add_row(verdict, escape(line.subject), escape(line.found), escape(line.wanted))
+        table.add_row(
+            verdict, f"{escape(line.subject)}\n[dim]{escape(line.asked)}[/]", escape(line.found), escape(line.wanted)
+        )
     return table

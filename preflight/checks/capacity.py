@@ -123,11 +123,10 @@ def _room(question: Question, subject: str, records: list[dict[str, Any]], nodes
     names = {record["CapacityReservationId"] for record in records}
     total = sum(int(record["TotalInstanceCount"]) for record in records)
     free = sum(int(record["AvailableInstanceCount"]) for record in records)
-    ours = sum(
-        question.is_ours(instance) and instance.get("CapacityReservationId") in names
-        for instance in question.instances
-        if free < nodes
-    )
+    ours = 0
+    if free < nodes:  # what our own nodes hold is looked at only where it matters
+        there = [item for item in question.instances if item.get("CapacityReservationId") in names]
+        ours = sum(question.is_ours(item) for item in there)
     held = f", {ours} held by this cluster" if ours else ""
     found = f"{free} of {total} free{held}"
     enough = free + ours >= nodes

@@ -27,6 +27,9 @@ CHECK = "cluster"
 _DRY_RUN_WOULD_SUCCEED = 412
 _PACKAGE = "the ParallelCluster package"
 _WORDS = 300
+_NO_ANSWER = (
+    "ask again; if it stays (it does for some changes while the fleet runs), see what the change needs: make diff"
+)
 
 
 def api_of(wanted: Wanted, region: str) -> ClusterApi:
@@ -60,7 +63,7 @@ def check(question: Question, connect: Callable[[Wanted, str], ClusterApi] = api
             str(error),
             "an answer",
             Verdict.UNKNOWN,
-            f"grant {ASSUME} on {wanted.api_user_role_arn}" if denied else "ask again; then look into the API's logs",
+            f"grant {ASSUME} on {wanted.api_user_role_arn}" if denied else _NO_ANSWER,
         )
 
 
