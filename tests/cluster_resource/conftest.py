@@ -1,7 +1,14 @@
-"""Says at the end how many sequences of events were walked."""
+"""The client against a server that replays answers; at the end, how many sequences of events were walked."""
+
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from cluster_resource import signing
+from cluster_resource.client import HttpClusterApi
+from cluster_resource.signing import RoleSigner
+from tests.cluster_resource.replay import Server, TokenService
 
 settings.register_profile("deep", max_examples=3000, stateful_step_count=12, deadline=None)
 
@@ -12,3 +19,30 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             for name, value in getattr(report, "user_properties", []):
                 if name == "sequences":
                     terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {value}")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.http.shutdown()
+    server.http.server_close()
+
+
+@pytest.fixture
+def tokens(monkeypatch: pytest.MonkeyPatch) -> TokenService:
+    tokens = TokenService()
+    monkeypatch.setattr(signing, "_token_service", lambda: tokens)
+    return tokens
+
+
+@pytest.fixture
+def waits() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def api(server: Server, tokens: TokenService, waits: list[float]) -> HttpClusterApi:
+    assert tokens.assumed == []
+    signer = RoleSigner("arn:aws:iam::123456789012:role/ApiUser", "trainyard-local", "us-east-1")
+    return HttpClusterApi(server.url, "us-east-1", signer, sleep=waits.append)

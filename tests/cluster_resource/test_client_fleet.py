@@ -9,15 +9,7 @@ import yaml
 
 from cluster_resource.api import ApiError, ApiUnknownError
 from cluster_resource.client import HttpClusterApi
-from tests.cluster_resource.test_client import (  # noqa: F401 - fixtures
-    DRY_RUN,
-    TIME,
-    Server,
-    api,
-    server,
-    tokens,
-    waits,
-)
+from tests.cluster_resource.replay import DRY_RUN, TIME, Server
 
 FLEET = {"status": "STOPPED", "lastStatusUpdatedTime": TIME}
 INSTANCE = {
@@ -59,7 +51,7 @@ def test_the_replayed_answers_have_the_shapes_of_the_genuine_api(schema: str, an
     jsonschema.validate(answer, {"$ref": f"#/components/schemas/{schema}", "components": components})
 
 
-def test_the_fleet_is_read_and_asked_for(server: Server, api: HttpClusterApi) -> None:  # noqa: F811
+def test_the_fleet_is_read_and_asked_for(server: Server, api: HttpClusterApi) -> None:
     server.answers = [(200, FLEET)]
     assert api.fleet("local") == "STOPPED"
     api.request_fleet("local", running=True)
@@ -72,8 +64,8 @@ def test_the_fleet_is_read_and_asked_for(server: Server, api: HttpClusterApi) ->
 
 
 def test_a_request_to_the_fleet_whose_outcome_is_unknown_is_not_repeated(
-    server: Server,  # noqa: F811
-    api: HttpClusterApi,  # noqa: F811
+    server: Server,
+    api: HttpClusterApi,
 ) -> None:
     server.answers = [(504, {"message": "Endpoint request timed out"})]
     with pytest.raises(ApiUnknownError):
@@ -81,20 +73,20 @@ def test_a_request_to_the_fleet_whose_outcome_is_unknown_is_not_repeated(
     assert server.methods == ["PATCH"]
 
 
-def test_compute_nodes_are_counted_over_all_pages(server: Server, api: HttpClusterApi) -> None:  # noqa: F811
+def test_compute_nodes_are_counted_over_all_pages(server: Server, api: HttpClusterApi) -> None:
     server.answers = [(200, FIRST_PAGE), (200, LAST_PAGE)]
     assert api.compute_nodes("local") == 3
     assert server.requests[1][2] == {"region": "us-east-1", "nodeType": "ComputeNode", "nextToken": "more"}
 
 
-def test_the_version_is_that_of_the_official_images(server: Server, api: HttpClusterApi) -> None:  # noqa: F811
+def test_the_version_is_that_of_the_official_images(server: Server, api: HttpClusterApi) -> None:
     server.answers = [(200, IMAGES), (200, {"images": []})]
     assert api.api_version("ubuntu2204") == "3.16.1"
     assert server.requests[0][2] == {"region": "us-east-1", "os": "ubuntu2204"}
     assert api.api_version("") is None
 
 
-def test_a_creation_is_tried_out(server: Server, api: HttpClusterApi) -> None:  # noqa: F811
+def test_a_creation_is_tried_out(server: Server, api: HttpClusterApi) -> None:
     server.answers = [(412, DRY_RUN)]
     with pytest.raises(ApiError) as answer:
         api.create("local", "x", dry_run=True)

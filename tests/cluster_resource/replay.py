@@ -1,0 +1,163 @@
+"""A server that replays the ParallelCluster API's answers, and those answers.
+
+Their shapes are checked against the schema in the genuine package (test_client.py).
+"""
+
+import json
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+STACK_ARN = "arn:aws:cloudformation:us-east-1:123456789012:stack/local/1"
+TIME = "2026-11-21T08:00:00.000Z"
+DESCRIBED = {
+    "clusterName": "local",
+    "region": "us-east-1",
+    "version": "3.16.1",
+    "cloudFormationStackStatus": "ROLLBACK_COMPLETE",
+    "clusterStatus": "CREATE_FAILED",
+    "cloudformationStackArn": STACK_ARN,
+    "creationTime": TIME,
+    "lastUpdatedTime": TIME,
+    "clusterConfiguration": {"url": "NOT_AVAILABLE"},
+    "computeFleetStatus": "UNKNOWN",
+    "scheduler": {"type": "slurm"},
+    "tags": [{"key": "trainyard:owner", "value": "stack/Cluster"}],
+    "headNode": {
+        "instanceId": "i-0123456789abcdef0",
+        "instanceType": "c7i.xlarge",
+        "launchTime": TIME,
+        "privateIpAddress": "10.0.0.10",
+        "state": "running",
+    },
+    "failures": [{"failureCode": "FsxMountFailure", "failureReason": "Failed to mount FSX."}],
+}
+SUMMARY = {
+    "clusterName": "local",
+    "region": "us-east-1",
+    "version": "3.16.1",
+    "cloudformationStackArn": STACK_ARN,
+    "cloudformationStackStatus": "CREATE_IN_PROGRESS",
+    "clusterStatus": "CREATE_IN_PROGRESS",
+    "scheduler": {"type": "slurm"},
+}
+WARNING = {"level": "WARNING", "type": "UrlValidator", "message": "The script was not found."}
+CREATED = {"cluster": SUMMARY, "validationMessages": [WARNING]}
+INVALID = {
+    "message": "Bad Request: Invalid cluster configuration.",
+    "configurationValidationErrors": [
+        {"level": "ERROR", "type": "ConfigSchemaValidator", "message": "[('Scheduling', ['Missing data'])]"}
+    ],
+}
+CHANGE = {
+    "parameter": "Scheduling.SlurmQueues[q].ComputeResources[c].MaxCount",
+    "currentValue": "4",
+    "requestedValue": "2",
+}
+FORBIDDEN = {
+    "message": "Update failure",
+    "updateValidationErrors": [{**CHANGE, "message": "All compute nodes must be stopped."}],
+    "changeSet": [CHANGE],
+}
+DRY_RUN = {"message": "Request would have succeeded, but DryRun flag is set.", "changeSet": [CHANGE]}
+
+
+def _event(logical_id: str, status: str, reason: str = "", physical_id: str = "") -> dict[str, str]:
+    return {
+        "stackId": STACK_ARN,
+        "eventId": f"{logical_id}-{status}",
+        "stackName": "local",
+        "logicalResourceId": logical_id,
+        "physicalResourceId": physical_id,
+        "resourceType": "AWS::CloudFormation::Stack" if physical_id == STACK_ARN else "AWS::EC2::Instance",
+        "timestamp": TIME,
+        "resourceStatus": status,
+        "resourceStatusReason": reason,
+    }
+
+
+NEWER_EVENTS = {"nextToken": "older/+=", "events": [_event("HeadNode", "UPDATE_FAILED", "no capacity")]}
+OLDER_EVENTS = {
+    "nextToken": "oldest",
+    "events": [
+        _event("local", "UPDATE_IN_PROGRESS", "User Initiated", STACK_ARN),
+        _event("Old", "CREATE_FAILED", "of an earlier operation"),
+    ],
+}
+STREAM = "ip-10-0-0-10.i-0123456789abcdef0.cfn-init"
+STREAM_ARN = (
+    f"arn:aws:logs:us-east-1:123456789012:log-group:/aws/parallelcluster/local-202611210800:log-stream:{STREAM}"
+)
+STREAMS = {
+    "logStreams": [
+        {
+            "logStreamName": STREAM,
+            "logStreamArn": STREAM_ARN,
+            "creationTime": TIME,
+            "firstEventTimestamp": TIME,
+            "lastEventTimestamp": TIME,
+            "lastIngestionTime": TIME,
+            "uploadSequenceToken": "1",
+        }
+    ]
+}
+MESSAGE = {"message": "Cluster 'local' does not exist."}
+
+
+class Server:
+    """Replays answers in order, the last one for ever, and records the requests."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, Any]] = []
+        self.targets: list[str] = []
+        self.requests: list[tuple[str, str, dict[str, str], dict[str, str], Any]] = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def _answer(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                server.targets.append(self.path)
+                target = urlsplit(self.path)
+                query = dict(parse_qsl(target.query))
+                parsed = json.loads(body) if body else None
+                server.requests.append((self.command, target.path, query, dict(self.headers), parsed))
+                status, answer = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
+                if status == 0:
+                    self.close_connection = True
+                    return
+                content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - the names that http.server asks for
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/prod"
+        Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
+
+    @property
+    def methods(self) -> list[str]:
+        return [request[0] for request in self.requests]
+
+
+class TokenService:
+    def __init__(self) -> None:
+        self.assumed: list[dict[str, Any]] = []
+
+    def assume_role(self, **request: Any) -> dict[str, Any]:  # noqa: ANN401
+        self.assumed.append(request)
+        return {
+            "Credentials": {
+                "AccessKeyId": f"AKID{len(self.assumed)}",
+                "SecretAccessKey": "secret-key",
+                "SessionToken": "session-token",
+                "Expiration": datetime.now(UTC) + timedelta(seconds=request["DurationSeconds"]),
+            }
+        }

@@ -1,0 +1,85 @@
+"""The client's requests are signed as the API's user role."""
+
+from datetime import UTC, datetime
+
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from cluster_resource.api import ApiAccessError
+from cluster_resource.client import HttpClusterApi
+from cluster_resource.signing import RoleSigner, session_name, signing_region
+from tests.cluster_resource.replay import CREATED, MESSAGE, NEWER_EVENTS, OLDER_EVENTS, Server, TokenService
+
+
+def test_requests_are_signed_as_the_api_user_role(server: Server, tokens: TokenService, api: HttpClusterApi) -> None:
+    server.answers = [(202, CREATED)]
+    accepted = api.create("local", "Region: us-east-1")
+    assert accepted.version == "3.16.1" and accepted.messages[0].text == "The script was not found."
+    method, path, query, headers, body = server.requests[0]
+    assert (method, path) == ("POST", "/prod/v3/clusters")
+    assert query == {"region": "us-east-1", "rollbackOnFailure": "true", "validationFailureLevel": "ERROR"}
+    assert body == {"clusterName": "local", "clusterConfiguration": "Region: us-east-1"}
+    authorization = headers["Authorization"]
+    assert authorization.startswith("AWS4-HMAC-SHA256 Credential=AKID1/")
+    assert "/us-east-1/execute-api/aws4_request" in authorization
+    assert {"X-Amz-Date", "X-Amz-Security-Token"} <= set(headers)
+    assert tokens.assumed == [
+        {
+            "RoleArn": "arn:aws:iam::123456789012:role/ApiUser",
+            "RoleSessionName": "trainyard-local",
+            "DurationSeconds": 900,
+        }
+    ]
+
+
+def test_credentials_are_kept_until_shortly_before_they_expire(server: Server, tokens: TokenService) -> None:
+    server.answers = [(404, MESSAGE)]
+    now = datetime.now(UTC).timestamp()
+    clock = [now]
+    api = HttpClusterApi(server.url, "us-east-1", RoleSigner("role", "name", "us-east-1", clock=lambda: clock[0]))
+    api.describe("local")
+    api.describe("local")
+    assert len(tokens.assumed) == 1
+    clock[0] = now + 800
+    api.describe("local")
+    assert len(tokens.assumed) == 2
+
+
+def test_expired_credentials_are_renewed_once(server: Server, tokens: TokenService, api: HttpClusterApi) -> None:
+    expired = {"message": "The security token included in the request is expired"}
+    server.answers = [(403, expired), (404, MESSAGE)]
+    assert api.describe("local") is None
+    assert len(tokens.assumed) == 2
+    server.answers = [(403, expired)]
+    with pytest.raises(ApiAccessError, match="is expired"):
+        api.describe("local")
+    assert len(server.requests) == 4
+
+
+def test_a_refused_role_is_an_access_error(server: Server, api: HttpClusterApi) -> None:
+    server.answers = [(403, {"Message": "User: x is not authorized to perform: execute-api:Invoke"})]
+    with pytest.raises(ApiAccessError, match="not authorized"):
+        api.create("local", "x")
+
+
+def test_the_signing_region_is_that_of_the_api() -> None:
+    url = "https://abc123.execute-api.ap-southeast-3.amazonaws.com/prod"
+    assert signing_region(url, "us-east-1") == "ap-southeast-3"
+    assert signing_region("http://127.0.0.1:4600/prod", "us-east-1") == "us-east-1"
+    assert len(session_name("x" * 60)) == 64
+
+
+def test_what_is_signed_is_what_is_sent(server: Server, api: HttpClusterApi) -> None:
+    """API Gateway computes the signature over what it receives; so does this test."""
+    server.answers = [(200, NEWER_EVENTS), (200, OLDER_EVENTS)]
+    api.stack_events("local")
+    assert "nextToken=older%2F%2B%3D" in server.targets[1]
+    for target, (method, _, _, headers, _) in zip(server.targets, server.requests, strict=True):
+        signed = {name: headers[name] for name in ("X-Amz-Date", "X-Amz-Security-Token")}
+        received = AWSRequest(method=method, url=f"http://{headers['Host']}{target}", headers=signed)
+        received.context["timestamp"] = headers["X-Amz-Date"]
+        auth = SigV4Auth(Credentials("AKID1", "secret-key", "session-token"), "execute-api", "us-east-1")
+        to_sign = auth.string_to_sign(received, auth.canonical_request(received))
+        assert headers["Authorization"].endswith(f"Signature={auth.signature(to_sign, received)}")
