@@ -86,7 +86,8 @@ class Local:
     def until(self, words: str, command: str, *options: str) -> Iterator[Unfinished]:
         """Start one command and hand it over as soon as it has said `words`, still running; then read it to its end."""
         with subprocess.Popen(
-            self._line(command, *options),
+            # A shell's background job ignores SIGINT, and so would all that it starts: the tests, and this.
+            ["env", "--default-signal=INT", *self._line(command, *options)],
             cwd=ROOT,
             env=users_environment(self.home),
             stdin=subprocess.DEVNULL,
