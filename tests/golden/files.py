@@ -2,7 +2,7 @@
 
 In the folder of an environment's name: `<stack>.template.json`, each stack's template, without the hashes of assets,
 which a change of any file behind them would change; and `cluster.yaml`, the configuration that ParallelCluster gets,
-with ids that read.
+with ids that read. In `pipelines/`: the template of each shipped pipeline.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import yaml
 
 from review.structure import differences
 from settings import Environment
+from settings.pipeline.files import PIPELINES
 from tests.cluster_config.references import environments, references
-from tests.review.synthesis import stacks_of
+from tests.review.synthesis import pipeline_template, stacks_of
 from trainyard.cluster_config import render
 
 FOLDER = Path(__file__).parent
@@ -39,6 +40,15 @@ def made(environment: Environment, folder: Path) -> dict[str, str]:
     return {**files, "cluster.yaml": _yaml(render(environment, references(environment)))}
 
 
+def made_pipelines(folder: Path) -> dict[str, str]:
+    """The templates of the shipped pipelines' own stacks, by file name; synthesizes into `folder`."""
+    texts = {}
+    for file in sorted(PIPELINES.glob("*.yaml")):
+        template = pipeline_template(file, folder / file.stem)
+        texts[f"{file.stem}.template.json"] = f"{json.dumps(_normal(template), indent=1)}\n"
+    return texts
+
+
 def kept(name: str) -> dict[str, str]:
     """The files of one environment in git."""
     return {file.name: file.read_text("utf-8") for file in sorted((FOLDER / name).glob("*"))}
@@ -51,6 +61,8 @@ def refresh() -> None:
         with tempfile.TemporaryDirectory() as folder:
             files = made(environment, Path(folder))
         wanted |= {FOLDER / name / file: text for file, text in files.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        wanted |= {FOLDER / "pipelines" / file: text for file, text in made_pipelines(Path(folder)).items()}
     for stale in {file for file in FOLDER.glob("*/*") if file.suffix in (".json", ".yaml")} - set(wanted):
         stale.unlink()
         if not any(stale.parent.iterdir()):

@@ -24,9 +24,15 @@ def test_environment_is_as_reviewed(name: str, tmp_path: Path) -> None:
         pytest.fail(complaint, pytrace=False)
 
 
+def test_pipelines_are_as_reviewed(tmp_path: Path) -> None:
+    complaint = files.complaint("pipelines", files.kept("pipelines"), files.made_pipelines(tmp_path))
+    if complaint:
+        pytest.fail(complaint, pytrace=False)
+
+
 def test_no_folder_is_left_over_and_all_stay_small() -> None:
     folders = sorted(path.name for path in files.FOLDER.iterdir() if path.is_dir() and path.name != "__pycache__")
-    assert folders == sorted(ENVIRONMENTS)
+    assert folders == sorted([*ENVIRONMENTS, "pipelines"])
     size = sum(path.stat().st_size for path in files.FOLDER.glob("*/*.*") if path.parent.name in folders)
     assert size < LIMIT_BYTES
 

@@ -17,7 +17,8 @@ import settings.pipeline
 from settings import Faults
 from settings.__main__ import main
 from settings.schema import PIPELINE_SCHEMA, pipeline_schema_text
-from tests.pipeline.conftest import FILE, ROOT, edited
+from tests.pipeline.conftest import FILE, edited
+from tests.stacks.conftest import ROOT
 
 FILES = sorted(FILE.parent.glob("*.yaml"))
 

@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 import settings.pipeline
-from tests.pipeline.conftest import FILE, ROOT, Synthesis, edited, listed, synthesize
+from tests.pipeline.conftest import FILE, Synthesis, edited, listed, synthesize
+from tests.stacks.conftest import ROOT
 from trainyard.pipeline.names import target_role
 
 pytestmark = pytest.mark.xdist_group("pipeline-github")

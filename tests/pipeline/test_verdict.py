@@ -1,0 +1,158 @@
+"""`python -m review gate` on the assembly of a stage: the real CDK CLI, and a CloudFormation that a test fills."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from review import cli, gate
+from review.verdict import Level, Verdict
+from tests.pipeline.conftest import Synthesis
+
+pytestmark = pytest.mark.xdist_group("pipeline")
+
+Templates = dict[str, dict[str, Any]]
+
+
+class CloudFormation:
+    """What is deployed, by the stack's name."""
+
+    def __init__(self, templates: Mapping[str, Mapping[str, Any]]) -> None:
+        self._templates = templates
+
+    def client(self, _: str) -> CloudFormation:
+        return self
+
+    def describe_stacks(self, StackName: str) -> dict[str, Any]:  # noqa: N803 - boto3's
+        if StackName not in self._templates:
+            message = f"Stack with id {StackName} does not exist"
+            raise ClientError({"Error": {"Code": "ValidationError", "Message": message}}, "DescribeStacks")
+        return {"Stacks": [{"StackStatus": "UPDATE_COMPLETE"}]}
+
+    def get_template(self, StackName: str, TemplateStage: str) -> dict[str, Any]:  # noqa: ARG002, N803
+        return {"TemplateBody": self._templates[StackName]}
+
+
+@pytest.fixture
+def standing(synthesis: Synthesis) -> Templates:
+    """All of dev, as it is going to be deployed."""
+    return {f"dev-{name}": copy.deepcopy(template) for name, template in synthesis.stage_templates("dev").items()}
+
+
+def judged(synthesis: Synthesis, deployed: Templates, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    monkeypatch.setattr(boto3, "Session", lambda region_name: CloudFormation(deployed))  # noqa: ARG005
+    arguments = ["gate", "dev", "--assembly", str(synthesis.folder / "assembly-dev"), "--output", str(folder)]
+    assert cli.main(arguments) == 0
+    lines = (folder / "variables").read_text("utf-8").splitlines()
+    return dict(line.split("=", 1) for line in lines)
+
+
+def resource(template: dict[str, Any], kind: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(item for item in template["Resources"].values() if item["Type"] == kind)
+    return found
+
+
+def test_what_stands_already_needs_nobody(
+    synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = judged(synthesis, standing, tmp_path, monkeypatch)
+    assert said == {
+        "LEVEL": "nothing",
+        "PERMISSIONS": "same",
+        "HEADLINE": "NOTHING: what stands is what the file says",
+    }
+    assert "Permissions do not change." in (tmp_path / "verdict.md").read_text("utf-8")
+    assert json.loads((tmp_path / "verdict.json").read_text("utf-8"))["level"] == "nothing"
+
+
+def test_a_first_deployment_is_safe_and_brings_permissions(
+    synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del standing["dev-promotion"]
+    said = judged(synthesis, standing, tmp_path, monkeypatch)
+    assert (said["LEVEL"], said["PERMISSIONS"]) == ("safe", "changed")
+    assert "dev-promotion" in said["HEADLINE"]
+    assert "ssm:SendCommand" in (tmp_path / "permissions.txt").read_text("utf-8")
+    assert "**Permissions change**" in (tmp_path / "verdict.md").read_text("utf-8")
+
+
+def test_a_new_file_system_is_destructive_and_changes_no_permissions(
+    synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lustre = resource(standing["dev-storage"], "AWS::FSx::FileSystem")
+    lustre["Properties"]["LustreConfiguration"]["PerUnitStorageThroughput"] = 250
+    said = judged(synthesis, standing, tmp_path, monkeypatch)
+    assert (said["LEVEL"], said["PERMISSIONS"]) == ("destructive", "same")
+    assert said["HEADLINE"].startswith("DESTRUCTIVE: FSx FileSystem dev-storage-training")
+
+
+def test_a_broader_policy_alone_is_told(
+    synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = standing["dev-promotion"]
+    for item in template["Resources"].values():
+        if item["Type"] == "AWS::IAM::Policy":
+            for statement in item["Properties"]["PolicyDocument"]["Statement"]:
+                if statement.get("Sid") == "Document":
+                    statement["Resource"] += "-narrower"
+    said = judged(synthesis, standing, tmp_path, monkeypatch)
+    assert (said["LEVEL"], said["PERMISSIONS"]) == ("safe", "changed")
+    assert "document/dev-cluster-*" in (tmp_path / "permissions.txt").read_text("utf-8")
+
+
+def test_an_open_port_is_told(
+    synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resources = standing["dev-network"]["Resources"]
+    key = next(key for key, item in resources.items() if item["Type"] == "AWS::EC2::SecurityGroupIngress")
+    del resources[key]
+    assert judged(synthesis, standing, tmp_path, monkeypatch)["PERMISSIONS"] == "changed"
+
+
+def test_an_assembly_of_another_environment_gets_no_verdict(
+    synthesis: Synthesis, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["gate", "dev", "--assembly", str(synthesis.folder / "assembly-prod"), "--output", str(tmp_path)]
+    assert cli.main(arguments) == 4
+    assert "is no assembly of dev in us-west-2: it holds prod-api" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_assembly_gets_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["gate", "dev", "--assembly", str(tmp_path), "--output", str(tmp_path / "out")]) == 4
+    assert "holds no synthesized stacks" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_cli_that_fails_gets_no_verdict(
+    synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del standing["dev-promotion"]
+    broken = tmp_path / "assembly"
+    shutil.copytree(synthesis.folder / "assembly-dev", broken)
+    manifest = json.loads((broken / "manifest.json").read_text("utf-8"))
+    manifest["version"] = "999.0.0"
+    (broken / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    monkeypatch.setattr(boto3, "Session", lambda region_name: CloudFormation(standing))  # noqa: ARG005
+    assert cli.main(["gate", "dev", "--assembly", str(broken), "--output", str(tmp_path / "out")]) == 4
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_headline_holds_nothing_that_a_shell_or_a_pipeline_evaluates(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'DESTRUCTIVE: "a" \\ $(b) `c`\n#{d.E} {f}; <g> ' + "x" * 400
+    monkeypatch.setattr(Verdict, "headline", property(lambda _: text))
+    monkeypatch.setattr(Verdict, "level", property(lambda _: Level.DESTRUCTIVE))
+    verdict = object.__new__(Verdict)
+    level, permissions, headline = gate.variables(verdict, changed=True).splitlines()
+    assert (level, permissions) == ("LEVEL=destructive", "PERMISSIONS=changed")
+    assert headline.startswith("HEADLINE=DESTRUCTIVE: a  (b) cd.E f; g xxx")
+    assert len(headline) == len("HEADLINE=") + gate.HEADLINE_CHARACTERS
+    assert headline.endswith(" ...")
