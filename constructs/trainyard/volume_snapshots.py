@@ -44,11 +44,6 @@ class VolumeSnapshots(Construct):
             timeout=Duration.minutes(1),
             log_removal=RemovalPolicy.DESTROY,
         )
-        acknowledge(
-            function,
-            "AwsSolutions-L1",
-            "All functions here run on one Python, 3.13, for which their dependencies are pinned and bundled.",
-        )
         self._allow(function.role, file_system_id, {name: volume_ids[name] for name in schedules})
         role = iam.Role(
             self,
