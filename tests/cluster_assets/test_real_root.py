@@ -33,14 +33,17 @@ mount -t overlay -o "lowerdir=/,upperdir=${place}/upper,workdir=${place}/work" o
 ROLES = (["head-configured"], ["compute-start", "compute-configured"], ["login-configured"])
 
 
-def can_overlay() -> bool:
-    """Whether this machine lets a test mount an overlay over its root."""
-    return (
-        os.geteuid() == 0
-        and Path("/etc/debian_version").exists()
-        and subprocess.run(["unshare", "--mount", "bash", "-ec", PROBE], capture_output=True, check=False).returncode
-        == 0
-    )
+def require_overlay() -> None:
+    """Fail, with what to do, where root of a Debian or Ubuntu machine may not mount an overlay over its root."""
+    try:
+        done = subprocess.run(["unshare", "--mount", "bash", "-ec", PROBE], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.fail("unshare and mount are missing: install them with scripts/install-lab-packages.sh")
+    if done.returncode:
+        pytest.fail(
+            f"root may not mount an overlay here: {done.stderr.strip()}\n"
+            "Run the tests on a machine of their own, or in a container that may mount (--privileged)."
+        )
 
 
 @pytest.fixture
@@ -70,10 +73,14 @@ def files(node: Node, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return folder
 
 
-@pytest.mark.skipif(not can_overlay(), reason="needs root, Debian or Ubuntu, and overlay mounts")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/etc/debian_version").exists(),
+    reason="changes a root: needs root on Debian or Ubuntu",
+)
 @pytest.mark.parametrize("roles", ROLES, ids=lambda roles: roles[-1])
 @pytest.mark.usefixtures("files")
 def test_second_run_on_a_real_root_changes_nothing(node: Node, settings: Settings, roles: list[str]) -> None:
+    require_overlay()
     settings["cluster"]["user"] = USER
     node.publish(settings)
     folder = node.fake.parent
