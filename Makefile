@@ -16,7 +16,7 @@ QUICK := not e2e and not lifecycle and not lab
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help tools setup setup-steps up down diff preflight validate drift status lab lab-down synth schema golden check lint format test test-fast clean
+.PHONY: help tools setup setup-steps up down diff preflight validate drift promote status lab lab-down synth schema golden check lint format test test-fast clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,11 @@ validate: setup ## Run scans, hello-gpu, NCCL and storage checks on the cluster 
 
 drift: setup ## Compare what stands with what the file of ENV says (ON=aws)
 	@$(ASKED) $(PY) -m drift $(ENV) $(DIFF_OPTIONS)
+
+# 3 is a walk that waits for a person: not a failure.
+promote: setup ## Walk a pipeline in an emulated AWS, through its gates to its last stage (PIPELINE= RESUME=yes APPROVE= SKIP=)
+	@$(PY) -m local.pipeline $(if $(filter yes,$(RESUME)),resume,walk) $(or $(PIPELINE),promotion) \
+	  $(addprefix --approve ,$(APPROVE)) $(if $(SKIP),--skip '$(SKIP)') || [ $$? -eq 3 ]
 
 status: setup ## Show what is deployed in the emulated AWS
 	@$(PY) -m local status $(ENV)

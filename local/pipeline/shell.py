@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import shlex
 import signal
@@ -50,7 +51,7 @@ class Shell:
             path.unlink(missing_ok=True)
         script = _WRAPPER.format(env=shlex.quote(str(kept_env)), cwd=shlex.quote(str(kept_cwd)), command=command)
         with self.log.open("a") as stream:
-            stream.write(f"\n[Container] Running command {command}\n")
+            stream.write(f"\n[Container] {_now()} Running command {command}\n")
             stream.flush()
             process = subprocess.Popen(
                 [self.program, "-c", script],
@@ -122,6 +123,10 @@ def _phase(shell: Shell, phase: Phase, skip: tuple[str, ...], skipped: list[str]
 def tail(log: Path, lines: int = TAIL_LINES) -> str:
     """The last lines of a build's log."""
     return "\n".join(log.read_text(errors="replace").splitlines()[-lines:]) if log.is_file() else ""
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y/%m/%d %H:%M:%S.%f")[:-3]
 
 
 def _short(command: str) -> str:
