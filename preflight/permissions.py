@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 
 ACTIONS: tuple[str, ...] = (
+    # ListGroupResources asks for this one too, and for tag:GetResources.
+    "cloudformation:DescribeStacks",
     "cloudformation:ListExports",
     "cloudformation:ListStackResources",
     "ec2:DescribeAddresses",
@@ -29,6 +31,7 @@ ACTIONS: tuple[str, ...] = (
     "servicequotas:ListServiceQuotas",
     # Needs no permission; named so that a boundary lets it pass.
     "sts:GetCallerIdentity",
+    "tag:GetResources",
 )
 
 ASSUME = "sts:AssumeRole"

@@ -15,7 +15,6 @@ def references(environment: Environment) -> References:
     storage = environment.storage
     volumes = storage.openzfs.volumes if storage.openzfs else ()
     policy = f"arn:aws:iam::{environment.account}:policy/parallelcluster/{environment.name}"
-    # The public subnet and the private one must differ, and two nodes of one subnet must not.
     return References(
         head_subnet_id=_id("subnet", environment.cluster.head_node.subnet),
         compute_subnet_id=_id("subnet", "private"),

@@ -13,6 +13,7 @@ from local.world.wire import Ec2Error
 SOMEBODY = "999988887777"
 """The account of everything that is somebody else's."""
 
+_MOMENTS = {"starts": "StartDate", "ends": "EndDate"}
 LIFECYCLES = ("on-demand", "spot", "capacity-block")
 
 
@@ -73,25 +74,27 @@ def reserve(entry: dict[str, Any], *, block: bool) -> None:
         Ec2Error: a type or zone that the region does not have.
         KeyError: a key is missing.
     """
+    moments = {name: reservations.moment(entry[key]) for key, name in _MOMENTS.items() if key in entry}
     earlier = reservations.RESERVATIONS.pop(entry["id"], None)
-    record = reservations.add(
-        reservation_id=entry["id"],
-        instance_type=entry["instance_type"],
-        zone_id=entry["zone_id"],
-        count=int(entry["count"]),
-        block=block,
-    )
+    try:
+        record = reservations.add(
+            reservation_id=entry["id"],
+            instance_type=entry["instance_type"],
+            zone_id=entry["zone_id"],
+            count=int(entry["count"]),
+            block=block,
+        )
+    except (Ec2Error, KeyError, ValueError):
+        if earlier:
+            reservations.RESERVATIONS[entry["id"]] = earlier
+        raise
     taken = earlier["TotalInstanceCount"] - earlier["AvailableInstanceCount"] if earlier else 0
-    available = int(entry.get("available", max(record["TotalInstanceCount"] - taken, 0)))
     record |= {
-        "AvailableInstanceCount": available,
+        "AvailableInstanceCount": int(entry.get("available", max(record["TotalInstanceCount"] - taken, 0))),
         "State": entry.get("state", "active"),
         "Tenancy": entry.get("tenancy", "default"),
         "InstancePlatform": entry.get("platform", "Linux/UNIX"),
         "OwnerId": entry.get("owner", get_account_id()),
+        **moments,
+        **({"EndDateType": "limited"} if "EndDate" in moments else {}),
     }
-    for key, name in (("starts", "StartDate"), ("ends", "EndDate")):
-        if key in entry:
-            record[name] = reservations.moment(entry[key])
-            if key == "ends":
-                record["EndDateType"] = "limited"

@@ -45,7 +45,7 @@ def _look(question: Question, name: str, *, ours: bool) -> tuple[str, Verdict, s
         return "the environment's own", Verdict.OK, ""
     try:
         # The owner is named, or a bucket of others that is open to everyone would pass for the account's own.
-        question.aws.call("s3", "head_bucket", Bucket=name, ExpectedBucketOwner=question.environment.account)
+        answer = question.aws.call("s3", "head_bucket", Bucket=name, ExpectedBucketOwner=question.environment.account)
     except ClientError as error:
         code = code_of(error)
         if code in ("404", "NoSuchBucket", "NotFound"):
@@ -56,5 +56,8 @@ def _look(question: Question, name: str, *, ours: bool) -> tuple[str, Verdict, s
         if code in _ELSEWHERE:
             return "taken, in another region", Verdict.FAULT, other
         raise
+    region = question.environment.region
+    if answer.get("BucketRegion", region) != region:
+        return f"taken, by this account in {answer['BucketRegion']}", Verdict.FAULT, other
     todo = "deploy with `cdk deploy --all --import-existing-resources`, which takes it up, or " + other
     return "stands in the account, outside of the environment's stacks", Verdict.WARNING, todo

@@ -34,8 +34,8 @@ def check(question: Question) -> Iterator[Line]:
     if network.egress != "nat":
         return
     addresses = question.aws.call("ec2", "describe_addresses")["Addresses"]
-    # A stack knows its address by the address itself, and by the id of its allocation.
-    ours = standing.ids("AWS::EC2::EIP")
+    # A stack knows its address by the address itself, or by that and the id of its allocation.
+    ours = {part for name in standing.ids("AWS::EC2::EIP") for part in name.split("|")}
     taken = [item for item in addresses if not {item.get("PublicIp"), item.get("AllocationId")} & ours]
     yield counted(question, ADDRESSES, ours=1, others=len(taken), unit="addresses", asked="ec2:DescribeAddresses")
     subnets = {

@@ -82,7 +82,7 @@ class Account:
     subnets: dict[str, dict[str, Any]] = field(default_factory=dict)
     offers: dict[str, list[str]] = field(default_factory=dict)
     images: list[dict[str, Any]] = field(default_factory=list)
-    buckets: dict[str, str] = field(default_factory=dict)
+    buckets: dict[str, str] = field(default_factory=dict)  # an HTTP status, or a region, by name
     stacks: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
     denied: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
@@ -188,9 +188,9 @@ class Account:
     def _head_bucket(self, Bucket: str, ExpectedBucketOwner: str) -> dict[str, Any]:  # noqa: N803
         assert ExpectedBucketOwner == ACCOUNT
         status = self.buckets.get(Bucket, "404")
-        if status != "200":
+        if status in ("301", "403", "404"):
             raise refusal(status, "", "HeadBucket")
-        return {}
+        return {} if status == "200" else {"BucketRegion": status}
 
     def _list_stack_resources(self, StackName: str) -> dict[str, Any]:  # noqa: N803
         if StackName not in self.stacks:

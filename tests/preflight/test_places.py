@@ -248,6 +248,11 @@ def test_each_bucket_name_is_looked_at() -> None:
         "acme-access-logs": Verdict.FAULT,
     }
     assert "--import-existing-resources" in found["acme-assets"].todo
+    elsewhere = {
+        line.subject: line for line in buckets.check(question(Account(buckets={"acme-data": "eu-west-1"}), wanted))
+    }
+    assert elsewhere["acme-data"].verdict is Verdict.FAULT
+    assert elsewhere["acme-data"].found == "taken, by this account in eu-west-1"
     free = buckets.check(question(Account(), wanted))
     assert verdicts(free) == [Verdict.OK] * 4
 

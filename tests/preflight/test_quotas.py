@@ -220,10 +220,11 @@ def test_a_new_network_needs_one_of_each() -> None:
     assert all("--desired-value 6" in line.todo for line in full)
 
 
-def test_a_network_that_stands_needs_no_more() -> None:
+@pytest.mark.parametrize("address", ["203.0.113.0", "203.0.113.0|eipalloc-0123456789abcdef0"])
+def test_a_network_that_stands_needs_no_more(address: str) -> None:
     stack = [
         ("AWS::EC2::VPC", "Vpc", "vpc-0"),
-        ("AWS::EC2::EIP", "Address", "203.0.113.0"),
+        ("AWS::EC2::EIP", "Address", address),
         ("AWS::EC2::NatGateway", "Nat", "nat-0"),
     ]
     standing = networks(Account(defaults=NETWORK, stacks={"small-network": stack}, **FULL))

@@ -121,27 +121,44 @@ def test_a_good_account_is_ready(trial: Trial) -> None:
     assert about == {"capacity", "offerings", "quotas", "regions", "addresses", "images", "buckets", "cluster"}
 
 
-@pytest.mark.parametrize(
-    ("seeds", "wrong"),
-    [
-        ({"capacity_reservations": [{**BOUGHT, "available": 1}]}, ["instances"]),
-        ({"capacity_reservations": [{**BOUGHT, "state": "expired"}]}, ["state"]),
-        ({"capacity_reservations": [{**BOUGHT, "zone_id": "use2-az2"}]}, ["zone"]),
-        ({"capacity_reservations": [{**BOUGHT, "instance_type": "p4d.24xlarge"}]}, ["instance type"]),
-        ({"capacity_reservations": [{**BOUGHT, "type": "capacity-block"}]}, ["kind"]),
-        ({"capacity_reservations": [{**BOUGHT, "tenancy": "dedicated"}]}, ["tenancy"]),
-        ({"capacity_reservations": [{**BOUGHT, "platform": "Windows"}]}, ["platform"]),
-    ],
-    ids=["taken", "expired", "elsewhere", "another type", "a block", "dedicated", "Windows"],
-)
-def test_a_bad_reservation_is_not_ready(trial: Trial, seeds: dict[str, Any], wrong: list[str]) -> None:
-    trial.seed(**seeds)
+BAD: dict[str, dict[str, Any]] = {
+    "instances": {"available": 1},
+    "state": {"state": "expired"},
+    "zone": {"zone_id": "use2-az2"},
+    "instance type": {"instance_type": "p4d.24xlarge"},
+    "kind": {"type": "capacity-block"},
+    "tenancy": {"tenancy": "dedicated"},
+    "platform": {"platform": "Windows"},
+}
+"""What is wrong with each of the bad reservations."""
+
+
+def test_bad_reservations_are_not_ready(trial: Trial) -> None:
+    """A queue for each: what is wrong with its reservation, and nothing else, is a fault of it."""
+    ids = {f"cr-{number:017x}": what for number, what in enumerate(BAD)}
+    text = trial.file.read_text("utf-8")
+    queues = "".join(
+        f"""    - name: queue-{number}
+      capacity: {{type: odcr, reservation: {name}}}
+      compute: [{{name: p5, instance_types: [p5.48xlarge], max: 2, efa: true}}]
+"""
+        for number, name in enumerate(ids)
+    )
+    trial.seed(
+        capacity_reservations=[{**BOUGHT, "id": name, **BAD[what]} for name, what in ids.items()],
+        quotas=[{"quota": "ec2/L-417A185B", "value": 10000}],
+    )
+    trial.file.write_text(text + queues, "utf-8")
     try:
         asked = trial.ask()
     finally:
-        trial.seed(capacity_reservations=[{**BOUGHT, "available": 2}])
+        trial.file.write_text(text, "utf-8")
+        for name in ids:
+            trial.client("ec2").cancel_capacity_reservation(CapacityReservationId=name)
+        trial.seed(quotas=GOOD["quotas"])
     assert asked.status == 1
-    assert asked.of("fault") == [f"capacity: {RESERVATION} of queue gpu: {what}" for what in wrong]
+    wrong = [f"capacity: {name} of queue queue-{number}: {what}" for number, (name, what) in enumerate(ids.items())]
+    assert asked.of("fault") == wrong
 
 
 def test_quotas_that_are_too_small_are_not_ready(trial: Trial) -> None:
@@ -216,22 +233,8 @@ def test_wrong_accounts_and_formats(trial: Trial) -> None:
     other = trial.run(AWS_ACCESS_KEY_ID="444455556666")
     assert other.returncode == 4
     assert "are of account 444455556666" in other.stderr
-    said = trial.run("--format", "markdown")
-    assert said.stdout.startswith("### Preflight of `trial` in 111122223333, us-east-2")
-    assert trial.run().stdout.startswith(("READY", "NOT READY"))
-
-
-def test_what_the_zone_and_the_region_lack(trial: Trial) -> None:
-    """Last of this world: an offer that is taken away does not come back."""
-    trial.seed(
-        not_offered=[{"instance_type": "p5.48xlarge", "zone_id": "use2-az1"}],
-        missing_images=["aws-parallelcluster-*-ubuntu-2204-*"],
-    )
-    asked = trial.ask()
-    assert asked.status == 1
-    assert {"offerings: p5.48xlarge (compute)", "images: official image for head node, queue gpu"} <= set(
-        asked.of("fault")
-    )
+    said = trial.run()
+    assert said.stdout.splitlines()[1] == "trial in account 111122223333, us-east-2"
 
 
 def test_seeds_that_do_not_fit_are_refused(trial: Trial) -> None:
@@ -246,6 +249,19 @@ def test_seeds_that_do_not_fit_are_refused(trial: Trial) -> None:
     ):
         with pytest.raises(SteeringRefused, match=said):
             trial.seed(**seeds)
+
+
+def test_what_the_zone_and_the_region_lack(trial: Trial) -> None:
+    """Last of this world: an offer that is taken away does not come back."""
+    trial.seed(
+        not_offered=[{"instance_type": "p5.48xlarge", "zone_id": "use2-az1"}],
+        missing_images=["aws-parallelcluster-*-ubuntu-2204-*"],
+    )
+    asked = trial.ask()
+    assert asked.status == 1
+    assert {"offerings: p5.48xlarge (compute)", "images: official image for head node, queue gpu"} <= set(
+        asked.of("fault")
+    )
 
 
 def user(trial: Trial, actions: list[str]) -> dict[str, str]:
