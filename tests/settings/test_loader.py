@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import settings
 from settings.model.patterns import MEANINGS
+from settings.pipeline import Pipeline
 
 GOOD = """\
 name: demo
@@ -164,7 +165,7 @@ def test_a_fault_is_printed_with_what_to_do(tmp_path: Path) -> None:
 
 def test_every_pattern_of_the_model_is_explained_in_words() -> None:
     found: set[str] = set()
-    waiting: list[object] = [settings.Environment.model_json_schema()]
+    waiting: list[object] = [settings.Environment.model_json_schema(), Pipeline.model_json_schema()]
     for node in waiting:
         if isinstance(node, dict):
             found |= {node["pattern"]} if isinstance(node.get("pattern"), str) else set()
