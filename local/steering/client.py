@@ -64,6 +64,10 @@ class Steer:
         """Add to what the account holds beside the deployments: reservations, parameters (local/world/seeds.py)."""
         self._request("POST", "/seeds", dict(seeds))
 
+    def seeds_in(self, account: str, region: str, seeds: Mapping[str, object]) -> None:
+        """The same, of another account of the world."""
+        self._request("POST", "/seeds-in", {"account": account, "region": region, "seeds": dict(seeds)})
+
     def fleet(self, cluster: str, status: str) -> None:
         """Set the status of a cluster's compute fleet now: RUNNING, STOPPED, PROTECTED..."""
         self._request("POST", "/fleet", {"cluster": cluster, "status": status})

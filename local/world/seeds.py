@@ -25,6 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ministack.core.responses import request_scope
 from ministack.services import ssm
 
 from local.world import accounts, quotas
@@ -71,6 +72,12 @@ def put(seeds: dict[str, Any], path: str = "seeds") -> dict[str, Any]:
             except (Ec2Error, quotas.QuotaError, TypeError, ValueError) as error:
                 raise SeedError(f"{path}: {key}[{index}]: {error}") from error
     return {}
+
+
+def put_in(wish: dict[str, Any]) -> dict[str, Any]:
+    """As put, into another account: {account, region, seeds}."""
+    with request_scope(wish["account"], wish["region"]):
+        return put(wish["seeds"])
 
 
 def _entries(given: Any) -> list[Any]:
