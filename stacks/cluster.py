@@ -15,6 +15,7 @@ from settings.model import Environment
 from stacks.environment_stack import EnvironmentStack
 from trainyard.buckets import Buckets
 from trainyard.cluster_assets_publication import ClusterAssetsPublication
+from trainyard.cluster_checks import ClusterChecks
 from trainyard.cluster_config import EntryScript, References, render
 from trainyard.cluster_policies import ClusterPolicies
 from trainyard.cluster_provider import ClusterProvider
@@ -35,6 +36,7 @@ class ClusterStack(EnvironmentStack):
     policies: ClusterPolicies
     assets: ClusterAssetsPublication
     cluster: ClusterResource
+    checks: ClusterChecks
 
     def __init__(
         self,
@@ -85,6 +87,7 @@ class ClusterStack(EnvironmentStack):
         self.cluster = self._cluster(environment.cluster_name, configuration, api, provider)
         if environment.cluster.predecessor:
             self._cluster(environment.cluster.predecessor, configuration, api, provider, frozen=True)
+        self.checks = ClusterChecks(self, "Checks")
         self._tell(buckets, lustre, openzfs, repositories, api)
 
     def _cluster(
@@ -181,6 +184,7 @@ class ClusterStack(EnvironmentStack):
                 "cluster/version": cluster.version,
                 "head-node/instance-id": cluster.head_node_instance_id,
                 "head-node/private-ip": cluster.head_node_private_ip,
+                "validation/document": self.checks.document_name,
                 "api/url": api.url,
                 "api/user-role-arn": api.user_role_arn,
                 "buckets/data": buckets.data.bucket_name,

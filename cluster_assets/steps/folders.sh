@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The folders that jobs and people work in: common ones, and those of each model. Mode 775, owned by the cluster's user.
+# The folders that jobs and people work in: common ones, those of each model, and one for tests on each file system (its root belongs to
+# root). Mode 775, owned by the cluster's user.
 # Only the head node makes them; mkdir decides between two runs at once, and nothing else here depends on the order.
 # shellcheck source=cluster_assets/lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
@@ -21,6 +22,9 @@ folders::main() {
     [[ -n "${mount}" ]] || log::fail "the folder ${path} lies on none of the environment's file systems"
     files::user_folder "${TRAINYARD_ROOT}${mount}" "${path#"${mount}"/}" 0775 "${user}"
   done <<<"${paths}"
+  while read -r mount; do
+    [[ -z "${mount}" || "${mount}" == /home ]] || files::user_folder "${TRAINYARD_ROOT}${mount}" .tests 0775 "${user}"
+  done <<<"$(settings::get '.mounts[].path')"
 }
 
 folders::main

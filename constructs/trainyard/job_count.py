@@ -46,7 +46,11 @@ class JobCount(Construct):
                     {
                         "action": "aws:runShellScript",
                         "name": "CountJobs",
-                        "inputs": {"runCommand": ["set -euo pipefail", _COUNT], "timeoutSeconds": _SECONDS},
+                        "inputs": {
+                            # Without a first line like this the agent takes sh, which may know no pipefail.
+                            "runCommand": ["#!/bin/bash", "set -euo pipefail", _COUNT],
+                            "timeoutSeconds": _SECONDS,
+                        },
                     }
                 ],
             },

@@ -14,6 +14,7 @@ from local.cli.heartbeat import Heartbeat
 from local.cli.problem import Problem
 from local.cli.progress import Progress
 from local.cli.session import DEFAULT_PORT, ROOT, Session, aws, file_of, forget_users_aws, state_folder
+from local.lab import remote
 from local.steering import Steer
 from local.world import launch
 from review import command, stacks
@@ -38,6 +39,7 @@ def open_session(name: str, state: Path | None) -> Session:
 def start(session: Session, port: int | None, notes: Console = console) -> launch.World:
     """The world of an environment, started where it does not run, with what the file names as bought in it."""
     environment = session.environment
+    remote.remember(session.state, environment, session.file)
     world = session.world()
     if world and port and port != world.port:
         raise Problem(

@@ -25,6 +25,7 @@ HERE = Path(__file__).parent
 PACKAGES = HERE / "packages.txt"
 FINISH = HERE / "node" / "finish-base.sh"
 PLUGIN = HERE / "spank" / "pyxis.c"
+LIMITS = HERE / "node" / "limits.c"
 MIRROR = "http://deb.debian.org/debian"
 LIMIT_S = 900
 UNREACHABLE = (
@@ -62,7 +63,8 @@ def folder(suite: Base) -> Path:
     """Where the base of a suite lies, whether it is made yet or not."""
     if suite not in get_args(Base):
         raise Problem(f"no base '{suite}'; there are: {', '.join(get_args(Base))}")
-    digest = hashlib.sha256("\n".join(packages(suite)).encode() + FINISH.read_bytes() + PLUGIN.read_bytes())
+    sources = b"".join(file.read_bytes() for file in (FINISH, PLUGIN, LIMITS))
+    digest = hashlib.sha256("\n".join(packages(suite)).encode() + sources)
     return cache() / f"{suite}-{digest.hexdigest()[:12]}"
 
 
@@ -102,7 +104,7 @@ def _bootstrap(suite: Base, target: Path) -> None:
         "--dpkgopt=force-unsafe-io",
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT),
         f"--include={','.join(packages(suite))}",
-        f"--customize-hook=copy-in {PLUGIN} /tmp",
+        f"--customize-hook=copy-in {PLUGIN} {LIMITS} /tmp",
         f"--customize-hook=chroot \"$1\" /bin/bash -s <'{FINISH}'",
         suite,
         str(target),

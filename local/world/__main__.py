@@ -89,8 +89,9 @@ def main() -> None:
     """Set the environment, extend ministack, serve."""
     given = arguments()
     prepare(given.state_dir)
+    wanted = environment(given)
     os.environ.clear()
-    os.environ.update(environment(given))
+    os.environ.update(wanted)
     sys.argv = sys.argv[:1]
 
     # Only now: these modules read the environment as they are imported.

@@ -12,6 +12,7 @@ from ministack.core.responses import request_scope
 from local.world import (
     custom_resources,
     deletions,
+    documents,
     drift,
     fleet,
     head_node,
@@ -50,6 +51,7 @@ def install(given: argparse.Namespace) -> None:
     custom_resources.install()
     deletions.install()
     drift.install()
+    documents.install()
     # Last: whatever has no provider by now is recorded.
     recorded.install()
     head_node.install(gateway_url)
@@ -64,11 +66,13 @@ def install(given: argparse.Namespace) -> None:
             seeds.load(given.seeds)
         steering.install(
             {
+                "agent": jobs.order_agent,
                 "fleet": lambda wish: fleet.order(wish, gateway_url),
                 "jobs": jobs.order,
                 "nodes": fleet.start_nodes,
                 "pipeline": codepipeline_store.order,
                 "seeds": seeds.put,
+                "seeds-in": seeds.put_in,
                 "session": service_sessions.order,
             },
             contextvars.copy_context(),

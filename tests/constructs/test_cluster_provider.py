@@ -94,7 +94,8 @@ def test_the_head_node_is_asked_one_fixed_question(template: Template) -> None:
     content = template.find_resources("AWS::SSM::Document")[document]["Properties"]["Content"]
     assert "parameters" not in content
     [step] = content["mainSteps"]
-    assert "squeue --noheader" in step["inputs"]["runCommand"][1]
+    assert step["inputs"]["runCommand"][0] == "#!/bin/bash"
+    assert "squeue --noheader" in step["inputs"]["runCommand"][-1]
 
 
 def test_on_event_may_start_and_order_executions_of_the_state_machine_and_nothing_else(template: Template) -> None:

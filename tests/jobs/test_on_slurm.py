@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,14 +93,46 @@ def test_an_image_that_is_not_there(lab: Laboratory, jobs: str, image: str) -> N
 
 
 def test_gpu_check_says_what_is_missing(lab: Laboratory, jobs: str) -> None:
-    # The laboratory has GPUs to list, but neither NVLinks nor libfabric.
-    output = submit(lab, f"{jobs}/gpu-check.sbatch", "--nodes", "2", states=("FAILED",))
-    for node in (1, 2):
-        lines = [line for line in output.splitlines() if line.startswith(f"gpu-queue-dy-p5e-{node}: ")]
-        assert len(lines) == 4
-        assert "GPUs" in lines[0] and "wanted 8" in lines[0] and "passed" in lines[0]
-        assert "NVLinks" in lines[1] and "wanted 18" in lines[1] and "FAILED" in lines[1]
-        assert "EFA" in lines[3] and "wanted 32" in lines[3] and "FAILED" in lines[3]
+    """One node lost NVLinks of a GPU and an EFA interface; the other is as it must be."""
+    node = "gpu-queue-dy-p5e-1"
+    before = lab.output(["cat", "/etc/lab/gpus.json"], node=node)
+    broken = json.loads(before)
+    broken["gpus"][3]["nvlink"] = 0
+    lab.write("/etc/lab/gpus.json", json.dumps(broken), node=node, user="root")
+    lab.run(["mv", "/dev/infiniband/uverbs31", "/dev/lost"], node=node, user="root")
+    try:
+        output = submit(lab, f"{jobs}/gpu-check.sbatch", "--nodes", "2", states=("FAILED",))
+    finally:
+        lab.write("/etc/lab/gpus.json", before, node=node, user="root")
+        lab.run(["mv", "/dev/lost", "/dev/infiniband/uverbs31"], node=node, user="root")
+    first, second = (
+        [line for line in output.splitlines() if line.startswith(f"gpu-queue-dy-p5e-{number}: ")] for number in (1, 2)
+    )
+    assert len(first) == len(second) == 4
+    assert "GPUs" in first[0] and "wanted 8" in first[0] and "passed" in first[0]
+    assert "NVLinks" in first[1] and "wanted 18" in first[1] and "FAILED" in first[1]
+    assert "GPU peers" in first[2] and "some are NS" in first[2] and "FAILED" in first[2]
+    assert "EFA" in first[3] and "31" in first[3] and "wanted 32" in first[3] and "FAILED" in first[3]
+    assert all("passed" in line for line in second)
+
+
+def test_host_scan_judges_every_node(lab: Laboratory, jobs: str) -> None:
+    node = "gpu-queue-dy-p5e-2"
+    lab.run(["mv", "/dev/infiniband/uverbs31", "/dev/lost"], node=node, user="root")
+    try:
+        output = submit(
+            lab, f"{jobs}/host-scan.sbatch", "--nodes", "2", "--results", "/fsx1/results/scan", states=("FAILED",)
+        )
+    finally:
+        lab.run(["mv", "/dev/lost", "/dev/infiniband/uverbs31"], node=node, user="root")
+    assert "FAILURE efa-interfaces: found 31, wanted 32" in output
+    reports = {name: json.loads(lab.output(["cat", f"/fsx1/results/scan/{name}.json"])) for name in _scanned(output)}
+    assert {name: report["host"] for name, report in reports.items()} == {name: name for name in reports}
+    assert len(reports) == 2
+
+
+def _scanned(output: str) -> list[str]:
+    return [line.partition(":")[0] for line in output.splitlines() if re.match(r"gpu-queue-dy-p5e-\d: \w+$", line)]
 
 
 def test_storage_with_fio_cleans_up_after_itself(lab: Laboratory, jobs: str) -> None:

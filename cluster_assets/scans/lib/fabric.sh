@@ -66,6 +66,10 @@ fabric::check_libfabric() {
 
 # check_plugin: aws-ofi-nccl; its version stands in the library itself.
 fabric::check_plugin() {
+  if [[ "${INSTANCE_KNOWN:-no}" == yes ]] && ((INSTANCE_EFA == 0)); then
+    report::add aws-ofi-nccl skipped "not looked for" "EFA is off"
+    return 0
+  fi
   local folder file
   local -a folders=(/opt/amazon/ofi-nccl/lib /opt/amazon/ofi-nccl/lib64 /opt/amazon/ofi-nccl/lib/x86_64-linux-gnu
     /opt/amazon/ofi-nccl/lib/aarch64-linux-gnu /opt/aws-ofi-nccl/lib /opt/aws-ofi-nccl/install/lib)

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Runs in a new base, once: users, the accounting's empty database, the registry's authority, the SPANK stand-in.
+# Runs in a new base, once: users, the accounting's empty database, the registry's authority, the compiled stand-ins.
 set -euo pipefail
 
 # slurm.conf lies where ParallelCluster has it, on a share; Debian's programs look into /etc/slurm.
@@ -17,7 +17,8 @@ done
 
 # Compiled here, against the headers of the very Slurm that will load it: a plugin of another Slurm aborts every srun.
 gcc -std=gnu11 -O2 -Wall -shared -fPIC -o /usr/local/lib/slurm/spank_pyxis.so /tmp/pyxis.c
-rm /tmp/pyxis.c
+gcc -std=gnu11 -O2 -Wall -Werror -shared -fPIC -o /usr/local/lib/lab-limits.so /tmp/limits.c
+rm /tmp/pyxis.c /tmp/limits.c
 
 mkdir -p /var/lib/mysql
 getent passwd mysql >/dev/null || useradd --system --home-dir /nonexistent --shell /usr/sbin/nologin mysql

@@ -1,0 +1,219 @@
+"""answer.py REQUEST [WORD...]: one request of the validation, carried out on the head node as the cluster's user.
+
+    facts                                    what is there for the checks: programs, images, the version of the jobs
+    scan                                     the scan of the head node itself
+    submit CHECK QUEUE FEATURE NODES MINUTES RUN [OPTION...]
+                                             a job, of low priority; FEATURE may be -, RUN names its folder
+    look JOB FOLDER                          where a job stands; its result and the end of its output where it ended
+    cancel JOB                               end a job, if it is one of the validation's
+
+The answer is one line of JSON, short enough for Systems Manager, which keeps 24,000 characters. The standard library
+only, Python 3.9 or later. Exit codes: 0 answered; 1 refused, the reason on stderr; 2 wrong arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import validation_results as results
+
+HERE = Path(__file__).resolve().parent
+PREFIX = "trainyard-validation-"
+CHECKS = ("host-scan", "hello-gpu", "gpu-check", "nccl-tests", "storage-test")
+OPTIONS = ("--image", "--mounts-to-test", "--tool", "--fraction", "--segments")
+NICE = 10000
+NCCL_TESTS = Path("/opt/nccl-tests/build/all_reduce_perf")
+TAIL_LINES, TAIL_CHARACTERS = 40, 4000
+PATIENCE_S = 60
+SCAN_PATIENCE_S = 240
+ENDED = (
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "TIMEOUT",
+)
+
+
+def refuse(why: str) -> NoReturn:
+    """End with a reason."""
+    sys.stderr.write(f"validation: {why}\n")
+    sys.exit(1)
+
+
+def slurm(*line: str) -> str:
+    """The output of one of Slurm's commands, which must succeed."""
+    try:
+        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    except FileNotFoundError:
+        refuse(f"{line[0]} is not in PATH on {os.uname().nodename}: is this the head node?")
+    except subprocess.TimeoutExpired:
+        refuse(f"{line[0]} did not answer in {PATIENCE_S} s: is slurmctld well?")
+    if done.returncode:
+        refuse(f"{line[0]}: {(done.stderr or done.stdout).strip()[-1500:]}")
+    return done.stdout
+
+
+def jobs_folder(settings: dict[str, Any]) -> Path:
+    """The jobs, where compute nodes have them too: a version of the shared folder, or else the bundle of each node."""
+    shared = settings["folders"].get("scripts")
+    current = Path(shared) / "current" if shared else None
+    return (current.resolve() if current and current.exists() else Path("/opt/trainyard/current")) / "jobs"
+
+
+def base_folder(settings: dict[str, Any]) -> Path:
+    """Where the folders of validations lie."""
+    return Path(settings["folders"].get("results") or Path.home()) / "validation"
+
+
+def facts(settings: dict[str, Any]) -> dict[str, Any]:
+    """What the checks can be asked with on this cluster. Nodes have the head node's image, and its programs."""
+    folder = settings["folders"].get("images")
+    images = sorted(path.stem for path in Path(folder).glob("[!.]*.sqsh")) if folder else []
+    programs = [name for name in ("fio", "ior", "mdtest") if shutil.which(name)]
+    programs += ["nccl-tests"] if NCCL_TESTS.exists() else []
+    return {"jobs": str(jobs_folder(settings)), "programs": programs, "images": images[:50]}
+
+
+def scan() -> dict[str, Any]:
+    """The head node's report, as the scan prints it."""
+    script = HERE.parent / "scans" / "scan-host-environment.sh"
+    try:
+        done = subprocess.run(
+            ["bash", str(script), "head", "--json"],
+            capture_output=True, text=True, check=False, timeout=SCAN_PATIENCE_S,
+        )  # fmt: skip
+        report: dict[str, Any] = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        refuse(f"the scan of the head node did not end in {SCAN_PATIENCE_S} s")
+    except ValueError:
+        refuse(f"the scan of the head node gave no report: {(done.stderr or done.stdout).strip()[-1500:]}")
+    answer: dict[str, Any] = results.of_scan(report)
+    return answer
+
+
+def submit(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """Hand a job to Slurm."""
+    if len(words) < 6:
+        refuse("submit wants CHECK QUEUE FEATURE NODES MINUTES RUN")
+    check, queue, feature, nodes, minutes, run, *options = words
+    if check not in CHECKS:
+        refuse(f"'{check}' is no check; there are: {', '.join(CHECKS)}")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,60}", run):
+        refuse(f"'{run}' cannot name a run: letters, digits and hyphens")
+    if wrong := [word for word in options[::2] if word not in OPTIONS]:
+        refuse(f"'{wrong[0]}' may not be asked of a job; allowed are {', '.join(OPTIONS)}")
+    job = jobs_folder(settings) / f"{check}.sbatch"
+    if not job.is_file():
+        refuse(f"there is no {job}: run the bootstrap on the head node again, entry.sh BUCKET updated REGION")
+    folder = base_folder(settings) / run / check
+    folder.mkdir(parents=True, exist_ok=True)
+    line = [
+        "sbatch", "--parsable", f"--nice={NICE}", f"--job-name={PREFIX}{check}", f"--partition={queue}",
+        f"--nodes={nodes}", f"--time={minutes}", f"--chdir={Path.home()}", f"--output={folder}/output.txt",
+    ]  # fmt: skip
+    line += [] if feature == "-" else [f"--constraint={feature}"]
+    said = slurm(*line, str(job), *options, "--results", str(folder / "results"))
+    return {"job": said.strip().split(";")[0], "folder": str(folder)}
+
+
+def described(job: str) -> dict[str, str]:
+    """What scontrol says of a job; empty where it knows none any more."""
+    if not re.fullmatch(r"\d{1,12}", job):
+        refuse(f"'{job}' is no job id")
+    line = ("scontrol", "--oneliner", "show", "job", job)
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    if done.returncode and "Invalid job id" not in done.stderr:
+        refuse(f"scontrol: {done.stderr.strip()[-1500:]}")
+    return dict(word.split("=", 1) for word in done.stdout.split() if "=" in word)
+
+
+def look(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """Where a job stands."""
+    if len(words) != 2:
+        refuse("look wants JOB FOLDER")
+    job, folder = words[0], Path(words[1]).resolve()
+    if not folder.is_relative_to(base_folder(settings).resolve()):
+        refuse(f"'{words[1]}' is no folder of a validation")
+    found = described(job)
+    # Slurm forgets a job some minutes after its end.
+    state = found.get("JobState", "FORGOTTEN")
+    answer: dict[str, Any] = {
+        "state": state,
+        "reason": found.get("Reason", ""),
+        "nodes": found.get("NodeList", ""),
+        "seconds": _seconds(found.get("RunTime", "")),
+        "ended": state in ENDED or not found,
+    }
+    if state == "PENDING":
+        partition = found.get("Partition", "")
+        said = slurm("sinfo", "--list-reasons", "--noheader", f"--partition={partition}", "--format=%n %t: %E")
+        answer["down"] = said.splitlines()[:5]
+    if answer["ended"]:
+        answer["exit"] = found.get("ExitCode", "")
+        output = folder / "output.txt"
+        text = output.read_text(errors="replace") if output.is_file() else ""
+        answer["tail"] = "\n".join(text.splitlines()[-TAIL_LINES:])[-TAIL_CHARACTERS:]
+        answer["result"] = results.of(folder.name, folder / "results", text)
+    return answer
+
+
+def cancel(job: str) -> dict[str, Any]:
+    """End a job of the validation; nobody else's."""
+    found = described(job)
+    if found and not found.get("JobName", "").startswith(PREFIX):
+        refuse(f"job {job} is {found.get('JobName')}, which is no job of a validation: it is left alone")
+    if found and found.get("JobState") not in ENDED:
+        slurm("scancel", job)
+    return {"cancelled": job}
+
+
+def _seconds(text: str) -> int:
+    """Slurm's DAYS-HOURS:MINUTES:SECONDS in seconds; 0 where there is none."""
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)
+    if not match:
+        return 0
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command line; see the module's text."""
+    parser = argparse.ArgumentParser(prog="answer.py", description="Answer one request of the validation.")
+    parser.add_argument("--settings", type=Path, required=True, help="settings.json of the environment")
+    parser.add_argument("request", choices=("facts", "scan", "submit", "look", "cancel"))
+    parser.add_argument("words", nargs=argparse.REMAINDER)
+    options = parser.parse_args(arguments)
+    try:
+        settings = json.loads(options.settings.read_text())
+    except (OSError, ValueError) as problem:
+        refuse(f"{options.settings} cannot be read: {problem}")
+    if options.request == "facts":
+        answer = facts(settings)
+    elif options.request == "scan":
+        answer = scan()
+    elif options.request == "submit":
+        answer = submit(settings, options.words)
+    elif options.request == "look":
+        answer = look(settings, options.words)
+    else:
+        answer = cancel(options.words[0] if options.words else "")
+    print(json.dumps(answer, separators=(",", ":")))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

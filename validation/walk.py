@@ -1,0 +1,133 @@
+"""The checks of a plan, one after the other: submitted, waited for, judged, and ended where they do not end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from validation import judge
+from validation.head_node import Refused
+from validation.plan import Job, Plan
+from validation.problem import Problem
+from validation.report import Line, Outcome
+
+GRACE_MINUTES = 5
+"""How long after its time limit a job may take to be gone, before it is ended here."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 15.0
+_NOT_STARTED = ("PENDING", "CONFIGURING")
+_SECONDS_OF_A_MINUTE = 60
+
+
+class Asked(Protocol):
+    """A head node, as far as a walk needs it."""
+
+    def ask(self, *words: str) -> dict[str, Any]: ...
+
+
+@dataclass
+class Walk:
+    """A validation under way.
+
+    Attributes:
+        head_node: where the requests go.
+        run: names the folders of this run's results.
+        start_minutes: how long a job may wait for its nodes.
+        tell: called with a line of text when something begins.
+        sleep, clock: time, as the tests have it.
+    """
+
+    head_node: Asked
+    run: str
+    start_minutes: float
+    tell: Callable[[str], None]
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    _number: int = field(default=0, init=False)
+
+    def lines(self, plan: Plan) -> Iterator[Line]:
+        """The lines of all checks, as they come in.
+
+        Raises:
+            Problem: the head node cannot be asked (any more); what runs is ended first, as far as that goes.
+        """
+        if plan.head_scan:
+            self.tell("scan of the head node")
+            yield from self._head_scan()
+        for job in plan.jobs:
+            self._number += 1
+            yield from self._one(job)
+        yield from plan.left_out
+
+    def _head_scan(self) -> list[Line]:
+        try:
+            return judge.head_scan(self.head_node.ask("scan"))
+        except Refused as refused:
+            return [
+                Line(
+                    "head-scan", "head node", "scan of the head node", str(refused), "a report", Outcome.FAILED,
+                    "run it there by hand: scan-host-environment.sh head",
+                )
+            ]  # fmt: skip
+
+    def _one(self, job: Job) -> list[Line]:
+        place = job.place
+        self.tell(f"{job.job} on {place.nodes} x {place.name}, {job.minutes} min at most")
+        try:
+            sent = self.head_node.ask(
+                "submit", job.job, place.queue, place.feature, str(place.nodes), str(job.minutes),
+                f"{self.run}-{self._number}", *job.options,
+            )  # fmt: skip
+        except Refused as refused:
+            return [judge.refused(job, str(refused))]
+        number, folder = str(sent["job"]), str(sent["folder"])
+        with self._ended_with_us(number):
+            return self._wait(job, number, folder)
+
+    def _wait(self, job: Job, number: str, folder: str) -> list[Line]:
+        begun, pause = self.clock(), _FIRST_PAUSE_S
+        started: float | None = None
+        told = ""
+        while True:
+            self.sleep(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+            answer = self.head_node.ask("look", number, folder)
+            now = self.clock()
+            if answer["ended"]:
+                return judge.ended(job, answer)
+            if answer["state"] in _NOT_STARTED:
+                # A job whose node was lost waits again.
+                started, begun = None, now if started is not None else begun
+                told = self._tell_waiting(number, answer, told)
+                if now - begun > self.start_minutes * _SECONDS_OF_A_MINUTE:
+                    self._cancel(number)
+                    return [judge.unstarted(job, answer, self.start_minutes)]
+                continue
+            started = now if started is None else started
+            minutes = job.minutes + GRACE_MINUTES
+            if now - started > minutes * _SECONDS_OF_A_MINUTE:
+                self._cancel(number)
+                return [judge.overdue(job, answer, minutes)]
+
+    def _tell_waiting(self, number: str, answer: Mapping[str, Any], told: str) -> str:
+        text = f"job {number} waits: {answer['state'].lower()}, {answer.get('reason') or 'no reason'}"
+        if text != told:
+            self.tell(text)
+        return text
+
+    @contextmanager
+    def _ended_with_us(self, number: str) -> Iterator[None]:
+        """Whatever ends this program, the job does not stay behind."""
+        try:
+            yield
+        except BaseException:
+            self._cancel(number)
+            raise
+
+    def _cancel(self, number: str) -> None:
+        try:
+            self.head_node.ask("cancel", number)
+        except (Refused, Problem) as problem:
+            self.tell(f"job {number} could not be ended ({problem}): end it on the head node with scancel {number}")
