@@ -19,7 +19,7 @@ from trainyard.pipeline import steps
 from trainyard.pipeline.approver import Approver
 from trainyard.pipeline.artifacts import Artifacts
 from trainyard.pipeline.gate import Gate
-from trainyard.pipeline.generated import acknowledge_generated, source_may_use
+from trainyard.pipeline.generated import acknowledge_generated, mend_replication, source_may_use
 from trainyard.pipeline.notices import Notices
 from trainyard.pipeline.step_roles import EnvironmentRoles, StepRole
 
@@ -130,6 +130,7 @@ class PipelineStack(cdk.Stack):
         notices.of(self.pipeline.pipeline)
         source_may_use(self.pipeline, settings.source.connection)
         acknowledge_generated(self.pipeline, artifacts, approver.function)
+        mend_replication(self.pipeline)
 
     def _add(self, promotion: Promotion, target: Target, stage: cdk.Stage, shared: _Shared) -> None:
         environment, reference = target.environment, target.reference

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from aws_cdk import Stack, pipelines
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_s3 as s3
 from constructs import IConstruct
 
 from trainyard.nag import acknowledge, acknowledge_resource
@@ -48,6 +50,22 @@ def acknowledge_generated(pipeline: pipelines.CodePipeline, artifacts: Artifacts
             acknowledge(
                 construct, "AwsSolutions-IAM5[Action::kms:GenerateDataKey*]", "CDK's own grant on the topic's key."
             )
+
+
+def mend_replication(pipeline: pipelines.CodePipeline) -> None:
+    """The buckets and keys that CDK makes for other regions than the pipeline's: their keys rotate; findings."""
+    for support in pipeline.pipeline.cross_region_support.values():
+        for construct in support.stack.node.find_all():
+            if isinstance(construct, kms.CfnKey):
+                construct.enable_key_rotation = True
+            if isinstance(construct, s3.CfnBucket):
+                acknowledge(
+                    construct, "AwsSolutions-S1", "Copies of artifacts, whose reads the bucket that they are of logs."
+                )
+        role = _find(pipeline, "Pipeline", "Role")
+        objects = support.replication_bucket.arn_for_objects("*")
+        acknowledge_resource(role, objects, "CDK's own grant on the bucket of copies, which only this pipeline uses.")
+        acknowledge(role, "AwsSolutions-IAM5[Resource::*]", "CDK's own: a key of another region is not known by ARN.")
 
 
 def _self_mutation(pipeline: pipelines.CodePipeline) -> None:

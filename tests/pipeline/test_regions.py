@@ -1,0 +1,47 @@
+"""A pipeline in another region than its environments."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from cfnlint.api import ManualArgs, lint
+
+from tests.pipeline.conftest import Synthesis, edited, synthesize
+
+pytestmark = pytest.mark.xdist_group("pipeline-regions")
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
+    """Synthesis fails on a finding of cdk-nag, so here is none."""
+    folder = tmp_path_factory.mktemp("regions")
+    return synthesize(
+        folder / "cdk.out", edited(folder, {"region: us-west-2\n\nsource": "region: us-east-1\n\nsource"})
+    )
+
+
+def test_artifacts_are_copied_to_the_environments_region_encrypted(elsewhere: Synthesis) -> None:
+    [pipeline] = elsewhere.resources("AWS::CodePipeline::Pipeline").values()
+    stores = {store["Region"]: store["ArtifactStore"] for store in pipeline["Properties"]["ArtifactStores"]}
+    assert set(stores) == {"us-east-1", "us-west-2"}
+    assert all("EncryptionKey" in store for store in stores.values())
+    [file] = elsewhere.folder.glob("cross-region-stack-*.template.json")
+    template = json.loads(file.read_text("utf-8"))
+    [key] = [item for item in template["Resources"].values() if item["Type"] == "AWS::KMS::Key"]
+    assert key["Properties"]["EnableKeyRotation"] is True
+    assert lint(json.dumps(template), config=ManualArgs(regions=["us-west-2"])) == []
+
+
+def test_actions_that_deploy_run_in_the_environments_region(elsewhere: Synthesis) -> None:
+    for name in ("dev", "staging", "prod"):
+        for action in elsewhere.stages[name]:
+            deploys = action["ActionTypeId"]["Provider"] == "CloudFormation"
+            assert (action.get("Region") == "us-west-2") is deploys
+
+
+def test_steps_ask_the_environments_region(elsewhere: Synthesis) -> None:
+    _, project = elsewhere.project_of("dev", "Preflight")
+    variables = {item["Name"]: item["Value"] for item in project["Environment"]["EnvironmentVariables"]}
+    assert variables["TARGET_REGION"] == "us-west-2"
+    assert project["ServiceRole"]["Fn::GetAtt"][0].startswith("Stepsdev")
