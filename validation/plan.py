@@ -193,7 +193,7 @@ def _storage(environment: Environment, place: Place, wishes: Wishes, means: Mean
 
 def _image_action(images: Collection[str]) -> str:
     known = f"imported are {', '.join(images)}" if images else "import one with images/import-container.sh"
-    return f"give --image NAME, an image with these programs as container/ builds it ({known})"
+    return f"give --image NAME, an image that has these programs ({known})"
 
 
 def _segments(mb_s: int, nodes: int) -> int:
