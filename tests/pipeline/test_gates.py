@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import preflight.permissions
+import validation.permissions
 from tests.pipeline.conftest import Synthesis, listed
 from trainyard.pipeline.names import PURPOSES
 
@@ -138,6 +139,7 @@ def test_diff_reads_templates_of_the_environments_own_stacks(synthesis: Synthesi
 def test_validation_commands_the_head_node_of_its_cluster_alone(synthesis: Synthesis) -> None:
     template = synthesis.stage_templates("dev")["promotion"]
     found = granted(template, "Validation")
+    assert set(found) == set(validation.permissions.ACTIONS)
     assert found["ssm:SendCommand"] == [
         "arn:aws:ssm:us-west-2:222233334444:document/dev-cluster-*",
         "arn:aws:ec2:us-west-2:222233334444:instance/*",

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from aws_cdk import aws_iam as iam
 
 import preflight.permissions
+import validation.permissions
 from settings.model import Environment
 from settings.pipeline.rules import partition
 from trainyard.pipeline.names import Purpose
 
 DIFF = ("cloudformation:DescribeStacks", "cloudformation:GetTemplate")
-VALIDATION_READS = ("ec2:DescribeInstances", "ssm:GetCommandInvocation")
+_OWN = ("ssm:GetParameter", "ssm:SendCommand")
+"""Actions of the validation that are granted on the environment's own parameter, document and head node alone."""
 
 
 def statements(environment: Environment) -> Mapping[Purpose, list[iam.PolicyStatement]]:
@@ -41,8 +43,9 @@ def diff_statements(environment: Environment) -> list[iam.PolicyStatement]:
 
 def validation_statements(environment: Environment) -> list[iam.PolicyStatement]:
     """Commands of the environment's own document, on the cluster's head node and no other instance."""
+    reads = [action for action in validation.permissions.ACTIONS if action not in _OWN]
     return [
-        iam.PolicyStatement(sid="Reads", actions=list(VALIDATION_READS), resources=["*"]),
+        iam.PolicyStatement(sid="Reads", actions=reads, resources=["*"]),
         iam.PolicyStatement(sid="Document", actions=["ssm:SendCommand"], resources=[own_documents(environment)]),
         iam.PolicyStatement(
             sid="HeadNode",
