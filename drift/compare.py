@@ -21,16 +21,26 @@ def compared(expected: Any, actual: Any) -> Iterator[Difference]:  # noqa: ANN40
 def explicit(
     expected: Mapping[str, Any], actual: Mapping[str, Any], *, untold: Collection[str] = ()
 ) -> Iterator[Difference]:
-    """As `compared`, for the keys at the top of `expected` alone: what a template leaves to the service is no drift.
+    """As `compared`, for the keys of `expected` alone, at any depth: what a template leaves to the service is no drift.
 
-    `untold` are keys of which the service tells nothing.
+    `untold` are keys at the top of which the service tells nothing.
     """
     for key, wanted in expected.items():
         if key not in untold:
             yield from (
                 Difference(f"{key}{_below(found.path)}", found.old, found.new)
-                for found in compared({"": wanted}, {"": actual.get(key, ABSENT)} if key in actual else {})
+                for found in compared({"": wanted}, {"": _trimmed(wanted, actual[key])} if key in actual else {})
             )
+
+
+def _trimmed(expected: Any, actual: Any) -> Any:  # noqa: ANN401 - JSON
+    """`actual` without the keys that `expected` does not have. Items that a list has more stay."""
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        return {key: _trimmed(expected[key], value) for key, value in actual.items() if key in expected}
+    if isinstance(expected, list) and isinstance(actual, list):
+        some = [_trimmed(*pair) for pair in zip(expected, actual, strict=False)]
+        return [*some, *actual[len(some) :]]
+    return actual
 
 
 def _below(path: str) -> str:

@@ -36,6 +36,8 @@ _UNTOLD = {
 }
 _UNTOLD_WITHIN = ("Options", "OriginSnapshot", "RootVolumeConfiguration")
 _CONFIGURATIONS = ("LustreConfiguration", "OpenZFSConfiguration")
+_ARN_OF_A_GROUP = 7
+"""Parts of a log group's ARN, between colons."""
 _GONE = ("FileSystemNotFound", "VolumeNotFound", "DataRepositoryAssociationNotFound")
 _POLICIES = ("AutoImportPolicy", "AutoExportPolicy")
 _FAILED = ("FAILED", "MISCONFIGURED", "MISCONFIGURED_UNAVAILABLE")
@@ -86,7 +88,7 @@ def differences(
     """What differs between the properties of a template and the service's record of the resource."""
     for key, wanted in expected.items():
         if key in _CONFIGURATIONS:
-            inner = explicit(wanted, record.get(key, {}), untold=_UNTOLD_WITHIN)
+            inner = explicit(wanted, _of_group(record.get(key, {})), untold=_UNTOLD_WITHIN)
             yield from (Difference(f"{key}.{found.path}", found.old, found.new) for found in inner)
         elif key not in _UNTOLD[resource.kind]:
             yield from explicit({key: wanted}, record)
@@ -94,6 +96,15 @@ def differences(
         yield from _events(expected.get("S3", {}), record.get("S3", {}))
     given = {str(tag["Key"]): tag["Value"] for tag in expected.get("Tags", [])}
     yield from tags({**stack_tags, **given}, {tag["Key"]: tag["Value"] for tag in record.get("Tags", [])})
+
+
+def _of_group(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Settings with the log group, whether FSx tells of it or of its own stream in it."""
+    logs = settings.get("LogConfiguration") or {}
+    if "Destination" not in logs:
+        return settings
+    group = ":".join(logs["Destination"].split(":")[:_ARN_OF_A_GROUP])
+    return {**settings, "LogConfiguration": {**logs, "Destination": group}}
 
 
 def _events(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterator[Difference]:

@@ -112,7 +112,8 @@ def test_what_cloudformation_cannot_read_is_compared_here() -> None:
     assert spec is not None and spec.origin is not None
     schemas = Path(spec.origin).parent / "data" / "schemas"
     hashes = json.loads((schemas / "providers" / "us-east-1.json").read_text())
-    templates = [json.loads(path.read_text()) for path in (ROOT / "tests" / "golden").glob("*/*.template.json")]
+    goldens = [ROOT / "tests" / "golden" / file.stem for file in (ROOT / "environments").glob("*.yaml")]
+    templates = [json.loads(path.read_text()) for folder in goldens for path in folder.glob("*.template.json")]
     kinds = {item["Type"] for template in templates for item in template["Resources"].values()}
     unread = {
         kind

@@ -80,6 +80,18 @@ class TestFsx:
             ("Tags[Name]", "training", ABSENT),
         ]
 
+    def test_the_log_stream_of_the_group(self) -> None:
+        group = "arn:aws:logs:us-east-1:111122223333:log-group:/aws/fsx/demo"
+        given = {"LustreConfiguration": {"LogConfiguration": {"Level": "WARN_ERROR", "Destination": group}}}
+        stack = stack_of({"System": (fsx.FILE_SYSTEM, "fs-0123456789abcdef0", given)})
+        for stream, differing in ((":log-stream:datarepo_fs-0123456789abcdef0", 0), ("-other:log-stream:x", 1)):
+            logs = {"Level": "WARN_ERROR", "Destination": group + stream}
+            client, stubber = stubbed("fsx")
+            stubber.add_response(
+                "describe_file_systems", {"FileSystems": [{"LustreConfiguration": {"LogConfiguration": logs}}]}
+            )
+            assert len(list(fsx.check(client, stack, Values([stack])))) == differing
+
     def test_broken_and_being_deleted(self) -> None:
         assert told(self.found({**self.record, "Lifecycle": "FAILED"})) == [("Lifecycle", "AVAILABLE", "FAILED")]
         assert told(self.found({**self.record, "Lifecycle": "DELETING"})) == [("", "exists", "deleted")]

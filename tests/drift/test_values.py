@@ -65,6 +65,11 @@ def test_scalars_are_compared_as_text() -> None:
 def test_what_a_template_leaves_open_is_no_drift() -> None:
     actual = {"Told": {"a": 1}, "Default": 7}
     assert not list(explicit({"Told": {"a": 1}, "Options": ["x"]}, actual, untold=("Options",)))
+    deep = {"Metadata": {"Mode": "AUTOMATIC"}, "Clients": [{"Range": "10.0.0.0/8"}]}
+    filled = {"Metadata": {"Mode": "AUTOMATIC", "Iops": 1500}, "Clients": [{"Range": "10.0.0.0/8", "Options": []}]}
+    assert not list(explicit(deep, filled))
+    [more] = explicit(deep, {**filled, "Clients": [*filled["Clients"], {"Range": "0.0.0.0/0"}]})
+    assert (more.path, more.old) == ("Clients[1]", ABSENT)
     [within] = explicit({"Told": {"a": 2}}, actual)
     assert (within.path, within.old, within.new) == ("Told.a", "2", "1")
     [whole] = explicit({"Other": "x"}, actual)
