@@ -1,27 +1,20 @@
-"""The command against the emulated AWS: good accounts and bad ones, as they are seeded, and a deployed environment."""
+"""The command against the emulated AWS: good accounts and bad ones, as they are seeded."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 
-from local.steering import Steer
+from local.steering.client import SteeringRefused
 from local.world import launch
-from preflight.permissions import ACTIONS, ASSUME
+from preflight.permissions import ACTIONS
 from tests.local.conftest import free_ports
+from tests.preflight.trial import Trial, user
 
 pytestmark = pytest.mark.e2e
 
-ROOT = Path(__file__).parents[2]
 ACCOUNT = "111122223333"
 RESERVATION = "cr-0123456789abcdef0"
 
@@ -51,55 +44,6 @@ GOOD: dict[str, Any] = {
     "capacity_reservations": [BOUGHT],
     "quotas": [{"quota": "ec2/L-417A185B", "value": 384}, {"quota": "ec2/L-1216C47A", "value": 32}],
 }
-
-
-@dataclass
-class Asked:
-    """What one run came to: its exit status and its lines."""
-
-    status: int
-    lines: list[dict[str, str]]
-
-    def of(self, *verdicts: str) -> list[str]:
-        """What the lines with such a verdict are about."""
-        return [f"{line['check']}: {line['subject']}" for line in self.lines if line["verdict"] in verdicts]
-
-
-@dataclass
-class Trial:
-    """A world with one environment file."""
-
-    world: launch.World
-    file: Path
-
-    def seed(self, **seeds: Any) -> None:  # noqa: ANN401 - seeds.py
-        """Put seeds into the account."""
-        Steer(self.world).seeds(seeds)
-
-    def ask(self, **environment: str) -> Asked:
-        """Run the command as a user does."""
-        result = self.run("--format", "json", **environment)
-        assert result.returncode in (0, 1), result.stderr
-        return Asked(result.returncode, json.loads(result.stdout)["lines"])
-
-    def run(self, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run the command with any options."""
-        return subprocess.run(
-            [sys.executable, "-m", "preflight", str(self.file), *options],
-            cwd=ROOT,
-            env={**self.world.child_environment(), **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-
-    def client(self, service: str) -> Any:  # noqa: ANN401 - boto3's
-        """A client with the account's own key."""
-        untyped: Any = boto3.Session(
-            aws_access_key_id=ACCOUNT, aws_secret_access_key="local", region_name=self.world.region
-        )
-        return untyped.client(service, endpoint_url=self.world.endpoint)
 
 
 @pytest.fixture(scope="module")
@@ -238,8 +182,6 @@ def test_wrong_accounts_and_formats(trial: Trial) -> None:
 
 
 def test_seeds_that_do_not_fit_are_refused(trial: Trial) -> None:
-    from local.steering.client import SteeringRefused
-
     for seeds, said in (
         ({"quotas": [{"quota": "ec2/L-0", "value": 1}]}, "no quota ec2/L-0"),
         ({"quotas": [{"quota": "ec2/L-417A185B"}]}, "lacks 'value'"),
@@ -262,79 +204,3 @@ def test_what_the_zone_and_the_region_lack(trial: Trial) -> None:
     assert {"offerings: p5.48xlarge (compute)", "images: official image for head node, queue gpu"} <= set(
         asked.of("fault")
     )
-
-
-def user(trial: Trial, actions: list[str]) -> dict[str, str]:
-    """The keys of a user that may do no more than some actions, as variables."""
-    iam = trial.client("iam")
-    name = f"user-{len(iam.list_users()['Users'])}"
-    iam.create_user(UserName=name)
-    statement = {"Effect": "Allow", "Action": actions, "Resource": "*"}
-    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
-    iam.put_user_policy(UserName=name, PolicyName="preflight", PolicyDocument=policy)
-    key = iam.create_access_key(UserName=name)["AccessKey"]
-    return {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
-
-
-# --- the dry run of the API, in an environment that stands ----------------------------------------------------------
-@pytest.fixture(scope="module")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
-    """environments/local.yaml, deployed."""
-    folder = tmp_path_factory.mktemp("deployed")
-    file = folder / "local.yaml"
-    text = (ROOT / "environments" / "local.yaml").read_text("utf-8")
-    file.write_text(text, "utf-8")
-    state, port = folder / "state", free_ports(2)[0]
-    base = [sys.executable, "-m", "local"]
-    options = [str(file), "--state", str(state)]
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
-    try:
-        subprocess.run(
-            [*base, "up", *options, "--port", str(port), "--no-hello"],
-            cwd=ROOT,
-            env=kept,
-            check=True,
-            timeout=600,
-            capture_output=True,
-        )
-        world = launch.find(state)
-        assert world is not None
-        yield Trial(world, file)
-    finally:
-        subprocess.run([*base, "down", *options, "--force"], cwd=ROOT, env=kept, check=False, timeout=120)
-
-
-def test_what_stands_is_not_counted_twice_and_the_api_is_asked(deployed: Trial) -> None:
-    own = {"ec2/L-417A185B": 384, "ec2/L-0263D0A3": 1, "vpc/L-F678F1CE": 2, "fsx/L-8F1B9C74": 1200}
-    deployed.seed(quotas=[{"quota": quota, "value": value} for quota, value in own.items()])
-    Steer(deployed.world).nodes("local", "gpu", "p5", 2, "p5.48xlarge")
-    asked = deployed.ask()
-    assert asked.of("fault", "unknown", "warning") == []
-    [dry] = [line for line in asked.lines if line["subject"] == "dry run: update local"]
-    assert dry["found"] == "no changes: the cluster is as the file says"
-
-
-@pytest.mark.parametrize(
-    ("edit", "status", "verdict", "said"),
-    [
-        (("max: 2", "max: 3"), 1, "ok", "it would succeed"),
-        (("type: m7i.2xlarge", "type: m7i.4xlarge"), 0, "warning", "HeadNode.InstanceType"),
-    ],
-    ids=["more nodes, for which the quota is too small", "another head node"],
-)
-def test_changes_are_run_dry(deployed: Trial, edit: tuple[str, str], status: int, verdict: str, said: str) -> None:
-    text = deployed.file.read_text("utf-8")
-    deployed.file.write_text(text.replace(*edit), "utf-8")
-    try:
-        asked = deployed.ask()
-    finally:
-        deployed.file.write_text(text, "utf-8")
-    [dry] = [line for line in asked.lines if line["subject"] == "dry run: update local"]
-    assert (dry["verdict"], asked.status) == (verdict, status)
-    assert said in dry["found"]
-
-
-def test_the_api_is_asked_as_a_role_that_may_be_assumed(deployed: Trial) -> None:
-    [unknown] = deployed.ask(**user(deployed, list(ACTIONS))).of("unknown")
-    assert unknown == "cluster: dry run of local"
-    assert deployed.ask(**user(deployed, [*ACTIONS, ASSUME])).of("unknown") == []
