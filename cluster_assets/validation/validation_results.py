@@ -13,7 +13,7 @@ from typing import Any
 
 MOST_LINES = 12
 MOST_CHARACTERS = 300
-_HELLO = re.compile(r"^(\S+): (\d+) GPUs$", re.MULTILINE)
+_HELLO = re.compile(r"^(\S+): (?:FAILED: )?(\d+) GPUs(?:, and there must be .*)?$", re.MULTILINE)
 _FABRIC = re.compile(r"^(\S+): (\S.*?) {2,}(.+?) +wanted (\S+) +(passed|FAILED|-)(?: +(.*))?$", re.MULTILINE)
 
 
