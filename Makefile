@@ -70,13 +70,13 @@ lab: setup ## A real Slurm on this machine with the bootstrap and jobs of ENV, a
 lab-down: setup ## End the laboratory
 	@$(PY) -m local.lab down
 
-check: .venv/.ready ## Check the environment file ENV without synthesizing it
-	@$(PY) -m settings check environments/$(ENV).yaml
+check: .venv/.ready ## Check the environment file ENV, or the pipeline file PIPELINE=<name>, without synthesizing it
+	@$(PY) -m settings $(if $(PIPELINE),check-pipeline pipelines/$(PIPELINE).yaml,check environments/$(ENV).yaml)
 
 synth: .venv/.ready node_modules/.ready ## Synthesize the CloudFormation templates of ENV, or of PIPELINE=<name>, into cdk.out/
 	@$(CDK) synth --quiet -c $(if $(PIPELINE),pipeline=$(PIPELINE),env=$(ENV))
 
-schema: .venv/.ready ## Write the JSON Schema of environment files, and their reference page
+schema: .venv/.ready ## Write the JSON Schemas of environment and pipeline files, and their reference pages
 	@$(PY) -m settings schema
 	@$(PY) -m settings reference
 

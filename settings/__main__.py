@@ -10,8 +10,10 @@ from pathlib import Path
 from settings.faults import Faults
 from settings.files import environment_file
 from settings.loader import load
+from settings.model import Environment
+from settings.pipeline import Pipeline
 from settings.pipeline import load as load_pipeline
-from settings.reference import DOCUMENT, document_with_reference
+from settings.reference import DOCUMENT, PIPELINE_DOCUMENT, document_with_reference
 from settings.schema import PIPELINE_SCHEMA, SCHEMA, pipeline_schema_text, schema_text
 
 OK, FAULTY = 0, 2
@@ -32,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     names.add_argument("environment", metavar="ENV", help="a name under environments/, or a file's path")
     commands.add_parser("schema", help="write the JSON Schema of environment files, and that of pipeline files")
-    commands.add_parser("reference", help=f"write the tables in {DOCUMENT.parent.name}/{DOCUMENT.name}")
+    commands.add_parser("reference", help=f"write the tables in {DOCUMENT.name} and {PIPELINE_DOCUMENT.name}")
     chosen = parser.parse_args(arguments)
     if chosen.command == "check":
         return _check(chosen.files, load)
@@ -44,8 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         SCHEMA.write_text(schema_text(), encoding="utf-8", newline="\n")
         PIPELINE_SCHEMA.write_text(pipeline_schema_text(), encoding="utf-8", newline="\n")
     else:
-        document = document_with_reference(DOCUMENT.read_text(encoding="utf-8"))
-        DOCUMENT.write_text(document, encoding="utf-8", newline="\n")
+        for document, root in ((DOCUMENT, Environment), (PIPELINE_DOCUMENT, Pipeline)):
+            text = document_with_reference(document.read_text(encoding="utf-8"), root)
+            document.write_text(text, encoding="utf-8", newline="\n")
     return OK
 
 

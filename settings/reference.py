@@ -1,4 +1,4 @@
-"""The reference tables of docs/environment-files.md, from the model's own descriptions."""
+"""The reference tables of docs/environment-files.md and docs/promotion.md, from the models' own descriptions."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from pathlib import Path
 from typing import Any, cast
 
 from settings.model import Environment
+from settings.model.base import Part
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "environment-files.md"
+PIPELINE_DOCUMENT = Path(__file__).parent.parent / "docs" / "promotion.md"
 BEGIN = "<!-- reference: written by `python -m settings reference` -->"
 END = "<!-- end of reference -->"
 
 Schema = dict[str, Any]
 
 
-def reference_text() -> str:
+def reference_text(root: type[Part] = Environment) -> str:
     """A table for each part of a file, in the order in which the parts appear."""
-    schema = Environment.model_json_schema()
+    schema = root.model_json_schema()
     return "\n".join(_tables(schema, schema.get("$defs", {}), "", set())).strip() + "\n"
 
 
-def document_with_reference(document: str) -> str:
+def document_with_reference(document: str, root: type[Part] = Environment) -> str:
     """The document with its tables as they must be now. ValueError where the marks are missing."""
     if document.count(BEGIN) != 1 or document.count(END) != 1:
-        raise ValueError(f"{DOCUMENT.name} needs the lines {BEGIN!r} and {END!r}, once each")
+        raise ValueError(f"The page needs the lines {BEGIN!r} and {END!r}, once each")
     before, rest = document.split(BEGIN)
-    return f"{before}{BEGIN}\n\n{reference_text()}\n{END}{rest.split(END)[1]}"
+    return f"{before}{BEGIN}\n\n{reference_text(root)}\n{END}{rest.split(END)[1]}"
 
 
 def _tables(part: Schema, definitions: dict[str, Schema], path: str, done: set[str]) -> Iterator[str]:

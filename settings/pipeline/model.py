@@ -19,7 +19,7 @@ class Source(Part):
         description="ARN of the connection to GitHub, GitLab or Bitbucket, made and authorized once in the console."
     )
     repository: Annotated[str, StringConstraints(pattern=patterns.OWNED_REPOSITORY, max_length=200)] = Field(
-        description="<owner>/<repository>."
+        description="As `owner/repository`."
     )
     branch: Annotated[str, StringConstraints(pattern=patterns.BRANCH, max_length=200)] = Field(
         default="main", description="A push to this branch starts the pipeline."
@@ -51,7 +51,7 @@ class GitHub(Part):
     """Roles for a GitHub Actions workflow, which comes in by OpenID Connect and has no keys."""
 
     repository: Annotated[str, StringConstraints(pattern=patterns.OWNED_REPOSITORY, max_length=200)] = Field(
-        description="<owner>/<repository>, the only one that may take the roles."
+        description="As `owner/repository`: the only one that may take the roles."
     )
     provider: Literal["create", "existing"] = Field(
         default="create",

@@ -16,6 +16,7 @@ import yaml
 import settings.pipeline
 from settings import Faults
 from settings.__main__ import main
+from settings.reference import PIPELINE_DOCUMENT, document_with_reference
 from settings.schema import PIPELINE_SCHEMA, pipeline_schema_text
 from tests.pipeline.conftest import FILE, edited
 from tests.stacks.conftest import ROOT
@@ -134,6 +135,11 @@ def test_the_committed_schema_is_current_and_the_shipped_files_fit() -> None:
     for file in FILES:
         jsonschema.validate(yaml.safe_load(file.read_text("utf-8")), schema)
         assert file.read_text("utf-8").startswith("# yaml-language-server: $schema=pipeline.schema.json\n")
+
+
+def test_the_committed_reference_is_current() -> None:
+    text = PIPELINE_DOCUMENT.read_text("utf-8")
+    assert document_with_reference(text, settings.pipeline.Pipeline) == text, "run `make schema`"
 
 
 def test_the_command_line_checks_pipeline_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
