@@ -36,7 +36,7 @@ def prepare(
         state: folder of the world.
         port: the first of the ports; the ParallelCluster APIs of the accounts take those after it.
         by_hand: patterns of stacks that a person deploys before the pipeline can.
-        seeds: what exists in each account; where None, the reservations that the environment files name.
+        seeds: what exists in each account; where None, what the environment files take to be there.
         say: told what is done.
 
     Raises:
@@ -52,7 +52,7 @@ def prepare(
     found = assembly.stacks(out)
     pipeline = assembly.pipeline_stack(found)
     others = sorted({(stack.account, stack.region) for stack in found} - {(pipeline.account, pipeline.region)})
-    wanted = seeds if seeds is not None else _reservations(first)
+    wanted = seeds if seeds is not None else expected(first)
     say(f"Starting the emulated AWS: accounts {', '.join([pipeline.account, *(account for account, _ in others)])}")
     world = launch.start(
         state,
@@ -79,8 +79,8 @@ def prepare(
     return world
 
 
-def _reservations(checkout: Path) -> Seeds:
-    """The reservations that the environment files name, by account."""
+def expected(checkout: Path) -> dict[str, dict[str, Any]]:
+    """What the environment files take to be there, by account: reservations, quotas."""
     found: dict[str, dict[str, Any]] = {}
     for file in sorted((checkout / "environments").glob("*.yaml")):
         try:

@@ -1,0 +1,116 @@
+"""The promotion, dev to prod, on the local default: every gate is met, and what it stops stays untouched.
+
+The steps build on each other, as a promotion does: each is one call of the walker, made once for all tests.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from local.pipeline.ground import expected
+from local.steering import Steer
+from local.world import launch
+from tests.promotion.conftest import DEV, PROD, REGION, SKIPPED, Promotion
+
+pytestmark = pytest.mark.e2e
+
+RESERVATION = "cr-0123456789abcdef1"
+FIRST = ("--approve", "dev/Approve-Permissions", "--approve", "staging/Approve-Permissions")
+"""A first deployment makes roles, which is a change of permissions."""
+
+
+@pytest.fixture(scope="session")
+def promoted(promotion: Promotion, tmp_path_factory: pytest.TempPathFactory) -> Promotion:
+    """From nothing to prod: stopped at prod's preflight, then by a person, then deployed."""
+    seeds = tmp_path_factory.mktemp("seeds") / "none.json"
+    there = expected(promotion.checkout)
+    reserved = there[PROD].pop("capacity_reservations")
+    assert [item["id"] for item in reserved] == [RESERVATION]
+    seeds.write_text(json.dumps(there))
+    promotion.step("no reservation", 1, "walk", "--port", str(promotion.port), "--seeds", str(seeds), *FIRST)
+    world = launch.find(promotion.state)
+    assert world is not None
+    Steer(world).seeds_in(PROD, REGION, {"capacity_reservations": reserved})
+    promotion.step("nobody asked", 3, "resume", "--approve", "prod/Approve-Permissions")
+    promotion.approve("prod", "Approve")
+    promotion.step("approved", 0, "resume")
+    return promotion
+
+
+@pytest.fixture(scope="session")
+def disrupted(promoted: Promotion) -> Promotion:
+    """A change of dev that drains its nodes, on what was promoted before."""
+    promoted.edit("environments/dev.yaml", r"scaledown_minutes: 10", "scaledown_minutes: 20")
+    promoted.step("disruptive", 3, "walk")
+    promoted.step("disruption approved", 3, "resume", "--approve", "dev/Approve-Disruption")
+    return promoted
+
+
+def test_failing_gate_stops_before_prod(promoted: Promotion) -> None:
+    """Prod's reservation is missing: dev and staging are deployed, prod is not."""
+    step = promoted.steps["no reservation"]
+    for stage in ("dev", "staging"):
+        assert step.outcomes[f"{stage}/Preflight"] == "succeeded"
+        assert step.outcomes[f"{stage}/cluster.Deploy"] == "succeeded"
+        assert step.outcomes[f"{stage}/Validation"] == "succeeded"
+    assert step.outcomes["prod/Preflight"] == "failed"
+    later = {key for key, outcome in step.outcomes.items() if key.startswith("prod/") and outcome == "not started"}
+    assert later >= {"prod/Approve", "prod/network.Prepare", "prod/network.Deploy", "prod/cluster.Deploy"}
+    assert step.prod == {"prod-promotion"}
+    report = next(promoted.artifact("no reservation", "prod_Preflight_Output").rglob("*.md"), None)
+    assert report and RESERVATION in report.read_text()
+
+
+def test_nothing_is_left_out_silently(promoted: Promotion) -> None:
+    step = promoted.steps["no reservation"]
+    assert step.record["entries"]["Build/Synth"]["skipped"] == list(SKIPPED)
+    assert all(f"--skip {command!r}: left out" in step.said for command in SKIPPED)
+    assert not [key for key, entry in step.record["entries"].items() if entry["skipped"] and key != "Build/Synth"]
+
+
+def test_a_person_approves_prod(promoted: Promotion) -> None:
+    """The walk waits with the verdict in its words, prod untouched; an answer by the API lets it go on."""
+    step = promoted.steps["nobody asked"]
+    assert step.outcomes["prod/Preflight"] == "succeeded"
+    assert step.outcomes["prod/Approve-Disruption"] == "succeeded", "a safe verdict needs nobody"
+    assert step.outcomes["prod/Approve"] == "waiting"
+    assert "SAFE" in step.record["entries"]["prod/Approve"]["note"]
+    assert step.prod == {"prod-promotion"}
+
+
+def test_prod_is_deployed(promoted: Promotion) -> None:
+    step = promoted.steps["approved"]
+    assert set(step.outcomes.values()) == {"succeeded"}
+    assert {f"prod-{name}" for name in ("network", "storage", "data-links", "images", "api", "cluster")} <= step.prod
+    cluster = promoted.cluster(PROD, "prod")
+    assert cluster["StackStatus"] == "CREATE_COMPLETE"
+
+
+def test_reports_are_artifacts(promoted: Promotion) -> None:
+    """Of every gate of every stage, for who looks later."""
+    folder: Path = promoted.artifact("approved", "")
+    reports = {path.name for path in folder.rglob("*.md") if "Source" not in str(path.relative_to(folder).parts[0])}
+    assert {"preflight.md", "verdict.md", "validation.md"} <= reports
+    verdicts = [path for path in folder.rglob("verdict.md") if "Source" not in path.relative_to(folder).parts[0]]
+    assert len(verdicts) == 3
+
+
+def test_disruption_waits_for_its_own_approval(disrupted: Promotion) -> None:
+    step = disrupted.steps["disruptive"]
+    assert step.outcomes["dev/Approve-Disruption"] == "waiting"
+    assert step.outcomes["dev/Approve-Permissions"] == "succeeded", "no permission changes"
+    assert "DISRUPTIVE" in step.record["entries"]["dev/Approve-Disruption"]["note"]
+    assert step.outcomes["dev/cluster.Prepare"] == "not started"
+
+
+def test_disruption_goes_on_after_its_approval(disrupted: Promotion) -> None:
+    """Dev is updated; staging has nothing to change and passes by itself; prod waits for its person."""
+    step = disrupted.steps["disruption approved"]
+    assert step.outcomes["dev/cluster.Deploy"] == "succeeded"
+    assert disrupted.cluster(DEV, "dev")["StackStatus"] == "UPDATE_COMPLETE"
+    assert step.outcomes["staging/Approve-Disruption"] == "succeeded"
+    assert step.outcomes["staging/Validation"] == "succeeded"
+    assert [key for key, outcome in step.outcomes.items() if outcome == "waiting"] == ["prod/Approve"]
