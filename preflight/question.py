@@ -30,6 +30,7 @@ class Question:
     standing: Standing
     now: datetime
     _vcpus: dict[str, int] = field(default_factory=dict)
+    _members: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def quotas(self) -> Quotas:
@@ -62,6 +63,18 @@ class Question:
         """Whether an instance is a node of the environment's own cluster."""
         wanted = {"Key": CLUSTER_TAG, "Value": self.environment.cluster_name}
         return wanted in instance.get("Tags", [])
+
+    def members(self, group_arn: str) -> tuple[str, ...]:
+        """Ids of the capacity reservations of a resource group.
+
+        Raises:
+            ClientError: there is no such group.
+        """
+        if group_arn not in self._members:
+            found = self.aws.items("resource-groups", "list_group_resources", "ResourceIdentifiers", Group=group_arn)
+            arns = [item["ResourceArn"] for item in found]
+            self._members[group_arn] = tuple(arn.rpartition("/")[2] for arn in arns if ":capacity-reservation/" in arn)
+        return self._members[group_arn]
 
     def vcpus(self, names: Iterable[str]) -> dict[str, int]:
         """Default vCPUs, as quotas count them, of instance types: what EC2 says, else what settings/data says.

@@ -141,7 +141,7 @@ def _group(question: Question, queue: Queue, arn: str) -> Iterator[Line]:
     subject = f"group {arn.rpartition('/')[2]} of {_queues([queue])}"
     wanted = "a resource group of reservations"
     try:
-        found = list(question.aws.items("resource-groups", "list_group_resources", "ResourceIdentifiers", Group=arn))
+        names = question.members(arn)
     except ClientError as error:
         if code_of(error) not in ("NotFoundException", "BadRequestException"):
             raise
@@ -155,9 +155,6 @@ def _group(question: Question, queue: Queue, arn: str) -> Iterator[Line]:
             "correct the queue's capacity.reservation_group",
         )
         return
-    names = [
-        item["ResourceArn"].rpartition("/")[2] for item in found if ":capacity-reservation/" in item["ResourceArn"]
-    ]
     records = [record for name in names if (record := _record(question, name)) is not None]
     types = {name for compute in queue.compute for name in compute.instance_types}
     zone = question.environment.network.zone

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from preflight.families import family_of
 from preflight.line import Line, Verdict
 from preflight.question import Question
@@ -31,15 +33,14 @@ class _Need:
     reasons: list[str] = field(default_factory=list)
 
     def add(self, count: int, name: str, vcpus: int, where: str = "") -> None:
-        if count:
-            self.ours += count * vcpus
-            self.reasons.append(f"{count} x {name}{where}")
+        self.ours += count * vcpus
+        self.reasons.append(f"{count} x {name}{where}")
 
 
 def check(question: Question) -> Iterator[Line]:
     """Each quota that the environment's instances count towards."""
     cluster = question.environment.cluster
-    named = {queue.capacity.reservation for queue in cluster.queues if queue.capacity.reservation}
+    sources = _sources(question)
     needs: dict[Quota, _Need] = defaultdict(_Need)
     without: dict[str, list[str]] = defaultdict(list)
     types = {cluster.head_node.instance_type}
@@ -48,6 +49,8 @@ def check(question: Question) -> Iterator[Line]:
     vcpus = question.vcpus(types)
 
     def need(count: int, name: str, *, spot: bool = False, where: str = "") -> None:
+        if not count:
+            return
         family = family_of(name)
         quota = (family.spot if spot else family.on_demand) if family else None
         if quota is None or name not in vcpus:
@@ -59,15 +62,15 @@ def check(question: Question) -> Iterator[Line]:
     if cluster.login_nodes:
         need(cluster.login_nodes.count, cluster.login_nodes.instance_type, where=" (login)")
     for queue in cluster.queues:
-        if queue.capacity.type == "capacity-block" or queue.capacity.reservation in named:
+        if queue.capacity.type in ("capacity-block", "odcr"):
             continue
         for compute in queue.compute:
             # All types of a compute resource have as many vCPUs; each family of them must be able to take all nodes.
             for name in _one_of_each_family(compute.instance_types):
                 need(compute.max, name, spot=queue.capacity.type == "spot", where=f" ({queue.name})")
-    for name, count, instance_type in _reserved(question):
-        need(count, instance_type, where=f" ({name})")
-    _others(question, needs, {str(name) for name in named})
+    for source in sources:
+        need(source.count(question), source.instance_type, where=f" ({source.name})")
+    _others(question, needs, {name for source in sources for name in source.reservations})
     for quota, demand in needs.items():
         yield _line(question, quota, demand)
     if any(queue.capacity.type == "capacity-block" for queue in cluster.queues):
@@ -98,20 +101,49 @@ def _one_of_each_family(names: tuple[str, ...]) -> list[str]:
     return list(first.values())
 
 
-def _reserved(question: Question) -> Iterator[tuple[str, int, str]]:
-    """What counts for the reservations that the file names: as many instances as they hold, or as the queue wants."""
-    wanted: dict[str, tuple[int, str]] = {}
+@dataclass
+class _Source:
+    """What queues take instances from by its id or its ARN: one reservation, or those of a group."""
+
+    name: str
+    instance_type: str
+    reservations: tuple[str, ...]
+    wanted: int = 0
+    block: bool = False
+
+    def count(self, question: Question) -> int:
+        """Instances that count: as many as the reservations hold, or as the queues want; of a block none."""
+        if self.block:
+            return 0
+        account = question.environment.account
+        held = sum(
+            int(record["TotalInstanceCount"])
+            for record in question.reservations
+            if record["CapacityReservationId"] in self.reservations and record.get("OwnerId") == account
+        )
+        return max(self.wanted, held)
+
+
+def _sources(question: Question) -> list[_Source]:
+    found: dict[str, _Source] = {}
     for queue in question.environment.cluster.queues:
-        name = queue.capacity.reservation
-        if name and queue.capacity.type == "odcr":
-            count = wanted.get(name, (0, ""))[0] + sum(compute.max for compute in queue.compute)
-            wanted[name] = (count, queue.compute[0].instance_types[0])
-    held = {record["CapacityReservationId"]: record for record in question.reservations}
-    for name, (count, instance_type) in wanted.items():
-        record = held.get(name)
-        own = record is not None and record.get("OwnerId") == question.environment.account
-        total = int(record["TotalInstanceCount"]) if record is not None and own else 0
-        yield name, max(count, total), instance_type
+        capacity = queue.capacity
+        name = capacity.reservation or capacity.reservation_group
+        if name is None:
+            continue
+        if name not in found:
+            members = (name,) if capacity.reservation else _members(question, name)
+            block = capacity.type == "capacity-block"
+            found[name] = _Source(name.rpartition("/")[2], queue.compute[0].instance_types[0], members, block=block)
+        found[name].wanted += sum(compute.max for compute in queue.compute)
+    return list(found.values())
+
+
+def _members(question: Question, arn: str) -> tuple[str, ...]:
+    try:
+        return question.members(arn)
+    except ClientError:
+        return ()  # a group that is not there is said by the check on capacity
 
 
 def _others(question: Question, needs: dict[Quota, _Need], named: set[str]) -> None:

@@ -81,6 +81,17 @@ def test_a_reservation_counts_once_used_or_not() -> None:
     assert by_code(larger, odcr)[P].wanted.startswith("576 vCPUs")
 
 
+def test_reservations_of_a_group_count_once() -> None:
+    arn = "arn:aws:resource-groups:us-east-1:123456789012:group/odcr"
+    odcr = gpu(capacity={"type": "odcr", "reservation_group": arn})
+    one = reservation(TotalInstanceCount=1, AvailableInstanceCount=1)
+    two = {**one, "CapacityReservationId": "cr-0123456789abcdef1"}
+    held = Account(quotas=RAISED, reservations=[one, two], groups={arn: [RESERVATION, "cr-0123456789abcdef1"]})
+    assert by_code(held, odcr)[P].wanted == "384 vCPUs: 384 for 2 x p5.48xlarge (odcr)"
+    missing = Account(quotas=RAISED)
+    assert by_code(missing, odcr)[P].wanted.startswith("384 vCPUs")
+
+
 def test_an_idle_reservation_of_others_counts_too() -> None:
     idle = reservation(CapacityReservationId="cr-0123456789abcdef1")
     assert by_code(Account(quotas=RAISED, reservations=[idle]), gpu())[P].verdict is Verdict.FAULT
