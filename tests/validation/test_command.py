@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -189,3 +192,11 @@ def test_wrong_use(capsys: pytest.CaptureFixture[str], options: list[str], words
 def test_an_unknown_environment(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["no-such-environment"]) == 4
     assert "no-such-environment" in capsys.readouterr().err
+
+
+def test_a_pipeline_that_stops_its_step_interrupts_it() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), cli._terminated_as_interrupted():
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+    assert signal.getsignal(signal.SIGTERM) is before
