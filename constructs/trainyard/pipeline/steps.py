@@ -59,24 +59,20 @@ def defaults(log_group: logs.ILogGroup) -> pipelines.CodeBuildOptions:
     )
 
 
-def asset_publishing() -> pipelines.CodeBuildOptions:
-    """What the publication of assets needs besides: asset manifests that its program reads.
+OLDER_MANIFESTS = """find . -name '*.assets.json' -exec sed -i 's/^  "version": "55[.]/  "version": "54./' {} +"""
+"""cdk-assets 4.7.3 reads schema 54; the pinned aws-cdk-lib writes 55, in which an asset manifest is the same."""
 
-    cdk-assets 4.7.3 reads manifests up to schema 54; the pinned aws-cdk-lib writes 55, in which an asset manifest is
-    the same. A test tells when the pinned versions read each other, and this can go.
+
+def asset_publishing() -> pipelines.CodeBuildOptions:
+    """What the publication of assets needs besides: manifests that its program reads.
+
+    A test tells when the pinned versions read each other, and this can go.
     """
     return pipelines.CodeBuildOptions(
         partial_build_spec=codebuild.BuildSpec.from_object(
             {
                 "version": "0.2",
-                "phases": {
-                    "pre_build": {
-                        "commands": [
-                            "find . -name '*.assets.json' -exec "
-                            """sed -i 's/^  "version": "55[.]/  "version": "54./' {} +"""
-                        ]
-                    }
-                },
+                "phases": {"pre_build": {"commands": [OLDER_MANIFESTS]}},
             }
         )
     )
