@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from local.lab import Laboratory, images
+from local.lab.laboratory import PATH
 from tests.jobs.conftest import JOBS
 
 FILES = sorted(path.name for path in JOBS.glob("*.sbatch"))
@@ -101,7 +102,9 @@ def test_gpu_check_says_what_is_missing(lab: Laboratory, jobs: str) -> None:
     lab.write("/etc/lab/gpus.json", json.dumps(broken), node=node, user="root")
     lab.run(["mv", "/dev/infiniband/uverbs31", "/dev/lost"], node=node, user="root")
     try:
-        output = submit(lab, f"{jobs}/gpu-check.sbatch", "--nodes", "2", states=("FAILED",))
+        # As in a login shell, where the EFA installer put libfabric's programs into PATH.
+        env = {"PATH": f"/opt/amazon/efa/bin:{PATH}"}
+        output = submit(lab, f"{jobs}/gpu-check.sbatch", "--nodes", "2", env=env, states=("FAILED",))
     finally:
         lab.write("/etc/lab/gpus.json", before, node=node, user="root")
         lab.run(["mv", "/dev/lost", "/dev/infiniband/uverbs31"], node=node, user="root")
