@@ -56,7 +56,13 @@ class Approver:
     used: set[str] = field(default_factory=set)
 
     def run(
-        self, action: Action, configuration: Mapping[str, str], actor: Session, *, quiet_for_s: Callable[[], float]
+        self,
+        action: Action,
+        configuration: Mapping[str, str],
+        actor: Session,
+        *,
+        was_open: bool,
+        quiet_for_s: Callable[[], float],
     ) -> str:
         """Open the approval and wait for its answer: the summary that came with it.
 
@@ -64,6 +70,7 @@ class Approver:
             action: the action.
             configuration: its configuration, resolved.
             actor: its role, which notifies.
+            was_open: whether the walker left it open before.
             quiet_for_s: since when nothing else of the same run order runs, in seconds; 0 while something does.
 
         Raises:
@@ -71,7 +78,8 @@ class Approver:
             Waiting: nobody has answered.
         """
         asked = configuration.get("CustomData", "")
-        if self._latest(action).get("status") != "InProgress":
+        # Whatever was answered since the walker left an approval open counts; a rejected one is asked again.
+        if not was_open or not self._latest(action):
             self.steer.pipeline(self.pipeline.name, stage=action.stage, action=action.name, status="InProgress")
             self._notify(action, configuration, actor)
         while True:

@@ -106,11 +106,11 @@ class Walk:
         approval = action.category == "Approval"
         if not approval:
             self._working.acquire()
-        begun = time.monotonic()
+        begun, was_open = time.monotonic(), entry.status == "waiting"
         try:
             self._set(action, entry, "in progress", "")
             try:
-                note = self._do(action, entry, quiet)
+                note = self._do(action, entry, quiet, was_open=was_open)
             except ActionFailed as failure:
                 entry.seconds = time.monotonic() - begun
                 self._set(action, entry, "failed", str(failure))
@@ -124,7 +124,7 @@ class Walk:
                 self._working.release()
                 quiet.one_less()
 
-    def _do(self, action: Action, entry: Entry, quiet: _Quiet) -> str:
+    def _do(self, action: Action, entry: Entry, quiet: _Quiet, *, was_open: bool) -> str:
         """Carry out an action: what there is to say of it. Its variables go to the record."""
         with self._lock:
             known = {**self._record.variables, "codepipeline": {"PipelineExecutionId": self._record.execution}}
@@ -146,7 +146,9 @@ class Walk:
             elif action.provider == "Lambda":
                 variables = self._hands.invoker.run(action, configuration, actor)
             elif action.category == "Approval":
-                note = self._hands.approver.run(action, configuration, actor, quiet_for_s=quiet.seconds)
+                note = self._hands.approver.run(
+                    action, configuration, actor, was_open=was_open, quiet_for_s=quiet.seconds
+                )
             else:
                 raise ActionFailed(
                     f"provider {action.provider}; this executor has CodeBuild, CloudFormation, Lambda and Manual"

@@ -114,9 +114,16 @@ class Promotion:
         path.write_text(text)
         commit(self.checkout, f"Edit {file}")
 
-    def artifact(self, step: str, name: str) -> Path:
-        """The folder of an artifact of the execution that a step was about."""
-        return self.state / "artifacts" / str(self.steps[step].record["execution"]) / name
+    def artifact(self, step: str, action: str) -> Path:
+        """The folder of what an action, STAGE/ACTION, made in the execution that a step was about."""
+        stages = self.client("codepipeline").get_pipeline(name="trainyard")["pipeline"]["stages"]
+        names: dict[str, str] = {
+            f"{stage['name']}/{found['name']}": found["outputArtifacts"][0]["name"]
+            for stage in stages
+            for found in stage["actions"]
+            if found.get("outputArtifacts")
+        }
+        return self.state / "artifacts" / str(self.steps[step].record["execution"]) / names[action]
 
 
 def commit(checkout: Path, message: str) -> None:

@@ -6,7 +6,6 @@ The steps build on each other, as a promotion does: each is one call of the walk
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -42,8 +41,9 @@ def promoted(promotion: Promotion, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="session")
 def disrupted(promoted: Promotion) -> Promotion:
-    """A change of dev that drains its nodes, on what was promoted before."""
-    promoted.edit("environments/dev.yaml", r"scaledown_minutes: 10", "scaledown_minutes: 20")
+    """A change of dev and staging that drains their nodes, on what was promoted before."""
+    for name in ("dev", "staging"):
+        promoted.edit(f"environments/{name}.yaml", r"scaledown_minutes: \d+", "scaledown_minutes: 25")
     promoted.step("disruptive", 3, "walk")
     promoted.step("disruption approved", 3, "resume", "--approve", "dev/Approve-Disruption")
     return promoted
@@ -60,8 +60,8 @@ def test_failing_gate_stops_before_prod(promoted: Promotion) -> None:
     later = {key for key, outcome in step.outcomes.items() if key.startswith("prod/") and outcome == "not started"}
     assert later >= {"prod/Approve", "prod/network.Prepare", "prod/network.Deploy", "prod/cluster.Deploy"}
     assert step.prod == {"prod-promotion"}
-    report = next(promoted.artifact("no reservation", "prod_Preflight_Output").rglob("*.md"), None)
-    assert report and RESERVATION in report.read_text()
+    report = promoted.artifact("approved", "prod/Preflight") / "preflight.md"
+    assert RESERVATION in report.read_text()
 
 
 def test_nothing_is_left_out_silently(promoted: Promotion) -> None:
@@ -91,11 +91,16 @@ def test_prod_is_deployed(promoted: Promotion) -> None:
 
 def test_reports_are_artifacts(promoted: Promotion) -> None:
     """Of every gate of every stage, for who looks later."""
-    folder: Path = promoted.artifact("approved", "")
-    reports = {path.name for path in folder.rglob("*.md") if "Source" not in str(path.relative_to(folder).parts[0])}
-    assert {"preflight.md", "verdict.md", "validation.md"} <= reports
-    verdicts = [path for path in folder.rglob("verdict.md") if "Source" not in path.relative_to(folder).parts[0]]
-    assert len(verdicts) == 3
+    for stage in ("dev", "staging", "prod"):
+        for action, report in (
+            ("Preflight", "preflight.md"),
+            ("Diff", "verdict.md"),
+            ("Validation", "validation.md"),
+        ):
+            text = (promoted.artifact("approved", f"{stage}/{action}") / report).read_text()
+            assert f"`{stage}`" in text or stage in text
+    verdict = (promoted.artifact("approved", "prod/Diff") / "verdict.md").read_text()
+    assert "SAFE" in verdict
 
 
 def test_disruption_waits_for_its_own_approval(disrupted: Promotion) -> None:
@@ -107,10 +112,10 @@ def test_disruption_waits_for_its_own_approval(disrupted: Promotion) -> None:
 
 
 def test_disruption_goes_on_after_its_approval(disrupted: Promotion) -> None:
-    """Dev is updated; staging has nothing to change and passes by itself; prod waits for its person."""
+    """Dev is updated and validated; staging asks again, for itself."""
     step = disrupted.steps["disruption approved"]
     assert step.outcomes["dev/cluster.Deploy"] == "succeeded"
     assert disrupted.cluster(DEV, "dev")["StackStatus"] == "UPDATE_COMPLETE"
-    assert step.outcomes["staging/Approve-Disruption"] == "succeeded"
-    assert step.outcomes["staging/Validation"] == "succeeded"
-    assert [key for key, outcome in step.outcomes.items() if outcome == "waiting"] == ["prod/Approve"]
+    assert step.outcomes["dev/Validation"] == "succeeded"
+    assert [key for key, outcome in step.outcomes.items() if outcome == "waiting"] == ["staging/Approve-Disruption"]
+    assert step.outcomes["prod/Diff"] == "not started"
