@@ -106,7 +106,7 @@ def _missing(subject: str, kind: str, wanted: str) -> Line:
 
 
 def _asked(kind: str) -> str:
-    return f'AWS\'s guide, "{table()[kind]["section"]}", as of {table()["read"]}'
+    return f'AWS\'s guide, "{table()[kind]["section"]}", read on {table()["read"]} from an undated copy'
 
 
 def _look(kind: str, otherwise: str) -> str:
