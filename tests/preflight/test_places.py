@@ -51,7 +51,7 @@ def test_jakarta_lacks_both_and_the_lines_say_what_it_has() -> None:
     assert (lustre.verdict, openzfs.verdict) == (Verdict.FAULT, Verdict.FAULT)
     assert "using-fsx-lustre.html" in lustre.todo
     assert openzfs.found == "SINGLE_AZ_1, SINGLE_AZ_HA_1"
-    assert "as of 2026-" in openzfs.asked
+    assert "read on 2026-" in openzfs.asked
     _, other = regions.check(question(Account(), stored("ap-southeast-3", "apse3-az1", "SINGLE_AZ_HA_1")))
     assert other.verdict is Verdict.OK
 
