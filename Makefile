@@ -13,7 +13,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 DIFF_OPTIONS = $(if $(FORMAT),--format $(FORMAT)) $(if $(OUTPUT),--output $(OUTPUT))
 PYTEST := .venv/bin/pytest
 QUICK := not e2e and not lifecycle and not lab
-SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' .ci/run)
+SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' 'local/pipeline/tools/*' .ci/run)
 
 .DEFAULT_GOAL := help
 .PHONY: help tools setup setup-steps up down diff preflight validate drift promote status lab lab-down synth schema golden check lint format test test-fast clean
