@@ -23,6 +23,8 @@ from local.pipeline.roles import CODEBUILD, Roles, Session
 from local.pipeline.shell import Shell, run_phases
 
 TOOLS = Path(__file__).resolve().parent / "tools"
+PACKAGES = ("UV_", "PIP_", "npm_config_", "NPM_CONFIG_", "SSL_CERT_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+"""Variables of the user's, by how they begin, that say where packages come from."""
 _DIRECT = "PLAINTEXT"
 
 
@@ -169,7 +171,7 @@ def secondary_variables(action: Action, configuration: Mapping[str, str], source
 
 
 def _base_environment(work: Path) -> dict[str, str]:
-    kept = {key: os.environ[key] for key in KEPT if key in os.environ}
+    kept = {key: text for key, text in os.environ.items() if key in KEPT or key.startswith(PACKAGES)}
     kept["PATH"] = os.pathsep.join([str(work / "npm" / "bin"), str(TOOLS), kept.get("PATH", os.defpath)])
     return kept | {"npm_config_prefix": str(work / "npm"), "TERM": "dumb"}
 

@@ -21,6 +21,8 @@ class Lent:
 
     folder: str
     decided_by: tuple[str, ...]
+    line: str = ""
+    """Only lines of those files that begin so decide."""
 
 
 LENT = (
@@ -29,7 +31,7 @@ LENT = (
     Lent("local/.venv", ("local/pyproject.toml", "local/uv.lock")),
     Lent("local/node_modules", ("local/package.json", "local/package-lock.json")),
     Lent("parallelcluster/.venv", ("parallelcluster/pyproject.toml", "parallelcluster/uv.lock")),
-    Lent(".tools", ("Makefile",)),
+    Lent(".tools", ("Makefile",), line="UV_VERSION"),
 )
 
 
@@ -46,7 +48,7 @@ def lend(checkout: Path, copy: Path) -> list[str]:
             target.symlink_to(source, target_is_directory=True)
         # Or make would take the files of the copy, written just now, for newer than what is installed.
         for name in lent.decided_by:
-            if name != "Makefile":
+            if not lent.line:
                 shutil.copystat(checkout / name, copy / name)
         done.append(lent.folder)
     return done
@@ -59,11 +61,18 @@ def _fits(checkout: Path, copy: Path, lent: Lent) -> bool:
     ready = source / READY
     for name in lent.decided_by:
         here, there = checkout / name, copy / name
-        if not (here.is_file() and there.is_file() and filecmp.cmp(here, there, shallow=False)):
+        if not (here.is_file() and there.is_file() and _same(here, there, lent.line)):
             return False
         if ready.is_file() and here.stat().st_mtime > ready.stat().st_mtime:
             return False
     return True
+
+
+def _same(here: Path, there: Path, line: str) -> bool:
+    if not line:
+        return filecmp.cmp(here, there, shallow=False)
+    found = [[text for text in path.read_text().splitlines() if text.startswith(line)] for path in (here, there)]
+    return found[0] == found[1]
 
 
 def _venv(source: Path, target: Path, checkout: Path, copy: Path) -> None:

@@ -162,3 +162,16 @@ def test_not_lent_where_the_copy_wants_others(repository: Path, tmp_path: Path) 
     (copy / "uv.lock").write_text("locked\n")
     os.utime(ready, (0, 0))  # the checkout's own environment is older than its lock file
     assert installed.lend(repository, copy) == []
+
+
+def test_a_line_decides(repository: Path, tmp_path: Path) -> None:
+    """The Makefile may be another one, as long as it wants the same uv."""
+    (repository / ".tools").mkdir()
+    (repository / "Makefile").write_text("UV_VERSION := 1\nall:\n")
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "Makefile").write_text("UV_VERSION := 1\nother:\n")
+    assert installed.lend(repository, copy) == [".tools"]
+    (copy / ".tools").unlink()
+    (copy / "Makefile").write_text("UV_VERSION := 2\nall:\n")
+    assert installed.lend(repository, copy) == []
