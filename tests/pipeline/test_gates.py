@@ -69,6 +69,13 @@ def test_the_function_answers_those_approvals_and_no_other(synthesis: Synthesis)
     }
 
 
+def test_the_function_is_run_once_for_a_job(synthesis: Synthesis) -> None:
+    [function] = synthesis.resources("AWS::Lambda::Function")
+    [configuration] = synthesis.resources("AWS::Lambda::EventInvokeConfig").values()
+    assert configuration["Properties"]["FunctionName"] == {"Ref": function}
+    assert configuration["Properties"]["MaximumRetryAttempts"] == 0
+
+
 def test_no_build_may_answer_an_approval(synthesis: Synthesis) -> None:
     for project in synthesis.resources("AWS::CodeBuild::Project").values():
         role = project["Properties"]["ServiceRole"]["Fn::GetAtt"][0]

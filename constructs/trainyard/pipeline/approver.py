@@ -44,6 +44,9 @@ class Approver(Construct):
             log_removal=RemovalPolicy.DESTROY,
         )
         self.function = function.function
+        # CodePipeline invokes asynchronously, which Lambda tries three times: an answer after the job has ended would
+        # be an answer that nobody asked for.
+        function.function.configure_async_invoke(retry_attempts=0)
         self._role = function.role
         topic.grant_publish(function.role)
         acknowledge(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -19,6 +20,8 @@ OPENS_WITHIN_S = 60.0
 LOOK_EVERY_S = 3.0
 SUBJECT_CHARACTERS = 100
 """Most that SNS takes."""
+MESSAGE_CHARACTERS = 1000
+"""Of an error; CodePipeline takes 5000 in a failure and 2048 in a summary."""
 
 
 @dataclass(frozen=True)
@@ -65,28 +68,46 @@ def handler(event: dict[str, Any], context: object) -> None:  # noqa: ARG001 - t
 
 
 def run(job: dict[str, Any], pipeline: Pipeline) -> None:
-    """Answer or call, and report the job. Whatever goes wrong fails the job, and the approval stays open."""
+    """Answer or call, and report the job.
+
+    Where it cannot answer, a person is called, and the job has succeeded: the approval is what stops the pipeline, and
+    it stays open. The job fails only where nobody can be called.
+    """
     try:
-        request = Request.read(job)
-        said = _approve(request, pipeline) if request.value in request.passes else _call(request, pipeline)
+        said = _answer(Request.read(job), pipeline)
     except Exception as error:
-        message = f"{type(error).__name__}: {error}"[:1000]
+        logging.exception("Nobody could be called")
         pipeline.codepipeline.put_job_failure_result(
-            jobId=job["id"], failureDetails={"type": "JobFailed", "message": message}
+            jobId=job["id"], failureDetails={"type": "JobFailed", "message": _said(error)}
         )
-        raise
+        return
     pipeline.codepipeline.put_job_success_result(jobId=job["id"], executionDetails={"summary": said})
 
 
-def _call(request: Request, pipeline: Pipeline) -> str:
+def _answer(request: Request, pipeline: Pipeline) -> str:
+    if request.value not in request.passes:
+        return _call(request, pipeline, f"{request.value}: a person is needed")
+    try:
+        return _approve(request, pipeline)
+    except Exception as error:
+        logging.exception("Could not answer")
+        return _call(request, pipeline, f"{request.value}, but could not answer: {_said(error)}")
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:MESSAGE_CHARACTERS]
+
+
+def _call(request: Request, pipeline: Pipeline, why: str) -> str:
+    """Send a message to the topic. Returns `why`."""
     pipeline.sns.publish(
         TopicArn=pipeline.topic,
         Subject=f"{pipeline.name}: {request.stage} waits for {request.action}"[:SUBJECT_CHARACTERS],
-        Message=f"{request.message}\n\nReport: {request.link}\n\n"
+        Message=f"{request.message}\n\nReport: {request.link}\n\nVerdict: {why}\n\n"
         f"To let it pass, or to stop it, review the action {request.action} of the stage {request.stage} in the "
         f"pipeline {pipeline.name}.",
     )
-    return f"{request.value}: a person is needed"
+    return why
 
 
 def _approve(request: Request, pipeline: Pipeline) -> str:
