@@ -98,6 +98,7 @@ class PipelineStack(cdk.Stack):
             self,
             "Synth",
             description=f"Tests and synthesis of the pipeline {settings.name}",
+            step="Synth",
             artifacts=artifacts,
             log_group=log_group,
             connection=settings.source.connection,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import re
 from typing import Any
@@ -97,6 +98,32 @@ def test_a_step_has_its_own_role_that_takes_one_role_of_its_environment(
         assert "*" not in json.dumps(statement["Action"])
         for resource in listed(statement["Resource"]):
             assert resource != "*"
+
+
+BUILDS = [
+    ("Build", "Synth"),
+    *((stage, step) for stage in ENVIRONMENTS for step in ("Preflight", "Diff", "Validation")),
+]
+
+
+@pytest.mark.parametrize(("stage", "step"), BUILDS)
+def test_a_step_writes_its_own_artifact_and_no_other_action_reads_what_it_may_write(
+    synthesis: Synthesis, stage: str, step: str
+) -> None:
+    role = synthesis.project_of(stage, step)[1]["ServiceRole"]["Fn::GetAtt"][0]
+    granted = [s["Resource"] for s in synthesis.statements(role) if "s3:PutObject" in listed(s["Action"])]
+    [[bucket, pattern]] = [resource["Fn::Join"][1] for resource in granted]
+    assert bucket["Fn::GetAtt"][0].startswith("ArtifactsBucket")
+
+    def writes(artifact: str) -> bool:
+        # As CodePipeline has it: both names shortened, then letters at random.
+        return fnmatch.fnmatchcase(f"/{'trainyard'[:20]}/{artifact[:10]}/aB3dE5g", pattern)
+
+    [own] = [artifact["Name"] for artifact in synthesis.action(stage, step)["OutputArtifacts"]]
+    assert writes(own)
+    read = {a["Name"] for actions in synthesis.stages.values() for x in actions for a in x.get("InputArtifacts", [])}
+    assert read == {"Synth_Output", "example_trainyard_Source"}
+    assert {artifact for artifact in read if writes(artifact)} == ({"Synth_Output"} if step == "Synth" else set())
 
 
 @pytest.mark.parametrize("stage", ENVIRONMENTS)

@@ -17,7 +17,10 @@ from trainyard.pipeline.names import PURPOSES, Purpose, step_role, target_role_a
 
 
 class StepRole(Construct):
-    """May clone the commit, read and write artifacts, write the log, and take `target` where there is one.
+    """May clone the commit, read artifacts and write its own, write the log, and take `target` where there is one.
+
+    What every stage deploys, the output of Synth, is written by the role of Synth alone: a step runs code of the
+    commit, and could otherwise put something else in its place after the gates have judged it.
 
     CDK would add to a role of its own the right to delete artifacts, to make log groups and test reports.
 
@@ -33,6 +36,7 @@ class StepRole(Construct):
         construct_id: str,
         *,
         description: str,
+        step: str,
         artifacts: Artifacts,
         log_group: logs.ILogGroup,
         connection: str,
@@ -41,6 +45,7 @@ class StepRole(Construct):
     ) -> None:
         """
         Args:
+            step: name of the step, after which CDK Pipelines names its output.
             connection: ARN of the connection to the repository.
             name: of the role, where another account must know it.
             target: ARN of the role to take.
@@ -56,13 +61,15 @@ class StepRole(Construct):
             ),
         )
         objects = artifacts.bucket.arn_for_objects("*")
+        own = artifacts.bucket.arn_for_objects(f"*/{f'{step}_Output'[:_FOLDER_CHARACTERS]}*")
         statements = [
             iam.PolicyStatement(sid="Clone", actions=list(USE_CONNECTION), resources=[connection]),
             iam.PolicyStatement(
                 sid="Artifacts",
-                actions=["s3:GetObject", "s3:GetObjectVersion", "s3:PutObject"],
+                actions=["s3:GetObject", "s3:GetObjectVersion"],
                 resources=[objects],
             ),
+            iam.PolicyStatement(sid="Output", actions=["s3:PutObject"], resources=[own]),
             iam.PolicyStatement(
                 sid="Bucket",
                 actions=["s3:GetBucketAcl", "s3:GetBucketLocation"],
@@ -82,9 +89,13 @@ class StepRole(Construct):
         if target is not None:
             statements.append(iam.PolicyStatement(sid="Target", actions=["sts:AssumeRole"], resources=[target]))
         policy = iam.Policy(self, "Policy", roles=[role], statements=statements)
-        acknowledge_resource(policy, objects, "CodePipeline names each artifact's object at random.")
+        for resource in (objects, own):
+            acknowledge_resource(policy, resource, "CodePipeline names each artifact's object at random.")
         self.role = role.without_policy_updates()
 
+
+_FOLDER_CHARACTERS = 10
+"""What CodePipeline keeps of an artifact's name in the keys of its objects: `<pipeline>/Synth_Outp/<id>`."""
 
 USE_CONNECTION = ("codeconnections:UseConnection", "codestar-connections:UseConnection")
 """The service was renamed; which name is asked for goes by the connection's ARN and by who asks."""
@@ -116,6 +127,7 @@ class EnvironmentRoles(Construct):
                 self,
                 purpose.capitalize(),
                 description=f"Steps of the pipeline {pipeline.name} for the {purpose} of {environment.name}",
+                step=purpose.capitalize(),
                 artifacts=artifacts,
                 log_group=log_group,
                 connection=connection,
