@@ -23,7 +23,7 @@ FIRST = ("--approve", "dev/Approve-Permissions", "--approve", "staging/Approve-P
 
 @pytest.fixture(scope="session")
 def promoted(promotion: Promotion, tmp_path_factory: pytest.TempPathFactory) -> Promotion:
-    """From nothing to prod: stopped at prod's preflight, then by a person, then deployed."""
+    """From nothing to prod: stopped at prod's preflight, by a person, by its validation, then through."""
     seeds = tmp_path_factory.mktemp("seeds") / "none.json"
     there = expected(promotion.checkout)
     reserved = there[PROD].pop("capacity_reservations")
@@ -32,9 +32,13 @@ def promoted(promotion: Promotion, tmp_path_factory: pytest.TempPathFactory) -> 
     promotion.step("no reservation", 1, "walk", "--port", str(promotion.port), "--seeds", str(seeds), *FIRST)
     world = launch.find(promotion.state)
     assert world is not None
-    Steer(world).seeds_in(PROD, REGION, {"capacity_reservations": reserved})
+    steer = Steer(world)
+    steer.seeds_in(PROD, REGION, {"capacity_reservations": reserved})
     promotion.step("nobody asked", 3, "resume", "--approve", "prod/Approve-Permissions")
     promotion.approve("prod", "Approve")
+    steer.agent("prod", answers=False)
+    promotion.step("not validated", 1, "resume")
+    steer.agent("prod", answers=True)
     promotion.step("approved", 0, "resume")
     return promotion
 
@@ -79,6 +83,14 @@ def test_a_person_approves_prod(promoted: Promotion) -> None:
     assert step.outcomes["prod/Approve"] == "waiting"
     assert "SAFE" in step.record["entries"]["prod/Approve"]["note"]
     assert step.prod == {"prod-promotion"}
+
+
+def test_failing_validation_fails_the_walk(promoted: Promotion) -> None:
+    """Nobody answers on prod's head node: what is deployed stands, and is not called validated."""
+    outcomes = promoted.steps["not validated"].outcomes
+    assert outcomes["prod/cluster.Deploy"] == "succeeded"
+    assert [key for key, outcome in outcomes.items() if outcome != "succeeded"] == ["prod/Validation"]
+    assert outcomes["prod/Validation"] == "failed"
 
 
 def test_prod_is_deployed(promoted: Promotion) -> None:
