@@ -11,8 +11,10 @@ import pytest
 
 import preflight.permissions
 import validation.permissions
+from settings.model.cluster import Api
 from tests.pipeline.conftest import Synthesis, listed
 from trainyard.pipeline.names import PURPOSES
+from trainyard.pipeline.permissions import preflight_statements
 
 pytestmark = pytest.mark.xdist_group("pipeline")
 
@@ -160,6 +162,32 @@ def test_preflight_reads_and_takes_the_role_of_the_api(synthesis: Synthesis) -> 
     assert set(found) == {*preflight.permissions.ACTIONS, "sts:AssumeRole"}
     assert found["sts:AssumeRole"] == ["arn:aws:iam::222233334444:role/ParallelClusterApiUserRole-*"]
     assert not [a for a in found if not re.match(r".*:(Describe|List|Get|AssumeRole)", a)]
+
+
+@pytest.mark.parametrize("stage", ENVIRONMENTS)
+def test_preflight_takes_the_role_of_its_own_environments_api_alone(synthesis: Synthesis, stage: str) -> None:
+    [condition] = [
+        statement["Condition"]
+        for item in synthesis.stage_templates(stage)["promotion"]["Resources"].values()
+        if item["Type"] == "AWS::IAM::Policy"
+        for statement in item["Properties"]["PolicyDocument"]["Statement"]
+        if statement.get("Sid") == "DryRun"
+    ]
+    assert condition == {"StringEquals": {"iam:ResourceTag/trainyard:environment": stage}}
+    manifest = json.loads((synthesis.folder / f"assembly-{stage}" / "manifest.json").read_text("utf-8"))
+    [api] = [x for x in manifest["artifacts"].values() if x.get("displayName") == f"{stage}/api"]
+    # A stack's tags reach the roles of the stacks in it.
+    assert api["properties"]["tags"]["trainyard:environment"] == stage
+
+
+def test_an_api_that_the_file_names_is_taken_by_its_arn(synthesis: Synthesis) -> None:
+    environment = synthesis.promotion.targets[0].environment
+    role = "arn:aws:iam::222233334444:role/ParallelClusterApiUserRole-shared"
+    api = Api(url="https://abc.execute-api.us-west-2.amazonaws.com/prod", user_role_arn=role)
+    cluster = environment.cluster.model_copy(update={"api": api})
+    taken = preflight_statements(environment.model_copy(update={"cluster": cluster}))[1].to_statement_json()
+    assert taken["Resource"] == role
+    assert "Condition" not in taken
 
 
 def test_diff_reads_templates_of_the_environments_own_stacks(synthesis: Synthesis) -> None:

@@ -194,6 +194,17 @@ def test_roles_trust_one_environment_of_one_repository(github: Synthesis) -> Non
     assert roles["prod-github-deployment-us-west-2"]["MaxSessionDuration"] == 14400
 
 
+def test_a_review_takes_the_role_of_its_own_environments_api_alone(github: Synthesis) -> None:
+    [statement] = [
+        statement
+        for item in github.stage_templates("dev")["promotion"]["Resources"].values()
+        if item["Type"] == "AWS::IAM::Policy"
+        for statement in item["Properties"]["PolicyDocument"]["Statement"]
+        if statement.get("Sid") == "DryRun"
+    ]
+    assert statement["Condition"] == {"StringEquals": {"iam:ResourceTag/trainyard:environment": "dev"}}
+
+
 def test_a_deployment_takes_the_bootstraps_roles_of_its_account_and_region(github: Synthesis) -> None:
     template = github.stage_templates("prod")["promotion"]
     assumed = [

@@ -10,6 +10,7 @@ import preflight.permissions
 import validation.permissions
 from settings.model import Environment
 from settings.pipeline.rules import partition
+from trainyard.cluster_config.tags import ENVIRONMENT_TAG
 from trainyard.pipeline.names import Purpose
 
 DIFF = ("cloudformation:DescribeStacks", "cloudformation:GetTemplate")
@@ -27,11 +28,19 @@ def statements(environment: Environment) -> Mapping[Purpose, list[iam.PolicyStat
 
 
 def preflight_statements(environment: Environment) -> list[iam.PolicyStatement]:
-    """Reads of a region; and the ParallelCluster API's user role, without which nobody may ask it for a dry run."""
+    """Reads of a region; and the ParallelCluster API's user role, without which nobody may ask it for a dry run.
+
+    That role can do all that the API can, so the role of another environment's API in the account is not for this one.
+    An API that the environment did not make is named by the file, and may carry any tags.
+    """
+    ours = {"StringEquals": {f"iam:ResourceTag/{ENVIRONMENT_TAG}": environment.name}}
     return [
         iam.PolicyStatement(sid="Reads", actions=list(preflight.permissions.ACTIONS), resources=["*"]),
         iam.PolicyStatement(
-            sid="DryRun", actions=[preflight.permissions.ASSUME], resources=[api_user_role(environment)]
+            sid="DryRun",
+            actions=[preflight.permissions.ASSUME],
+            resources=[api_user_role(environment)],
+            conditions=ours if environment.cluster.api is None else None,
         ),
     ]
 
@@ -67,7 +76,8 @@ def wildcards(environment: Environment) -> Mapping[Purpose, Mapping[str, str]]:
     return {
         "preflight": {
             "*": "Reads of offers, quotas and resources of a region, which take no ARN or ask for all of them.",
-            api_user_role(environment): "The API's template ends the name of its user role with its stack's id.",
+            api_user_role(environment): "The API's template ends the name of its user role with its stack's id; the "
+            "condition takes the role with the environment's tag, which CloudFormation puts on all of its stacks.",
         },
         "diff": {
             own_stacks(environment): "The environment's own stacks; an ARN ends with an id given by CloudFormation."
