@@ -1,19 +1,21 @@
 """The verdict on an assembly that is about to be deployed, in the forms that a pipeline's approvals need.
 
-`verdict.md` is for people, `verdict.json` for programs, `permissions.txt` has what changes of IAM and security groups.
-`variables` has a line `NAME=value` each for LEVEL (nothing, safe, disruptive, destructive), PERMISSIONS (same, changed)
-and HEADLINE.
+`verdict.md` is for people, `verdict.json` for programs, `permissions.txt` has what broadens permissions, or may.
+`variables` has a line `NAME=value` each for LEVEL (nothing, safe, disruptive, destructive), PERMISSIONS (same: nothing
+is broadened; changed) and HEADLINE.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import boto3
 
 from review import machine, markdown
 from review.cdk_diff import against_templates, permissions, without_progress
+from review.permissions import beside_cli
 from review.problem import Problem
 from review.stacks import Stacks, deployed, synthesized
 from review.verdict import Verdict, judge
@@ -21,6 +23,8 @@ from settings import Environment
 
 HEADLINE_CHARACTERS = 300
 """CodePipeline takes 1000 characters where the headline goes, with a link and some words beside it."""
+
+UNCHANGED = "No permission is broadened."
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9 .,;:()\[\]/_+=-]")
 
@@ -37,14 +41,14 @@ def gate(environment: Environment, assembly: Path, output: Path) -> int:
     _of_environment(environment, assembly, new)
     old = deployed(boto3.Session(region_name=environment.region).client("cloudformation"), new)
     verdict = judge(environment.name, f"what is deployed in {environment.account}", old, new)
-    changed = without_progress(permissions(old, new, assembly)).strip()
+    changed = _permissions(without_progress(permissions(old, new, assembly)).strip(), beside_cli(verdict))
     said = without_progress(against_templates(old, new, assembly))
     output.mkdir(parents=True, exist_ok=True)
     (output / "verdict.json").write_text(f"{machine.render(verdict)}\n", "utf-8")
-    (output / "permissions.txt").write_text(f"{changed or 'Permissions do not change.'}\n", "utf-8")
+    (output / "permissions.txt").write_text(f"{changed or UNCHANGED}\n", "utf-8")
     (output / "variables").write_text(variables(verdict, changed=bool(changed)), "utf-8")
     # Last: who finds it finds the others.
-    (output / "verdict.md").write_text(f"{markdown.render(verdict, said)}{_permissions(changed)}", "utf-8")
+    (output / "verdict.md").write_text(f"{markdown.render(verdict, said)}{_told(changed)}", "utf-8")
     return 0
 
 
@@ -57,10 +61,16 @@ def variables(verdict: Verdict, *, changed: bool) -> str:
     return f"LEVEL={verdict.level.name.lower()}\nPERMISSIONS={permissions_now}\nHEADLINE={headline}\n"
 
 
-def _permissions(changed: str) -> str:
+def _permissions(by_cli: str, beside: Sequence[str]) -> str:
+    """What goes into permissions.txt; empty where nothing is broadened."""
+    told = "\n".join(["Not seen by the CDK CLI, and not weighed: these may grant more.", *beside]) if beside else ""
+    return "\n\n".join(part for part in (by_cli, told) if part)
+
+
+def _told(changed: str) -> str:
     if not changed:
-        return "\nPermissions do not change.\n"
-    return "\n**Permissions change**: IAM or security groups. They are in permissions.txt, and in the log of the run.\n"
+        return f"\n{UNCHANGED}\n"
+    return "\n**Permissions are broadened, or may be.** How is in permissions.txt, and in the log of the run.\n"
 
 
 def _of_environment(environment: Environment, assembly: Path, stacks: Stacks) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from review.permissions import beside_cli
 from review.structure import ABSENT
 from review.verdict import Verdict, meaning
 
 
 def render(verdict: Verdict) -> str:
-    """`level` (nothing, safe, disruptive, destructive), `exit`, `headline`, `reasons`, `data`, `cluster`, and more."""
+    """`level` (nothing, safe, disruptive, destructive), `exit`, `headline`, `reasons`, `permissions`, and more."""
     cluster = verdict.cluster
     content: dict[str, Any] = {
         "environment": verdict.environment,
@@ -55,6 +56,7 @@ def render(verdict: Verdict) -> str:
             }
             for change in verdict.resources
         ],
+        "permissions": list(beside_cli(verdict)),
         "new_stacks": list(verdict.new_stacks),
         "left_stacks": list(verdict.left_stacks),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from review.permissions import beside_cli
 from review.resources import Effect
 from review.structure import shown
 from review.text import accepted
@@ -58,6 +59,14 @@ def _lines(verdict: Verdict) -> Iterator[str]:
             )
         if len(cluster.keys) > _ROWS:
             yield f"| and {len(cluster.keys) - _ROWS} more | | | | |"
+    if granted := beside_cli(verdict):
+        yield ""
+        yield "**Permissions** may be broadened by:"
+        yield ""
+        for line in granted[:_ROWS]:
+            yield f"- {_code(line)}"
+        if len(granted) > _ROWS:
+            yield f"- and {len(granted) - _ROWS} more"
     if verdict.resources:
         yield ""
         yield f"<details><summary>{len(verdict.resources)} resources</summary>"

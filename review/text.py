@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.markup import escape
 
+from review.permissions import beside_cli
 from review.resources import Effect
 from review.structure import shown
 from review.verdict import Level, Verdict, label, meaning
@@ -17,7 +18,9 @@ def head(verdict: Verdict, console: Console) -> None:
     """Data at stake in red, if any, and the verdict in one line."""
     for change in verdict.data:
         what = "cannot change so" if change.effect is Effect.REFUSED else f"{change.effect}; data {change.fate}"
-        console.print(f"[bold red]DATA  {escape(label(change))} ({change.stack}): {escape(what)}[/]", soft_wrap=True)
+        console.print(
+            f"[bold red]DATA  {escape(label(change))} ({change.stack}): {escape(what)}[/]", soft_wrap=True
+        )
         for cause in change.causes:
             console.print(f"[red]      because of {escape(cause)}[/]", soft_wrap=True)
     console.print(f"[{_COLOURS[verdict.level]}]{escape(verdict.headline)}[/]", soft_wrap=True)
@@ -25,7 +28,7 @@ def head(verdict: Verdict, console: Console) -> None:
 
 
 def body(verdict: Verdict, console: Console) -> None:
-    """The cluster's keys, then the other resources."""
+    """The cluster's keys, what may broaden permissions, then the other resources."""
     cluster = verdict.cluster
     console.print(f"\n[bold]Cluster {escape(cluster.name)}[/]: {escape(cluster.fate)}", soft_wrap=True)
     for key in cluster.keys:
@@ -34,6 +37,10 @@ def body(verdict: Verdict, console: Console) -> None:
         console.print(f"    {escape(meaning(key, cluster))} [dim]({key.policy})[/]", soft_wrap=True)
     if cluster.keys and cluster.accepted is not None:
         console.print(f"  {accepted(verdict)}", soft_wrap=True)
+    if granted := beside_cli(verdict):
+        console.print("\n[bold]Permissions, beside what the CDK CLI tells[/]")
+    for line in granted:
+        console.print(f"  {escape(line)}", soft_wrap=True)
     if verdict.resources:
         console.print("\n[bold]Resources[/]")
     for change in verdict.resources:

@@ -47,10 +47,16 @@ def standing(synthesis: Synthesis) -> Templates:
     return {f"dev-{name}": copy.deepcopy(template) for name, template in synthesis.stage_templates("dev").items()}
 
 
-def judged(synthesis: Synthesis, deployed: Templates, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def judged(
+    synthesis: Synthesis,
+    deployed: Templates,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    assembly: Path | None = None,
+) -> dict[str, str]:
     monkeypatch.setattr(boto3, "Session", lambda region_name: CloudFormation(deployed))  # noqa: ARG005
-    arguments = ["gate", "dev", "--assembly", str(synthesis.folder / "assembly-dev"), "--output", str(folder)]
-    assert cli.main(arguments) == 0
+    assembly = assembly or synthesis.folder / "assembly-dev"
+    assert cli.main(["gate", "dev", "--assembly", str(assembly), "--output", str(folder)]) == 0
     lines = (folder / "variables").read_text("utf-8").splitlines()
     return dict(line.split("=", 1) for line in lines)
 
@@ -69,7 +75,7 @@ def test_what_stands_already_needs_nobody(
         "PERMISSIONS": "same",
         "HEADLINE": "NOTHING: what stands is what the file says",
     }
-    assert "Permissions do not change." in (tmp_path / "verdict.md").read_text("utf-8")
+    assert "No permission is broadened." in (tmp_path / "verdict.md").read_text("utf-8")
     assert json.loads((tmp_path / "verdict.json").read_text("utf-8"))["level"] == "nothing"
 
 
@@ -81,7 +87,7 @@ def test_a_first_deployment_is_safe_and_brings_permissions(
     assert (said["LEVEL"], said["PERMISSIONS"]) == ("safe", "changed")
     assert "dev-promotion" in said["HEADLINE"]
     assert "ssm:SendCommand" in (tmp_path / "permissions.txt").read_text("utf-8")
-    assert "**Permissions change**" in (tmp_path / "verdict.md").read_text("utf-8")
+    assert "**Permissions are broadened, or may be.**" in (tmp_path / "verdict.md").read_text("utf-8")
 
 
 def test_a_new_file_system_is_destructive_and_changes_no_permissions(
@@ -115,6 +121,42 @@ def test_an_open_port_is_told(
     key = next(key for key, item in resources.items() if item["Type"] == "AWS::EC2::SecurityGroupIngress")
     del resources[key]
     assert judged(synthesis, standing, tmp_path, monkeypatch)["PERMISSIONS"] == "changed"
+
+
+def test_a_boundary_that_is_taken_away_is_told(
+    synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster's and the API's own; the CDK CLI sees neither."""
+    boundary = "arn:aws:iam::111122223333:policy/boundary"
+    cluster = resource(standing["dev-cluster"], "Custom::ParallelCluster")
+    cluster["Properties"]["Configuration"]["Iam"] = {"PermissionsBoundary": boundary}
+    api = resource(standing["dev-api"], "AWS::CloudFormation::Stack")
+    api["Properties"]["Parameters"]["PermissionsBoundaryPolicy"] = boundary
+    said = judged(synthesis, standing, tmp_path, monkeypatch)
+    assert (said["LEVEL"], said["PERMISSIONS"]) == ("safe", "changed")
+    told = (tmp_path / "permissions.txt").read_text("utf-8")
+    assert f"cluster dev: Iam.PermissionsBoundary: {boundary} -> none" in told
+    assert f"Parameters.PermissionsBoundaryPolicy: {boundary} -> none" in told
+    assert "**Permissions are broadened, or may be.**" in (tmp_path / "verdict.md").read_text("utf-8")
+    assert len(json.loads((tmp_path / "verdict.json").read_text("utf-8"))["permissions"]) == 2
+
+
+def test_an_administrator_behind_an_open_port_is_told(
+    synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assembly = tmp_path / "assembly"
+    shutil.copytree(synthesis.folder / "assembly-dev", assembly)
+    [file] = [file for file in assembly.glob("*.template.json") if "Custom::ParallelCluster" in file.read_text("utf-8")]
+    template = json.loads(file.read_text("utf-8"))
+    head = resource(template, "Custom::ParallelCluster")["Properties"]["Configuration"]["HeadNode"]
+    head["Iam"]["AdditionalIamPolicies"].append({"Policy": "arn:aws:iam::aws:policy/AdministratorAccess"})
+    head["Ssh"]["AllowedIps"] = "0.0.0.0/0"
+    file.write_text(json.dumps(template), "utf-8")
+    said = judged(synthesis, standing, tmp_path / "out", monkeypatch, assembly)
+    assert (said["LEVEL"], said["PERMISSIONS"]) == ("safe", "changed")
+    told = (tmp_path / "out" / "permissions.txt").read_text("utf-8")
+    assert "AdministratorAccess" in told
+    assert "HeadNode.Ssh.AllowedIps: 127.0.0.1/32 -> 0.0.0.0/0" in told
 
 
 def test_an_assembly_of_another_environment_gets_no_verdict(
