@@ -134,6 +134,33 @@ def test_a_failed_review_is_the_end() -> None:
     assert not _holds(condition, {"needs.review.outputs": outputs, "results": results})
 
 
+@pytest.mark.parametrize(("judged", "now", "status"), [("1", "1", 0), ("2", "2", 0), ("1", "2", 1), ("", "1", 1)])
+def test_a_verdict_of_an_earlier_attempt_deploys_nothing(judged: str, now: str, status: int) -> None:
+    jobs = read(STAGE)["jobs"]
+    step = jobs["deploy"]["steps"][0]
+    assert step["env"] == {"ATTEMPT": "${{ needs.review.outputs.attempt }}"}
+    assert jobs["review"]["outputs"]["attempt"] == "${{ steps.attempt.outputs.attempt }}"
+    assert jobs["review"]["steps"][0]["id"] == "attempt"
+    done = subprocess.run(
+        ["bash", "-e", "-c", step["run"]],
+        env={"ATTEMPT": judged, "GITHUB_RUN_ATTEMPT": now},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status
+    assert ("Re-run all jobs" in done.stdout) is (status == 1)
+
+
+def test_a_review_says_which_attempt_it_is_of(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    script = read(STAGE)["jobs"]["review"]["steps"][0]["run"]
+    subprocess.run(
+        ["bash", "-e", "-c", script], env={"GITHUB_RUN_ATTEMPT": "3", "GITHUB_OUTPUT": str(output)}, check=True
+    )
+    assert output.read_text("utf-8") == "attempt=3\n"
+
+
 def _holds(condition: str, values: Mapping[str, Mapping[str, str]]) -> bool:
     """A condition of GitHub's, as Python has it; the few operators that ours use."""
     text = condition.replace("!cancelled()", "True").replace("&&", " and ").replace("||", " or ").replace("\n", " ")
