@@ -50,6 +50,7 @@ def render(verdict: Verdict) -> str:
                 "causes": list(change.causes),
                 "stateful": change.stateful,
                 "fate": change.fate,
+                "expires": list(change.expires),
                 "differences": [
                     {"key": item.path, "old": _value(item.old), "new": _value(item.new)} for item in change.differences
                 ],

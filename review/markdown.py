@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from review.permissions import beside_cli
-from review.resources import Effect
 from review.structure import shown
 from review.text import accepted
-from review.verdict import Level, Verdict, label, meaning
+from review.verdict import Level, Verdict, at_stake, label, meaning
 
 LIMIT = 65_000
 """Characters; GitHub takes 65,536 in a comment."""
@@ -43,8 +42,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         yield "| Data at stake | What happens | Because of |"
         yield "|---|---|---|"
         for change in verdict.data:
-            what = "refused" if change.effect is Effect.REFUSED else f"{change.effect}; data {change.fate}"
-            yield f"| {_cell(label(change))} | {_cell(what)} | {_code(', '.join(change.causes))} |"
+            yield f"| {_cell(label(change))} | {_cell(at_stake(change))} | {_code(', '.join(change.causes))} |"
     cluster = verdict.cluster
     if cluster.keys:
         yield ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from review.expiry import losses
 from review.references import References, Resource
 from review.retention import fate
 from review.specification import CUSTOM, Path_, Specification
@@ -39,6 +40,7 @@ class ResourceChange:
         stateful: holds data.
         fate: what becomes of the data: kept, lost, or in which case; empty where nothing with data is replaced or
             removed.
+        expires: what the change deletes though the resource stays, in words.
     """
 
     stack: str
@@ -50,6 +52,7 @@ class ResourceChange:
     causes: tuple[str, ...] = ()
     stateful: bool = False
     fate: str = ""
+    expires: tuple[str, ...] = ()
 
     @property
     def gone(self) -> bool:
@@ -130,12 +133,8 @@ def _of_stack(
         found = tuple(differences(_content(was, before, key), _content(now, after, key)))
         if not found:
             continue
-        causes = _causes(
-            kind,
-            before.resolve(was.get("Properties", {}), key),
-            after.resolve(now.get("Properties", {}), key),
-            specification,
-        )
+        sides = before.resolve(was.get("Properties", {}), key), after.resolve(now.get("Properties", {}), key)
+        causes = _causes(kind, *sides, specification)
         effect = _effect(was, now, causes)
         yield ResourceChange(
             key,
@@ -147,6 +146,7 @@ def _of_stack(
             causes=tuple(causes) or (_refused(was, now) or ()),
             stateful=stateful,
             fate=fate(was, now) if stateful and effect in (Effect.REPLACED, Effect.MAY_BE_REPLACED) else "",
+            expires=losses(kind, *sides) if effect is Effect.CHANGED else (),
         )
 
 

@@ -8,7 +8,7 @@ from rich.markup import escape
 from review.permissions import beside_cli
 from review.resources import Effect
 from review.structure import shown
-from review.verdict import Level, Verdict, label, meaning
+from review.verdict import Level, Verdict, at_stake, label, meaning
 
 _COLOURS = {Level.NOTHING: "green", Level.SAFE: "green", Level.DISRUPTIVE: "yellow", Level.DESTRUCTIVE: "bold red"}
 _DIFFERENCES = 6
@@ -17,9 +17,8 @@ _DIFFERENCES = 6
 def head(verdict: Verdict, console: Console) -> None:
     """Data at stake in red, if any, and the verdict in one line."""
     for change in verdict.data:
-        what = "cannot change so" if change.effect is Effect.REFUSED else f"{change.effect}; data {change.fate}"
         console.print(
-            f"[bold red]DATA  {escape(label(change))} ({change.stack}): {escape(what)}[/]", soft_wrap=True
+            f"[bold red]DATA  {escape(label(change))} ({change.stack}): {escape(at_stake(change))}[/]", soft_wrap=True
         )
         for cause in change.causes:
             console.print(f"[red]      because of {escape(cause)}[/]", soft_wrap=True)

@@ -9,6 +9,7 @@ from enum import IntEnum
 from review import cluster as clusters
 from review import resources
 from review.cluster import Cluster, Fate, Key, Need
+from review.expiry import is_shorter
 from review.resources import Effect, ResourceChange
 from review.retention import LOST
 from review.specification import Specification
@@ -17,6 +18,9 @@ from review.stacks import Stacks
 # Of these, a replacement or removal interrupts what runs, though it holds no data.
 _INTERRUPTING = ("AWS::EC2::", "AWS::FSx::")
 _LOG_GROUP = "AWS::Logs::LogGroup"
+_CLUSTER_LOGS = "Monitoring.Logs.CloudWatch.RetentionInDays"
+# ParallelCluster's own, where the configuration does not say.
+_CLUSTER_LOG_DAYS = 180
 
 
 class Level(IntEnum):
@@ -55,13 +59,19 @@ class Verdict:
 
     @property
     def data(self) -> tuple[ResourceChange, ...]:
-        """Resources with data that are replaced, removed, or refused; log groups only where their logs are lost."""
+        """Resources with data that are replaced, removed, or refused, or whose data expire sooner.
+
+        Of log groups that go, only those whose logs are lost.
+        """
         return tuple(
             change
             for change in self.resources
-            if change.stateful
-            and (change.gone or change.effect is Effect.REFUSED)
-            and (change.kind != _LOG_GROUP or change.fate.startswith(LOST))
+            if change.expires
+            or (
+                change.stateful
+                and (change.gone or change.effect is Effect.REFUSED)
+                and (change.kind != _LOG_GROUP or change.fate.startswith(LOST))
+            )
         )
 
     @property
@@ -139,6 +149,8 @@ def _of_data(verdict: Verdict) -> Iterator[Reason]:
     for change in verdict.data:
         if change.effect is Effect.REFUSED:
             text = f"{label(change)} cannot change so ({', '.join(change.causes)}): the deployment fails"
+        elif change.expires:
+            text = f"{label(change)}: {', '.join(change.expires)}"
         else:
             text = f"{label(change)} {change.effect}, data {change.fate}"
         yield Reason(Level.DESTRUCTIVE, text)
@@ -148,6 +160,10 @@ def _of_cluster(cluster: Cluster) -> Iterator[Reason]:
     blocked = [key.path for key in cluster.keys if key.need is Need.NEW_CLUSTER]
     stopping = [key.path for key in cluster.keys if key.need not in (Need.NOTHING, Need.NEW_CLUSTER)]
     in_place = [key for key in cluster.keys if key.need is Need.NOTHING]
+    for key in cluster.keys:
+        if key.path == _CLUSTER_LOGS and is_shorter(key.old or _CLUSTER_LOG_DAYS, key.new or _CLUSTER_LOG_DAYS):
+            text = f"logs of the cluster are kept for {key.new or _CLUSTER_LOG_DAYS} days instead of "
+            yield Reason(Level.DESTRUCTIVE, f"{text}{key.old or _CLUSTER_LOG_DAYS}")
     for name in cluster.deleted:
         yield Reason(Level.DESTRUCTIVE, f"the cluster {name} is deleted")
     if cluster.fate is Fate.OTHER_VERSION:
@@ -187,6 +203,13 @@ def label(change: ResourceChange) -> str:
     """A resource as users know it."""
     kind = change.kind.split("::", 1)[1].replace("::", " ")
     return f"{kind} {change.name}"
+
+
+def at_stake(change: ResourceChange) -> str:
+    """What happens to a resource with data."""
+    if change.effect is Effect.REFUSED:
+        return "refused: it cannot change so"
+    return ", ".join(change.expires) or f"{change.effect}; data {change.fate}"
 
 
 def _few(paths: list[str], most: int = 4) -> str:
