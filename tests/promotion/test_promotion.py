@@ -47,6 +47,8 @@ def promoted(promotion: Promotion, tmp_path_factory: pytest.TempPathFactory) -> 
 def disrupted(promoted: Promotion) -> Promotion:
     """A change of dev and staging that drains their nodes, on what was promoted before."""
     for name in ("dev", "staging"):
+        # Without the first, ParallelCluster refuses the second while the fleet runs.
+        promoted.edit(f"environments/{name}.yaml", r"(?m)^cluster:$", "cluster:\n  updates: {stop_fleet: when-needed}")
         promoted.edit(f"environments/{name}.yaml", r"scaledown_minutes: \d+", "scaledown_minutes: 25")
     promoted.step("disruptive", 3, "walk")
     promoted.step("disruption approved", 3, "resume", "--approve", "dev/Approve-Disruption")
