@@ -6,7 +6,7 @@ pipeline wants AWS's ReadOnlyAccess beside these (docs/drift.md).
 
 from __future__ import annotations
 
-ACTIONS = (
+CALLED = (
     "cloudformation:DescribeStackDriftDetectionStatus",
     "cloudformation:DescribeStackResourceDrifts",
     "cloudformation:DescribeStacks",
@@ -23,5 +23,11 @@ ACTIONS = (
     "sts:AssumeRole",
     "sts:GetCallerIdentity",
 )
+"""Actions of the calls that the command makes."""
+
+AUTHORIZED = ("cloudformation:DetectStackResourceDrift",)
+"""Actions that no call has the name of: DetectStackDrift is also authorized by this one, for each resource."""
+
+ACTIONS = tuple(sorted((*CALLED, *AUTHORIZED)))
 """Where CloudFormation does not compare volumes and associations: fsx:DescribeVolumes and
 fsx:DescribeDataRepositoryAssociations too, both in ReadOnlyAccess."""

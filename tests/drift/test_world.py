@@ -18,7 +18,7 @@ import botocore.client
 import pytest
 
 from drift import cli
-from drift.permissions import ACTIONS
+from drift.permissions import CALLED
 from local.steering import Steer
 from local.world import launch
 from tests.e2e.conftest import ROOT, Local, free_ports
@@ -254,7 +254,7 @@ def test_changes_by_hand(deployed: Deployed, tmp_path: Path) -> None:
 
 
 def test_permissions(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ACTIONS are the calls that are made, no more and no less."""
+    """CALLED are the calls that are made, no more and no less."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name, value in deployed.world.env().items():
@@ -268,4 +268,4 @@ def test_permissions(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(botocore.client.BaseClient, "_make_api_call", recorded)
     cli.main([str(deployed.local.file), "--format", "json", "--output", os.devnull])
-    assert made == set(ACTIONS)
+    assert made == set(CALLED)
