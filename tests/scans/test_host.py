@@ -142,6 +142,13 @@ def test_node_of_which_nothing_is_known_is_scanned_all_the_same(compute: Machine
     assert line(report, "gpus")["verdict"] == "ok" and line(report, "efa-interfaces")["verdict"] == "skipped"
 
 
+def test_a_node_says_its_own_name_in_a_step_of_slurm(compute: Machine) -> None:
+    """srun hands on the environment of the node where it was typed."""
+    compute.environment["HOSTNAME"] = "gpu-dy-p5-1"
+    assert compute.report(SCRIPT, "compute")["host"] == os.uname().nodename
+    assert f"compute node {os.uname().nodename}" in compute.run(SCRIPT, "compute").stdout
+
+
 def test_instance_type_by_hand(compute: Machine) -> None:
     (compute.root / "etc/chef/dna.json").unlink()
     compute.settings(type="p5en.48xlarge", efa_interfaces=16)

@@ -2,6 +2,8 @@
 # What each scan starts with: defaults, libraries, arguments, the end.
 set -euo pipefail
 export LC_ALL=C.UTF-8
+# bash keeps a HOSTNAME that it was given, and in a step of Slurm that is the first node's.
+[[ ! -r /proc/sys/kernel/hostname ]] || HOSTNAME="$(</proc/sys/kernel/hostname)"
 
 # Overridable. With TRAINYARD_ROOT set, files are looked for below that folder.
 SCANS="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
