@@ -1,20 +1,35 @@
 #!/usr/bin/env bash
-# Fails unless an environment of the GitHub repository has required reviewers. A job that names an environment which is not
-# there makes it, without any: then the job starts by itself, and nobody was asked.
+# Fails unless an environment of the GitHub repository lets in chosen branches alone, and has required reviewers. A job that
+# names an environment which is not there makes it, without any of both: then the job starts by itself, from any branch, and
+# nobody was asked.
 #
-#   GH_TOKEN=... GITHUB_REPOSITORY=owner/name scripts/require-reviewers.sh prod
+#   GH_TOKEN=... GITHUB_REPOSITORY=owner/name scripts/require-reviewers.sh [--branches-only] prod
+#
+# --branches-only: for an environment whose jobs nobody approves.
 set -euo pipefail
 
+reviewers=yes
+if [[ "${1:-}" == --branches-only ]]; then
+  reviewers=no
+  shift
+fi
 if (($# != 1)) || [[ -z "${GITHUB_REPOSITORY:-}" ]]; then
-  printf 'usage: GITHUB_REPOSITORY=owner/name %s ENVIRONMENT\n' "$0" >&2
+  printf 'usage: GITHUB_REPOSITORY=owner/name %s [--branches-only] ENVIRONMENT\n' "$0" >&2
   exit 2
 fi
-readonly environment="$1"
+readonly environment="$1" reviewers
 
-rules=$(gh api "repos/$GITHUB_REPOSITORY/environments/$environment" --jq '[.protection_rules[].type] | join(" ")')
-if [[ " $rules " != *" required_reviewers "* ]]; then
-  printf '::error::The environment %s of %s has no required reviewers, so nobody has approved. ' \
-    "$environment" "$GITHUB_REPOSITORY" >&2
-  printf 'Add reviewers in the settings of the repository, under Environments, and run this again.\n' >&2
+refuse() { # what is missing, what to do
+  printf '::error::The environment %s of %s %s. ' "$environment" "$GITHUB_REPOSITORY" "$1" >&2
+  printf '%s in the settings of the repository, under Environments, and run this again.\n' "$2" >&2
   exit 1
+}
+
+found=$(gh api "repos/$GITHUB_REPOSITORY/environments/$environment" \
+  --jq '"limited=\(.deployment_branch_policy != null) rules=\([.protection_rules[].type] | join(","))"')
+if [[ "$found" != "limited=true "* ]]; then
+  refuse "lets in every branch" "Limit its deployment branches"
+fi
+if [[ "$reviewers" == yes && ",${found#*rules=}," != *,required_reviewers,* ]]; then
+  refuse "has no required reviewers, so nobody has approved" "Add reviewers"
 fi

@@ -1,9 +1,11 @@
-"""The GitHub workflows, and the roles that they take."""
+"""The GitHub workflows."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 import yaml
 
 import settings.pipeline
-from tests.pipeline.conftest import FILE, Synthesis, edited, listed, synthesize
+from tests.pipeline.conftest import FILE
 from tests.stacks.conftest import ROOT
 from trainyard.pipeline.names import target_role
 
@@ -184,87 +186,72 @@ def test_the_workflow_takes_the_roles_that_the_stack_makes() -> None:
         assert filled == target_role(environment, purpose)
 
 
-@pytest.fixture(scope="module")
-def github(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
-    """The shipped stages with GitHub alone."""
-    text = FILE.read_text("utf-8")
-    source = text[text.index("source:") : text.index("stages:")]
-    folder = tmp_path_factory.mktemp("github")
-    file = edited(folder, {source: "github:\n  repository: example/trainyard\n\n"})
-    return synthesize(folder / "cdk.out", file)
+BRANCHES = {"protected_branches": False, "custom_branch_policies": True}
+REVIEWED = [
+    {"id": 1, "type": "wait_timer"},
+    {"id": 2, "type": "required_reviewers"},
+    {"id": 3, "type": "branch_policy"},
+]
 
 
-def test_github_alone_needs_no_pipeline(github: Synthesis) -> None:
-    assert not (github.folder / "pipeline.template.json").exists()
-    assert set(github.stage_templates("dev")) >= {"cluster", "promotion"}
-
-
-def test_roles_trust_one_environment_of_one_repository(github: Synthesis) -> None:
-    template = github.stage_templates("prod")["promotion"]
-    roles = {
-        item["Properties"]["RoleName"]: item["Properties"]
-        for item in template["Resources"].values()
-        if item["Type"] == "AWS::IAM::Role"
-    }
-    assert set(roles) == {"prod-github-review-us-west-2", "prod-github-deployment-us-west-2"}
-    [provider] = [item for item in template["Resources"].values() if item["Type"] == "AWS::IAM::OIDCProvider"]
-    assert provider["Properties"]["ClientIdList"] == ["sts.amazonaws.com"]
-    for name, place in (("review", "prod-review"), ("deployment", "prod")):
-        [trust] = roles[f"prod-github-{name}-us-west-2"]["AssumeRolePolicyDocument"]["Statement"]
-        assert trust["Action"] == "sts:AssumeRoleWithWebIdentity"
-        assert trust["Condition"] == {
-            "StringEquals": {
-                "token.actions.githubusercontent.com:aud": "sts.amazonaws.com",
-                "token.actions.githubusercontent.com:sub": f"repo:example/trainyard:environment:{place}",
-            }
-        }
-    assert roles["prod-github-deployment-us-west-2"]["MaxSessionDuration"] == 14400
-
-
-def test_a_review_takes_the_role_of_its_own_environments_api_alone(github: Synthesis) -> None:
-    [statement] = [
-        statement
-        for item in github.stage_templates("dev")["promotion"]["Resources"].values()
-        if item["Type"] == "AWS::IAM::Policy"
-        for statement in item["Properties"]["PolicyDocument"]["Statement"]
-        if statement.get("Sid") == "DryRun"
-    ]
-    assert statement["Condition"] == {"StringEquals": {"iam:ResourceTag/trainyard:environment": "dev"}}
-
-
-def test_a_deployment_takes_the_bootstraps_roles_of_its_account_and_region(github: Synthesis) -> None:
-    template = github.stage_templates("prod")["promotion"]
-    assumed = [
-        resource
-        for item in template["Resources"].values()
-        if item["Type"] == "AWS::IAM::Policy"
-        for statement in item["Properties"]["PolicyDocument"]["Statement"]
-        if statement.get("Sid") == "Bootstrap"
-        for resource in listed(statement["Resource"])
-    ]
-    roles = ("deploy-role", "file-publishing-role", "lookup-role")
-    assert assumed == [f"arn:aws:iam::444455556666:role/cdk-hnb659fds-{r}-444455556666-us-west-2" for r in roles]
-
-
+@pytest.mark.skipif(shutil.which("jq") is None, reason="gh evaluates --jq by itself, its stand-in here by jq")
 @pytest.mark.parametrize(
-    ("rules", "status"), [("required_reviewers", 0), ("wait_timer required_reviewers", 0), ("wait_timer", 1), ("", 1)]
+    ("place", "options", "said"),
+    [
+        ({"deployment_branch_policy": BRANCHES, "protection_rules": REVIEWED}, [], ""),
+        ({"deployment_branch_policy": BRANCHES, "protection_rules": REVIEWED[:1]}, [], "nobody has approved"),
+        ({"deployment_branch_policy": BRANCHES, "protection_rules": REVIEWED[2:]}, [], "nobody has approved"),
+        ({"deployment_branch_policy": BRANCHES, "protection_rules": REVIEWED[2:]}, ["--branches-only"], ""),
+        ({"deployment_branch_policy": None, "protection_rules": REVIEWED[:2]}, [], "lets in every branch"),
+        ({"deployment_branch_policy": None, "protection_rules": []}, ["--branches-only"], "lets in every branch"),
+    ],
 )
-def test_an_environment_without_reviewers_lets_nothing_pass(tmp_path: Path, rules: str, status: int) -> None:
+def test_an_environment_without_reviewers_or_for_every_branch_lets_nothing_pass(
+    tmp_path: Path, place: dict[str, Any], options: list[str], said: str
+) -> None:
+    (tmp_path / "place.json").write_text(json.dumps(place), "utf-8")
     gh = tmp_path / "gh"
     gh.write_text(
-        f'#!/bin/sh\n[ "$2" = repos/example/trainyard/environments/prod ] || exit 9\necho "{rules}"\n', "utf-8"
+        '#!/bin/sh\n[ "$1 $2 $3" = "api repos/example/trainyard/environments/prod --jq" ] || exit 9\n'
+        f'exec jq --raw-output "$4" {tmp_path}/place.json\n',
+        "utf-8",
     )
     gh.chmod(0o755)
     done = subprocess.run(
-        ["bash", "scripts/require-reviewers.sh", "prod"],
+        ["bash", "scripts/require-reviewers.sh", *options, "prod"],
         cwd=ROOT,
         env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "GITHUB_REPOSITORY": "example/trainyard"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == status, done.stderr
-    assert ("nobody has approved" in done.stderr) is (status == 1)
+    assert done.returncode == (1 if said else 0), done.stderr
+    assert said in done.stderr
+    assert bool(done.stderr) is bool(said)
+
+
+def test_every_job_with_an_environment_asks_for_its_branches_before_it_has_credentials() -> None:
+    jobs = read(STAGE)["jobs"]
+    assert {job["environment"] for job in jobs.values()} == {
+        "${{ inputs.environment }}" + suffix for suffix in ("", "-review", "-disruption", "-permissions")
+    }
+    for name, job in jobs.items():
+        assert job["permissions"]["actions"] == "read", name
+        asked = [index for index, step in enumerate(job["steps"]) if "require-reviewers.sh" in step.get("run", "")]
+        credentials = [i for i, step in enumerate(job["steps"]) if "configure-aws-credentials" in step.get("uses", "")]
+        assert asked, name
+        assert max(asked) < min(credentials, default=len(job["steps"])), name
+    conditions = [step.get("if") for step in jobs["deploy"]["steps"] if "require-reviewers.sh" in step.get("run", "")]
+    assert conditions == ["inputs.approval == 'always'", "inputs.approval != 'always'"]
+
+
+def test_nothing_is_promoted_from_another_branch_than_main() -> None:
+    promote = read(ROOT / ".github" / "workflows" / "promote.yml")
+    # PyYAML reads the key `on` as true.
+    assert promote[True]["push"]["branches"] == ["main"]
+    first = promote["jobs"]["test"]
+    assert first["if"] == "vars.TRAINYARD_PROMOTE == 'yes' && github.ref == 'refs/heads/main'"
+    assert [name for name, job in promote["jobs"].items() if "needs" not in job] == ["test"]
 
 
 def test_a_question_that_github_does_not_answer_lets_nothing_pass(tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""The roles of the GitHub workflows."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.pipeline.conftest import FILE, Synthesis, edited, listed, synthesize
+
+pytestmark = pytest.mark.xdist_group("pipeline-github")
+
+
+@pytest.fixture(scope="module")
+def github(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
+    """The shipped stages with GitHub alone."""
+    text = FILE.read_text("utf-8")
+    source = text[text.index("source:") : text.index("stages:")]
+    folder = tmp_path_factory.mktemp("github")
+    file = edited(folder, {source: "github:\n  repository: example/trainyard\n\n"})
+    return synthesize(folder / "cdk.out", file)
+
+
+def test_github_alone_needs_no_pipeline(github: Synthesis) -> None:
+    assert not (github.folder / "pipeline.template.json").exists()
+    assert set(github.stage_templates("dev")) >= {"cluster", "promotion"}
+
+
+def test_roles_trust_one_environment_of_one_repository(github: Synthesis) -> None:
+    template = github.stage_templates("prod")["promotion"]
+    roles = {
+        item["Properties"]["RoleName"]: item["Properties"]
+        for item in template["Resources"].values()
+        if item["Type"] == "AWS::IAM::Role"
+    }
+    assert set(roles) == {"prod-github-review-us-west-2", "prod-github-deployment-us-west-2"}
+    [provider] = [item for item in template["Resources"].values() if item["Type"] == "AWS::IAM::OIDCProvider"]
+    assert provider["Properties"]["ClientIdList"] == ["sts.amazonaws.com"]
+    for name, place in (("review", "prod-review"), ("deployment", "prod")):
+        [trust] = roles[f"prod-github-{name}-us-west-2"]["AssumeRolePolicyDocument"]["Statement"]
+        assert trust["Action"] == "sts:AssumeRoleWithWebIdentity"
+        assert trust["Condition"] == {
+            "StringEquals": {
+                "token.actions.githubusercontent.com:aud": "sts.amazonaws.com",
+                "token.actions.githubusercontent.com:sub": f"repo:example/trainyard:environment:{place}",
+            }
+        }
+    assert roles["prod-github-deployment-us-west-2"]["MaxSessionDuration"] == 14400
+
+
+def test_a_review_takes_the_role_of_its_own_environments_api_alone(github: Synthesis) -> None:
+    [statement] = [
+        statement
+        for item in github.stage_templates("dev")["promotion"]["Resources"].values()
+        if item["Type"] == "AWS::IAM::Policy"
+        for statement in item["Properties"]["PolicyDocument"]["Statement"]
+        if statement.get("Sid") == "DryRun"
+    ]
+    assert statement["Condition"] == {"StringEquals": {"iam:ResourceTag/trainyard:environment": "dev"}}
+
+
+def test_a_deployment_takes_the_bootstraps_roles_of_its_account_and_region(github: Synthesis) -> None:
+    template = github.stage_templates("prod")["promotion"]
+    assumed = [
+        resource
+        for item in template["Resources"].values()
+        if item["Type"] == "AWS::IAM::Policy"
+        for statement in item["Properties"]["PolicyDocument"]["Statement"]
+        if statement.get("Sid") == "Bootstrap"
+        for resource in listed(statement["Resource"])
+    ]
+    roles = ("deploy-role", "file-publishing-role", "lookup-role")
+    assert assumed == [f"arn:aws:iam::444455556666:role/cdk-hnb659fds-{r}-444455556666-us-west-2" for r in roles]
