@@ -53,10 +53,26 @@ class GitHub(Part):
     repository: Annotated[str, StringConstraints(pattern=patterns.OWNED_REPOSITORY, max_length=200)] = Field(
         description="As `owner/repository`: the only one that may take the roles."
     )
+    owner_id: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="Number that GitHub has given to the owner, with `repository_id`. Its tokens name both for a "
+        "repository that was made, renamed or moved since 15 July 2026, or has chosen so.",
+    )
+    repository_id: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Number that GitHub has given to the repository, with `owner_id`."
+    )
     provider: Literal["create", "existing"] = Field(
         default="create",
         description="An account holds one identity provider of GitHub: make it, or use the one that is there.",
     )
+
+    @property
+    def subject(self) -> str:
+        """The repository as the subject of GitHub's tokens has it. An id stays when a name is given to another."""
+        if self.owner_id is None or self.repository_id is None:
+            return f"repo:{self.repository}"
+        owner, _, name = self.repository.partition("/")
+        return f"repo:{owner}@{self.owner_id}/{name}@{self.repository_id}"
 
 
 class Pipeline(Part):

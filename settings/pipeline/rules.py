@@ -89,6 +89,17 @@ def one_provider_an_account(pipeline: Pipeline, environments: Environments) -> I
         first.setdefault(environment.account, index)
 
 
+def both_ids(pipeline: Pipeline, _: Environments) -> Iterator[Finding]:
+    """GitHub's tokens name owner and repository by number, or neither of them."""
+    github = pipeline.github
+    if github is None or (github.owner_id is None) is (github.repository_id is None):
+        return
+    given, missing = ("owner_id", "repository_id") if github.repository_id is None else ("repository_id", "owner_id")
+    allowed = "both owner_id and repository_id, or none of them"
+    advice = f"ask for both: gh api repos/{github.repository} --jq .owner.id,.id"
+    yield Finding(("github",), f"{given} without {missing}", allowed, advice)
+
+
 def emails_once(pipeline: Pipeline, _: Environments) -> Iterator[Finding]:
     """Each address once."""
     seen: set[str] = set()
@@ -107,5 +118,5 @@ def partition(region: str) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    *(runner, once, not_the_pipelines, clusters_once, one_partition, one_provider_an_account, emails_once),
+    *(runner, once, not_the_pipelines, clusters_once, one_partition, one_provider_an_account, both_ids, emails_once),
 )

@@ -124,6 +124,14 @@ def test_github_makes_one_provider_an_account(tmp_path: Path) -> None:
     assert "existing, where stages share an account" in said
 
 
+@pytest.mark.parametrize(("given", "missing"), [("owner_id", "repository_id"), ("repository_id", "owner_id")])
+def test_github_is_told_by_both_ids_or_by_none(tmp_path: Path, given: str, missing: str) -> None:
+    said = faults(tmp_path, {"notifications:": f"github: {{repository: a/b, {given}: 12}}\nnotifications:"})
+    assert f"{given} without {missing}" in said
+    assert "gh api repos/a/b --jq .owner.id,.id" in said
+    assert "1 or more" in faults(tmp_path, {"notifications:": "github: {repository: a/b, owner_id: 0}\nnotifications:"})
+
+
 def test_a_name_that_is_not_there_is_refused_with_those_that_are() -> None:
     with pytest.raises(ValueError, match="Under pipelines/ there are: promotion"):
         settings.pipeline.pipeline_file("promotions")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.pipeline.conftest import FILE, Synthesis, edited, listed, synthesize
@@ -44,6 +46,22 @@ def test_roles_trust_one_environment_of_one_repository(github: Synthesis) -> Non
             }
         }
     assert roles["prod-github-deployment-us-west-2"]["MaxSessionDuration"] == 14400
+
+
+def test_a_repository_with_numbers_is_told_by_them(tmp_path: Path) -> None:
+    text = FILE.read_text("utf-8")
+    source = text[text.index("source:") : text.index("stages:")]
+    ids = "  owner_id: 123456\n  repository_id: 456789\n"
+    file = edited(tmp_path, {source: f"github:\n  repository: example/trainyard\n{ids}\n"})
+    template = synthesize(tmp_path / "cdk.out", file).stage_templates("prod")["promotion"]
+    subjects = {
+        statement["Condition"]["StringEquals"]["token.actions.githubusercontent.com:sub"]
+        for item in template["Resources"].values()
+        if item["Type"] == "AWS::IAM::Role"
+        for statement in item["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+    }
+    repository = "repo:example@123456/trainyard@456789"
+    assert subjects == {f"{repository}:environment:prod", f"{repository}:environment:prod-review"}
 
 
 def test_a_review_takes_the_role_of_its_own_environments_api_alone(github: Synthesis) -> None:

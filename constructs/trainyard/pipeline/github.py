@@ -76,7 +76,7 @@ class GitHubAccess(Construct):
                 {
                     "StringEquals": {
                         f"{ISSUER}:aud": AUDIENCE,
-                        f"{ISSUER}:sub": f"repo:{self._github.repository}:environment:{github_environment}",
+                        f"{ISSUER}:sub": f"{self._github.subject}:environment:{github_environment}",
                     }
                 },
             ),
