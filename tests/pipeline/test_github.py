@@ -17,6 +17,7 @@ import yaml
 import settings.pipeline
 from tests.pipeline.conftest import FILE
 from tests.stacks.conftest import ROOT
+from trainyard.pipeline.github import DEPLOYMENT_HOURS
 from trainyard.pipeline.names import target_role
 
 pytestmark = pytest.mark.xdist_group("pipeline-github")
@@ -108,6 +109,15 @@ def test_what_is_deployed_is_the_assembly_of_the_verdict() -> None:
     assert "cdk deploy --app cdk.out --all" in deploy
     assert "synth" not in deploy
     assert deploy.index("cdk deploy") < deploy.index("-m validation")
+
+
+@pytest.mark.parametrize(("job", "hours"), [("review", 1), ("deploy", DEPLOYMENT_HOURS)])
+def test_a_session_is_no_shorter_than_its_job(job: str, hours: int) -> None:
+    content = read(STAGE)["jobs"][job]
+    assert hours * 60 >= content["timeout-minutes"]
+    [credentials] = [step for step in content["steps"] if "configure-aws-credentials" in step.get("uses", "")]
+    # An hour is the action's own default.
+    assert credentials["with"].get("role-duration-seconds", 3600) == hours * 3600
 
 
 LEVELS = ("nothing", "safe", "disruptive", "destructive", "")

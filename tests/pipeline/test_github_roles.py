@@ -45,7 +45,7 @@ def test_roles_trust_one_environment_of_one_repository(github: Synthesis) -> Non
                 "token.actions.githubusercontent.com:sub": f"repo:example/trainyard:environment:{place}",
             }
         }
-    assert roles["prod-github-deployment-us-west-2"]["MaxSessionDuration"] == 14400
+    assert roles["prod-github-deployment-us-west-2"]["MaxSessionDuration"] == 6 * 3600
 
 
 def test_a_repository_with_numbers_is_told_by_them(tmp_path: Path) -> None:

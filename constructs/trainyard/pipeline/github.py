@@ -15,8 +15,8 @@ from trainyard.pipeline.permissions import statements, wildcards
 
 ISSUER = "token.actions.githubusercontent.com"
 AUDIENCE = "sts.amazonaws.com"
-DEPLOYMENT_HOURS = 4
-"""A cluster takes up to an hour, its validation more than two."""
+DEPLOYMENT_HOURS = 6
+"""No shorter than the job may take: a cluster takes up to an hour, its validation up to four."""
 _BOOTSTRAP = ("deploy-role", "file-publishing-role", "lookup-role")
 _QUALIFIER = "hnb659fds"
 
