@@ -5,7 +5,7 @@ The verdicts are the jobs' own; what is added is that they are whole: as many no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from validation.plan import ASKED, GPUS, HEAD_SCAN, HELLO, NCCL, NODE_SCAN, STORAGE, Job
@@ -87,6 +87,8 @@ def _scan(check: str, asked: str, where: str, report: Mapping[str, Any]) -> Iter
         yield _missing(check, asked, where, "a report of the scan")
     elif report["verdict"] == "failure" and not any(line["verdict"] == "failure" for line in bad):
         yield Line(check, where, asked, "failure", "ok", Outcome.FAILED, "run the scan there by hand")
+    elif report["verdict"] == "failure" and report.get("left_out"):
+        yield _left_out(check, where, asked, int(report["left_out"]))
     elif report["verdict"] != "failure":
         found = f"{counts.get('ok', 0)} ok, {counts.get('warning', 0)} warnings"
         yield Line(check, where, asked, found, "no failures", Outcome.PASSED)
@@ -113,22 +115,20 @@ def _hello(job: Job, result: object) -> Iterator[Line]:
 
 
 def _gpus(job: Job, result: object) -> Iterator[Line]:
-    answers: Mapping[str, Sequence[Mapping[str, str]]] = result if isinstance(result, dict) else {}
-    for node, lines in sorted(answers.items()):
-        failed = [line for line in lines if line["verdict"] == "FAILED"]
-        for line in failed:
-            yield Line(
-                job.check,
-                node,
-                line["what"],
-                line["found"],
-                line["wanted"],
-                Outcome.FAILED,
-                line["do"] or _DO[job.check],
-            )
-        if not failed:
-            found = ", ".join(f"{line['what']} {line['found']}" for line in lines if line["verdict"] == "passed")
-            yield Line(job.check, node, ASKED[job.check], found, "what the instance type has", Outcome.PASSED)
+    answers: Mapping[str, Mapping[str, Any]] = result if isinstance(result, dict) else {}
+    for node, report in sorted(answers.items()):
+        passed, failed, lines = int(report["passed"]), int(report["failed"]), report["lines"]
+        for line in lines:
+            action = line["do"] or _DO[job.check]
+            yield Line(job.check, node, line["what"], line["found"], line["wanted"], Outcome.FAILED, action)
+        found = f"{passed} as wanted" + (f", {failed} not" if failed else "")
+        wanted = "what the instance type has"
+        if passed and not failed:
+            yield Line(job.check, node, ASKED[job.check], found, wanted, Outcome.PASSED)
+        elif not lines:
+            yield Line(job.check, node, ASKED[job.check], found, wanted, Outcome.FAILED, _DO[job.check])
+        elif failed > len(lines):
+            yield _left_out(job.check, node, ASKED[job.check], failed - len(lines))
     if len(answers) < job.place.nodes:
         yield _few(job, len(answers), "what it has")
 
@@ -193,6 +193,12 @@ def _nodes(job: Job) -> str:
 
 def _where(job: Job) -> str:
     return f"{job.facts['mount']} from {job.place.name}" if "mount" in job.facts else job.place.name
+
+
+def _left_out(check: str, where: str, asked: str, number: int) -> Line:
+    """Lines of a node that has failed, for which an answer of the head node had no room."""
+    action = "the reports lie in the folder of results; --nodes asks fewer nodes at once"
+    return Line(check, where, asked, f"{number} more lines", "all in the report", Outcome.WARNING, action)
 
 
 def _size(size: int) -> str:

@@ -13,6 +13,10 @@ from typing import Any
 
 MOST_LINES = 12
 MOST_CHARACTERS = 300
+MOST_OF_ALL = 15000
+"""Characters of what all nodes of a job together report, as JSON."""
+# Until all fits: how many lines of each node stay, whether warnings do, and how long a text may be.
+_CUTS = ((MOST_LINES, True, MOST_CHARACTERS), (MOST_LINES, False, MOST_CHARACTERS), (4, False, 100), (1, False, 40))
 _HELLO = re.compile(r"^(\S+): (?:FAILED: )?(\d+) GPUs(?:, and there must be .*)?$", re.MULTILINE)
 _FABRIC = re.compile(r"^(\S+): (\S.*?) {2,}(.+?) +wanted (\S+) +(passed|FAILED|-)(?: +(.*))?$", re.MULTILINE)
 
@@ -26,11 +30,11 @@ def of(check: str, folder: Path, output: str) -> Any:  # noqa: ANN401 - JSON
         output: what it printed.
     """
     if check == "host-scan":
-        return [of_scan(report) | {"node": name} for name, report in _reports(folder)]
+        return fitted([{**of_scan(report), "node": name} for name, report in _reports(folder)])
     if check == "hello-gpu":
         return {node: int(count) for node, count in _HELLO.findall(output)}
     if check == "gpu-check":
-        return _fabric(output)
+        return {node["node"]: node for node in fitted(_fabric(output))}
     if check == "nccl-tests":
         return _nccl(folder)
     if check == "storage-test":
@@ -43,16 +47,44 @@ def of_scan(report: Mapping[str, Any]) -> dict[str, Any]:
     bad = [line for line in report.get("lines", []) if line.get("verdict") in ("failure", "warning")]
     bad.sort(key=lambda line: line["verdict"])
     lines = [{key: str(value)[:MOST_CHARACTERS] for key, value in line.items()} for line in bad[:MOST_LINES]]
-    return {**{key: report.get(key) for key in ("host", "verdict", "counts")}, "lines": lines}
+    return {
+        **{key: report.get(key) for key in ("host", "verdict", "counts")},
+        "lines": lines,
+        "left_out": len(bad) - len(lines),
+    }
 
 
-def _fabric(output: str) -> dict[str, list[dict[str, str]]]:
-    """The lines of fabric_check.py by node."""
-    found: dict[str, list[dict[str, str]]] = {}
-    for node, what, shown, wanted, verdict, do in _FABRIC.findall(output):
-        line = {"what": what, "found": shown.strip(), "wanted": wanted, "verdict": verdict, "do": do.strip()}
-        found.setdefault(node, []).append(line)
-    return found
+def fitted(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The nodes' lines, as many and as long as fit: warnings go first, then the ends of texts, then further failures.
+
+    `left_out` counts the lines that went. In the worst case each node keeps its first failure.
+    """
+    for lines, warnings, characters in _CUTS:
+        cut = [_cut(node, lines, warnings, characters) for node in nodes]
+        if len(json.dumps(cut, separators=(",", ":"))) <= MOST_OF_ALL:
+            return cut
+    # Not even that: the verdicts, which name the nodes that are bad.
+    return [_cut(node, 0, False, 0) for node in nodes]
+
+
+def _cut(node: Mapping[str, Any], most: int, warnings: bool, characters: int) -> dict[str, Any]:
+    kept = [line for line in node["lines"] if warnings or line["verdict"] != "warning"][:most]
+    lines = [{key: text[:characters] for key, text in line.items()} for line in kept]
+    return {**node, "lines": lines, "left_out": node.get("left_out", 0) + len(node["lines"]) - len(lines)}
+
+
+def _fabric(output: str) -> list[dict[str, Any]]:
+    """What fabric_check.py said of each node: how many lines passed, and those that failed."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, what, shown, wanted, verdict, do in _FABRIC.findall(output):
+        node = found.setdefault(name, {"node": name, "passed": 0, "failed": 0, "lines": []})
+        if verdict == "FAILED":
+            line = {"what": what, "found": shown.strip(), "wanted": wanted, "verdict": verdict, "do": do.strip()}
+            node["lines"].append(line)
+            node["failed"] += 1
+        elif verdict == "passed":
+            node["passed"] += 1
+    return list(found.values())
 
 
 def _nccl(folder: Path) -> dict[str, Any] | None:

@@ -145,12 +145,57 @@ def test_lines_of_gpu_check() -> None:
         "n2: NVLinks a GPU   not asked    wanted any   -\n"
     )
     found = results.of("gpu-check", Path("/nowhere"), output)
-    assert [line["verdict"] for line in found["n1"]] == ["passed", "FAILED"]
-    assert found["n1"][1] == {
+    bad = {
         "what": "EFA interfaces", "found": "31", "wanted": "32", "verdict": "FAILED",
         "do": "is /dev/infiniband mounted?",
     }  # fmt: skip
-    assert found["n2"][0]["verdict"] == "-"
+    assert found["n1"] == {"node": "n1", "passed": 1, "failed": 1, "lines": [bad], "left_out": 0}
+    # What was not asked is neither.
+    assert (found["n2"]["passed"], found["n2"]["failed"], found["n2"]["lines"]) == (0, 0, [])
+
+
+NODES = [f"gpu-dy-p5-48xlarge-{number}" for number in range(1, 65)]
+
+
+def test_scans_of_64_bad_nodes_fit_systems_manager(tmp_path: Path) -> None:
+    line = {"found": "f\n" * 200, "wanted": "w" * 200, "action": "a" * 300}
+    bad = [{"name": f"check-{number}", "verdict": "failure", **line} for number in range(6)]
+    bad += [{"name": f"warning-{number}", "verdict": "warning", **line} for number in range(6)]
+    counts = {"ok": 3, "warning": 6, "failure": 6, "skipped": 0}
+    for name in NODES:
+        report = {"schema": 1, "host": name, "verdict": "failure", "counts": counts, "lines": bad}
+        (tmp_path / f"{name}.json").write_text(json.dumps(report))
+    found = results.of("host-scan", tmp_path, "")
+    assert sorted(node["node"] for node in found) == sorted(NODES)
+    assert all(node["verdict"] == "failure" and node["counts"] == counts for node in found)
+    assert all(len(node["lines"]) + node["left_out"] == 12 for node in found)
+    said = answer.one_line({"state": "FAILED", "ended": True, "result": found, "tail": "\x01" * 4000})
+    assert len(said) <= answer.MOST_CHARACTERS
+    assert json.loads(said)["tail"] == ""
+
+
+def test_warnings_go_first_and_failures_stay(tmp_path: Path) -> None:
+    bad = [{"name": "gpus", "verdict": "failure", "found": "7", "wanted": "8", "action": "have it replaced"}]
+    bad += [
+        {"name": f"w{number}", "verdict": "warning", "found": "f" * 90, "wanted": "", "action": ""} for number in "12"
+    ]
+    for name in NODES:
+        (tmp_path / f"{name}.json").write_text(json.dumps({"host": name, "verdict": "failure", "lines": bad}))
+    found = results.of("host-scan", tmp_path, "")
+    assert all(node["left_out"] == 2 and node["lines"] == bad[:1] for node in found)
+
+
+@pytest.mark.parametrize("verdict", ["passed", "FAILED"])
+def test_gpu_check_of_64_nodes_fits_systems_manager(verdict: str) -> None:
+    form = "{}: EFA interfaces {:<3}  31                   wanted 32    {}  is /dev/infiniband mounted, is EFA enabled?"
+    output = "\n".join(form.format(name, number, verdict) for name in NODES for number in range(7))
+    found = results.of("gpu-check", Path("/nowhere"), output)
+    said = answer.one_line({"state": "FAILED", "ended": True, "result": found, "tail": "x" * 4000})
+    assert len(said) <= answer.MOST_CHARACTERS and json.loads(said)["result"] == found
+    for node in found.values():
+        assert (node["passed"], node["failed"]) == ((7, 0) if verdict == "passed" else (0, 7))
+        assert bool(node["lines"]) == (verdict == "FAILED")
+        assert len(node["lines"]) + node["left_out"] == node["failed"]
 
 
 def test_the_largest_answers_fit_systems_manager(tmp_path: Path) -> None:

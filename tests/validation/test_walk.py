@@ -45,7 +45,7 @@ def outcomes(lines: list[Line]) -> list[Outcome]:
 
 
 def test_a_healthy_cluster_passes() -> None:
-    fabric = [{"what": "GPUs", "found": "8", "wanted": "8", "verdict": "passed", "do": ""}]
+    fabric = {"passed": 1, "failed": 0, "lines": [], "left_out": 0}
     node = FakeNode(
         {
             "host-scan": always(ended(result=scans("ok"))),
@@ -82,6 +82,16 @@ def test_a_node_that_fails_its_scan() -> None:
         "8 x H100",
     )
     assert lines[1].action == "have it replaced" and lines[1].output == "the last words"
+
+
+@pytest.mark.parametrize("shown", [0, 1])
+def test_what_an_answer_had_no_room_for_is_counted(shown: int) -> None:
+    line = {"what": "GPUs", "found": "7", "wanted": "8", "verdict": "FAILED", "do": ""}
+    bad = {"passed": 4, "failed": 2, "lines": [line] * shown, "left_out": 2 - shown}
+    node = FakeNode({"gpu-check": always(ended("FAILED", dict.fromkeys(NODES, bad)))})
+    lines, _, _ = walk(node, GPUS)
+    assert outcomes(lines) == ([Outcome.FAILED, Outcome.WARNING] if shown else [Outcome.FAILED]) * 2
+    assert lines[shown].found == ("1 more lines" if shown else "4 as wanted, 2 not")
 
 
 def test_a_node_without_a_report_has_failed() -> None:
