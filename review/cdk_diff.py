@@ -39,7 +39,9 @@ def against_templates(old: Stacks, new: Stacks, assembly: Path) -> str:
 
 
 def permissions(old: Stacks, new: Stacks, assembly: Path) -> str:
-    """What changes of IAM and of security groups, as the CLI tells it; empty where nothing does. Asks no account.
+    """What is broadened of IAM and of security groups, as the CLI tells it; empty where nothing is. Asks no account.
+
+    What only takes away is not told; what the CLI does not look into is in `review.permissions`.
 
     Raises:
         Problem: the CLI fails.

@@ -123,6 +123,17 @@ def test_an_open_port_is_told(
     assert judged(synthesis, standing, tmp_path, monkeypatch)["PERMISSIONS"] == "changed"
 
 
+def test_a_statement_that_is_taken_away_broadens_nothing(
+    synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = resource(standing["dev-promotion"], "AWS::IAM::Policy")
+    more = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
+    policy["Properties"]["PolicyDocument"]["Statement"].append(more)
+    said = judged(synthesis, standing, tmp_path, monkeypatch)
+    assert (said["LEVEL"], said["PERMISSIONS"]) == ("safe", "same")
+    assert (tmp_path / "permissions.txt").read_text("utf-8") == "No permission is broadened.\n"
+
+
 def test_a_boundary_that_is_taken_away_is_told(
     synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
