@@ -8,7 +8,7 @@ is broadened; changed) and HEADLINE.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import boto3
@@ -17,7 +17,7 @@ from review import machine, markdown
 from review.cdk_diff import against_templates, permissions, without_progress
 from review.permissions import beside_cli
 from review.problem import Problem
-from review.stacks import Stacks, deployed, synthesized
+from review.stacks import Stacks, deployed, never_created, synthesized
 from review.verdict import Verdict, judge
 from settings import Environment
 
@@ -39,7 +39,9 @@ def gate(environment: Environment, assembly: Path, output: Path) -> int:
     """
     new = synthesized(assembly)
     _of_environment(environment, assembly, new)
-    old = deployed(boto3.Session(region_name=environment.region).client("cloudformation"), new)
+    client = boto3.Session(region_name=environment.region).client("cloudformation")
+    _can_be_updated(never_created(client, new), environment.region)
+    old = deployed(client, new)
     verdict = judge(environment.name, f"what is deployed in {environment.account}", old, new)
     changed = _permissions(without_progress(permissions(old, new, assembly)).strip(), beside_cli(verdict))
     said = without_progress(against_templates(old, new, assembly))
@@ -71,6 +73,18 @@ def _told(changed: str) -> str:
     if not changed:
         return f"\n{UNCHANGED}\n"
     return "\n**Permissions are broadened, or may be.** How is in permissions.txt, and in the log of the run.\n"
+
+
+def _can_be_updated(failed: Mapping[str, str], region: str) -> None:
+    """A verdict would call such a stack new, and the deployment would fail at its change set."""
+    if failed:
+        found = "; ".join(f"the stack {name} is in {status}" for name, status in failed.items())
+        delete = "; ".join(f"aws cloudformation delete-stack --stack-name {name} --region {region}" for name in failed)
+        raise Problem(
+            f"No verdict: {found}. Its first creation failed, and nothing can update it. Delete it, then run again: "
+            f"{delete}. Nothing of value is in it unless its template retains resources: those stay in the account, "
+            "and may hold the names that the next creation wants."
+        )
 
 
 def _of_environment(environment: Environment, assembly: Path, stacks: Stacks) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,9 @@ class Stack:
         found: Mapping[str, Mapping[str, Any]] = self.template.get("Resources", {})
         return found
 
+
+# The first creation failed: no change set updates such a stack, and only its deletion ends the state.
+_FAILED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
 
 Stacks = Mapping[str, Stack]
 """By construct id."""
@@ -82,18 +86,43 @@ def deployed(client: CloudFormationClient, wanted: Stacks) -> dict[str, Stack]:
     return found
 
 
-def _template(client: CloudFormationClient, name: str) -> Mapping[str, Any] | None:
+def never_created(client: CloudFormationClient, wanted: Stacks) -> dict[str, str]:
+    """The status of each stack of `wanted` whose first creation failed, by its name.
+
+    Raises:
+        Problem: CloudFormation refuses to say.
+    """
+    found = {stack.name: _status(client, stack.name) for stack in wanted.values()}
+    return {name: status for name, status in found.items() if status in _FAILED}
+
+
+def _status(client: CloudFormationClient, name: str) -> str:
+    """Empty where there is no such stack."""
+    with _asking(name):
+        try:
+            return client.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
+        except ClientError as error:
+            if error.response.get("Error", {}).get("Code") == "ValidationError" and "does not exist" in str(error):
+                return ""
+            raise
+
+
+@contextmanager
+def _asking(name: str) -> Iterator[None]:
     try:
-        status = client.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
-        if status in _EMPTY:
-            return None
-        body: object = client.get_template(StackName=name, TemplateStage="Original")["TemplateBody"]
+        yield
     except ClientError as error:
-        if error.response.get("Error", {}).get("Code") == "ValidationError" and "does not exist" in str(error):
-            return None
         raise Problem(f"CloudFormation does not tell of the stack {name}: {error}") from error
     except BotoCoreError as error:
         raise Problem(f"CloudFormation cannot be asked about the stack {name}: {error}") from error
+
+
+def _template(client: CloudFormationClient, name: str) -> Mapping[str, Any] | None:
+    status = _status(client, name)
+    if not status or status in _EMPTY:
+        return None
+    with _asking(name):
+        body: object = client.get_template(StackName=name, TemplateStage="Original")["TemplateBody"]
     if isinstance(body, str):
         try:
             body = json.loads(body)

@@ -25,8 +25,9 @@ Templates = dict[str, dict[str, Any]]
 class CloudFormation:
     """What is deployed, by the stack's name."""
 
-    def __init__(self, templates: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, templates: Mapping[str, Mapping[str, Any]], statuses: Mapping[str, str] | None = None) -> None:
         self._templates = templates
+        self._statuses = statuses or {}
 
     def client(self, _: str) -> CloudFormation:
         return self
@@ -35,7 +36,7 @@ class CloudFormation:
         if StackName not in self._templates:
             message = f"Stack with id {StackName} does not exist"
             raise ClientError({"Error": {"Code": "ValidationError", "Message": message}}, "DescribeStacks")
-        return {"Stacks": [{"StackStatus": "UPDATE_COMPLETE"}]}
+        return {"Stacks": [{"StackStatus": self._statuses.get(StackName, "UPDATE_COMPLETE")}]}
 
     def get_template(self, StackName: str, TemplateStage: str) -> dict[str, Any]:  # noqa: ARG002, N803
         return {"TemplateBody": self._templates[StackName]}
@@ -177,6 +178,39 @@ def test_an_assembly_of_another_environment_gets_no_verdict(
     assert cli.main(arguments) == 4
     assert "is no assembly of dev in us-west-2: it holds prod-api" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("status", ["ROLLBACK_COMPLETE", "ROLLBACK_FAILED"])
+def test_a_stack_whose_creation_failed_gets_no_verdict(
+    status: str,
+    synthesis: Synthesis,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """No change set updates it: every deployment behind a verdict would fail."""
+    cloudformation = CloudFormation({"dev-storage": {}, "dev-network": {}}, {"dev-storage": status})
+    monkeypatch.setattr(boto3, "Session", lambda region_name: cloudformation)  # noqa: ARG005
+    assembly = str(synthesis.folder / "assembly-dev")
+    assert cli.main(["gate", "dev", "--assembly", assembly, "--output", str(tmp_path / "out")]) == 4
+    said = capsys.readouterr().err
+    assert f"the stack dev-storage is in {status}" in said
+    assert "dev-network" not in said
+    assert "aws cloudformation delete-stack --stack-name dev-storage --region us-west-2" in said
+    assert "unless its template retains resources" in said
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("status", ["REVIEW_IN_PROGRESS", "UPDATE_ROLLBACK_COMPLETE"])
+def test_other_states_get_a_verdict(
+    status: str, synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloudformation = CloudFormation(standing, {"dev-promotion": status})
+    monkeypatch.setattr(boto3, "Session", lambda region_name: cloudformation)  # noqa: ARG005
+    assembly = str(synthesis.folder / "assembly-dev")
+    assert cli.main(["gate", "dev", "--assembly", assembly, "--output", str(tmp_path / "out")]) == 0
+    level = "LEVEL=safe" if status == "REVIEW_IN_PROGRESS" else "LEVEL=nothing"
+    assert level in (tmp_path / "out" / "variables").read_text("utf-8")
 
 
 def test_no_assembly_gets_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
