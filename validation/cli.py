@@ -21,7 +21,7 @@ from settings import Environment, Faults, environment_file, load
 from validation import head_node, plan
 from validation.problem import Problem
 from validation.report import Report
-from validation.walk import Walk
+from validation.walk import TOTAL_MINUTES, Walk
 
 if TYPE_CHECKING:
     import boto3
@@ -54,6 +54,13 @@ def parser() -> argparse.ArgumentParser:
         help="how long a job may wait for its nodes (default 30; they take 8 to 12 to come up)",
     )
     top.add_argument(
+        "--total-minutes",
+        type=_number(1, 7 * 24 * 60),
+        default=TOTAL_MINUTES,
+        metavar="N",
+        help=f"how long all jobs may take together (default {TOTAL_MINUTES})",
+    )
+    top.add_argument(
         "--storage-percent",
         type=_number(1, 100),
         default=80,
@@ -70,7 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         environment = load(environment_file(options.environment).resolve())
         wishes = _wishes(options)
         with _terminated_as_interrupted():
-            report = _validate(environment, wishes, options.start_minutes, _session(environment))
+            minutes = options.start_minutes, options.total_minutes
+            report = _validate(environment, wishes, minutes, _session(environment))
         return _show(report, options.format, options.output)
     except (Problem, head_node.Refused, Faults, ValueError, OSError) as problem:
         sys.stderr.write(f"{problem}\n")
@@ -86,7 +94,9 @@ def _session(environment: Environment) -> boto3.Session:
     return boto3.Session(region_name=environment.region)
 
 
-def _validate(environment: Environment, wishes: plan.Wishes, start_minutes: float, session: boto3.Session) -> Report:
+def _validate(
+    environment: Environment, wishes: plan.Wishes, minutes: tuple[float, float], session: boto3.Session
+) -> Report:
     ssm = session.client("ssm")
     document = head_node.document(ssm, environment.name)
     instance = head_node.find(session.client("ec2"), environment.cluster_name)
@@ -101,7 +111,8 @@ def _validate(environment: Environment, wishes: plan.Wishes, start_minutes: floa
         )
     made = plan.make(environment, wishes, plan.Means(facts["programs"], facts["images"]))
     run = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    lines = tuple(Walk(node, run, start_minutes, _tell).lines(made))
+    start, total = minutes
+    lines = tuple(Walk(node, run, start, _tell, total_minutes=total).lines(made))
     return Report(environment.name, environment.cluster_name, instance, lines)
 
 

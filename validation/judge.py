@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from validation.plan import ASKED, GPUS, HEAD_SCAN, HELLO, NCCL, NODE_SCAN, STORAGE, Job
-from validation.report import Line, Outcome
+from validation.plan import ASKED, GPUS, HELLO, NCCL, NODE_SCAN, STORAGE, Job
+from validation.report import HEAD_SCAN, Line, Outcome
 
 _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_WAITS_FOR_OTHERS = ("Resources", "Priority")
 _DO = {
     HELLO: "sinfo -R; dmesg of the node ('Xid'); have the node replaced",
     GPUS: "take the node out: scontrol update nodename=NAME state=drain reason=gpu-check",
@@ -23,6 +24,30 @@ _DO = {
 def head_scan(answer: Mapping[str, Any]) -> list[Line]:
     """The lines of the head node's own scan."""
     return list(_scan(HEAD_SCAN, ASKED[HEAD_SCAN], f"head node {answer.get('host', '')}".strip(), answer))
+
+
+def busy(answer: Mapping[str, Any]) -> bool:
+    """Whether a job waits for nothing but the jobs of others.
+
+    Nodes that are down or drained, or that do not come up, are another matter: then jobs are on none of them, or Slurm
+    lists them.
+    """
+    waits = answer.get("state") == "PENDING" and answer.get("reason") in _WAITS_FOR_OTHERS
+    return waits and not answer.get("down") and int(answer.get("taken", 0)) > 0
+
+
+def not_asked(job: Job, why: str, insisted: bool) -> Line:
+    """A job for which no nodes were free. It says nothing of the cluster, unless the user insisted on it."""
+    outcome = Outcome.FAILED if insisted else Outcome.NOT_ASKED
+    action = "validate again when nodes are free (squeue); --start-minutes waits longer"
+    return Line(job.check, _where(job), ASKED[job.check], why, f"{_nodes(job)} that are free", outcome, action)
+
+
+def out_of_time(job: Job, found: str, minutes: float) -> Line:
+    """A job that was ended or not begun, as the time of the whole validation was over."""
+    action = "--total-minutes allows more; or ask in parts: --only, --skip"
+    wanted = f"the whole validation within {minutes:g} min"
+    return Line(job.check, _where(job), ASKED[job.check], found, wanted, Outcome.FAILED, action)
 
 
 def unstarted(job: Job, answer: Mapping[str, Any], minutes: float) -> Line:

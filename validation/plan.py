@@ -10,9 +10,9 @@ from typing import Any
 from settings import Environment
 from settings.instances import InstanceFacts, instance_types
 from settings.model.cluster import Compute, Queue
-from validation.report import Line, Outcome
+from validation.report import HEAD_SCAN, Line, Outcome
 
-HEAD_SCAN, NODE_SCAN, HELLO, GPUS, NCCL, STORAGE = "head-scan", "scan", "hello-gpu", "gpu-check", "nccl", "storage"
+NODE_SCAN, HELLO, GPUS, NCCL, STORAGE = "scan", "hello-gpu", "gpu-check", "nccl", "storage"
 CHECKS = (HEAD_SCAN, NODE_SCAN, HELLO, GPUS, NCCL, STORAGE)
 """The names of the checks, in the order in which they run."""
 
@@ -92,11 +92,12 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done, and what is not, with the reason."""
+    """What is to be done, and what is not, with the reason. What the user `insisted` on fails where it is not asked."""
 
     head_scan: bool
     jobs: tuple[Job, ...]
     left_out: tuple[Line, ...]
+    insisted: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def make(environment: Environment, wishes: Wishes, means: Means) -> Plan:
     # Queue by queue, so that the nodes that one check started serve the next one.
     order = [place.name for place in places]
     jobs.sort(key=lambda job: order.index(job.place.name))
-    return Plan(HEAD_SCAN in wishes.checks, tuple(jobs), tuple(left_out))
+    return Plan(HEAD_SCAN in wishes.checks, tuple(jobs), tuple(left_out), wishes.insisted)
 
 
 def _not_asked(check: str, where: str, why: str, action: str, wishes: Wishes) -> Line:

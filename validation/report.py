@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+HEAD_SCAN = "head-scan"
+"""The check that asks no compute node."""
+
 
 class Outcome(StrEnum):
     """What became of a question. A warning passes; NOT_ASKED says nothing of the cluster."""
@@ -71,6 +74,9 @@ class Report:
             return f"FAILED: {where} ({', '.join(counts)})"
         if not self.passed:
             return f"FAILED: nothing was asked of the cluster ({', '.join(counts)})"
+        answered = {line.check for line in (*self._of(Outcome.PASSED), *self._of(Outcome.WARNING))}
+        if self._of(Outcome.NOT_ASKED) and answered == {HEAD_SCAN}:
+            return f"PASSED on the head node alone, no other node was asked: {', '.join(counts)}"
         return f"PASSED: {', '.join(counts)}"
 
     def _of(self, outcome: Outcome) -> list[Line]:

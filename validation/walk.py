@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -16,6 +16,8 @@ from validation.report import Line, Outcome
 
 GRACE_MINUTES = 5
 """How long after its time limit a job may take to be gone, before it is ended here."""
+TOTAL_MINUTES = 200
+"""How long all jobs may take together: a pipeline's step has 240 min, and what it stops leaves no report."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 15.0
 _NOT_STARTED = ("PENDING", "CONFIGURING")
 _SECONDS_OF_A_MINUTE = 60
@@ -36,6 +38,7 @@ class Walk:
         run: names the folders of this run's results.
         start_minutes: how long a job may wait for its nodes.
         tell: called with a line of text when something begins.
+        total_minutes: how long all jobs may take together.
         sleep, clock: time, as the tests have it.
     """
 
@@ -45,7 +48,11 @@ class Walk:
     tell: Callable[[str], None]
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
+    total_minutes: float = TOTAL_MINUTES
     _number: int = field(default=0, init=False)
+    _until: float = field(default=0, init=False)
+    _busy: dict[str, str] = field(default_factory=dict, init=False)
+    _insisted: Collection[str] = field(default=(), init=False)
 
     def lines(self, plan: Plan) -> Iterator[Line]:
         """The lines of all checks, as they come in.
@@ -53,12 +60,19 @@ class Walk:
         Raises:
             Problem: the head node cannot be asked (any more); what runs is ended first, as far as that goes.
         """
+        self._until = self.clock() + self.total_minutes * _SECONDS_OF_A_MINUTE
+        self._insisted = plan.insisted
         if plan.head_scan:
             self.tell("scan of the head node")
             yield from self._head_scan()
         for job in plan.jobs:
-            self._number += 1
-            yield from self._one(job)
+            if why := self._busy.get(job.place.name):
+                yield judge.not_asked(job, why, job.check in self._insisted)
+            elif self.clock() >= self._until:
+                yield judge.out_of_time(job, "not begun: the time was over", self.total_minutes)
+            else:
+                self._number += 1
+                yield from self._one(job)
         yield from plan.left_out
 
     def _head_scan(self) -> list[Line]:
@@ -90,6 +104,7 @@ class Walk:
         begun, pause = self.clock(), _FIRST_PAUSE_S
         started: float | None = None
         told = ""
+        down: list[str] = []
         while True:
             self.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE_S)
@@ -101,15 +116,29 @@ class Walk:
                 # A job whose node was lost waits again.
                 started, begun = None, now if started is not None else begun
                 told = self._tell_waiting(number, answer, told)
-                if now - begun > self.start_minutes * _SECONDS_OF_A_MINUTE:
+                # Nodes that fail to come up are listed for a while only.
+                down = list(answer.get("down") or down)
+                limit = min(begun + self.start_minutes * _SECONDS_OF_A_MINUTE, self._until)
+                if now > limit:
                     self._cancel(number)
-                    return [judge.unstarted(job, answer, self.start_minutes)]
+                    return [self._unstarted(job, {**answer, "down": down}, (now - begun) / _SECONDS_OF_A_MINUTE)]
                 continue
             started = now if started is None else started
             minutes = job.minutes + GRACE_MINUTES
             if now - started > minutes * _SECONDS_OF_A_MINUTE:
                 self._cancel(number)
                 return [judge.overdue(job, answer, minutes)]
+            if now > self._until:
+                self._cancel(number)
+                return [judge.out_of_time(job, f"ended while it was {answer['state']}", self.total_minutes)]
+
+    def _unstarted(self, job: Job, answer: Mapping[str, Any], minutes: float) -> Line:
+        minutes = min(float(round(minutes)), self.start_minutes)
+        if not judge.busy(answer):
+            return judge.unstarted(job, answer, minutes)
+        # The next job would wait for the same nodes.
+        self._busy[job.place.name] = f"nodes are taken by other jobs, {minutes:g} min long"
+        return judge.not_asked(job, self._busy[job.place.name], job.check in self._insisted)
 
     def _tell_waiting(self, number: str, answer: Mapping[str, Any], told: str) -> str:
         text = f"job {number} waits: {answer['state'].lower()}, {answer.get('reason') or 'no reason'}"

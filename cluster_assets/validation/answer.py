@@ -164,6 +164,7 @@ def look(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
         partition = found.get("Partition", "")
         said = slurm("sinfo", "--list-reasons", "--noheader", f"--partition={partition}", "--format=%n %t: %E")
         answer["down"] = said.splitlines()[:5]
+        answer["taken"] = taken(partition, found.get("Features", ""))
     if answer["ended"]:
         answer["exit"] = found.get("ExitCode", "")
         output = folder / "output.txt"
@@ -171,6 +172,16 @@ def look(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
         answer["tail"] = "\n".join(text.splitlines()[-TAIL_LINES:])[-TAIL_CHARACTERS:]
         answer["result"] = results.of(folder.name, folder / "results", text)
     return answer
+
+
+def taken(partition: str, feature: str) -> int:
+    """How many nodes of a partition, and of its compute resource where a job names one, have jobs on them."""
+    states = "--states=allocated,mixed,completing"
+    said = slurm("sinfo", "--Node", "--noheader", f"--partition={partition}", states, "--format=%N %b")
+    nodes = [line.split(None, 1) for line in said.splitlines() if line.strip()]
+    if feature in ("", "(null)"):
+        return len(nodes)
+    return sum(feature in words[1].strip().split(",") for words in nodes if len(words) > 1)
 
 
 def cancel(job: str) -> dict[str, Any]:

@@ -26,10 +26,13 @@ def ended(state: str = "COMPLETED", result: object = None, tail: str = "") -> An
     }  # fmt: skip
 
 
-def pending(reason: str = "Resources", state: str = "PENDING") -> Answer:
+DOWN = ("gpu-dy-p5-1 down~: (Code:InsufficientInstanceCapacity)",)
+
+
+def pending(reason: str = "Resources", state: str = "PENDING", down: tuple[str, ...] = DOWN, taken: int = 0) -> Answer:
     """A job that waits."""
-    down = ["gpu-dy-p5-1 down~: (Code:InsufficientInstanceCapacity)"]
-    return {"state": state, "reason": reason, "nodes": "", "seconds": 0, "ended": False, "down": down}
+    where: Answer = {"down": list(down), "taken": taken} if state == "PENDING" else {}
+    return {"state": state, "reason": reason, "nodes": "", "seconds": 0, "ended": False, **where}
 
 
 @dataclass

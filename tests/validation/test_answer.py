@@ -66,7 +66,9 @@ class HeadNode:
 def head(tmp_path: Path) -> HeadNode:
     head = HeadNode(tmp_path)
     head.tool("sbatch", "echo '7;local'")
-    head.tool("sinfo", "echo 'gpu-dy-p5-1 down~: (Code:InsufficientInstanceCapacity)'")
+    taken = "printf 'gpu-dy-p5-2 static,p5\\ngpu-dy-p4-1 p4\\n'"
+    down = "echo 'gpu-dy-p5-1 down~: (Code:InsufficientInstanceCapacity)'"
+    head.tool("sinfo", f'if [[ "$*" == *--states=allocated* ]]; then {taken}; else {down}; fi')
     head.tool("scancel", "")
     head.tool("scontrol", f"echo '{MINE.format('PENDING')}'")
     return head
@@ -113,6 +115,15 @@ def test_a_job_that_waits_comes_with_the_nodes_that_are_down(head: HeadNode) -> 
     assert (found["state"], found["reason"], found["ended"]) == ("PENDING", "Resources", False)
     assert found["seconds"] == ((24 + 2) * 60 + 3) * 60 + 4
     assert found["down"] == ["gpu-dy-p5-1 down~: (Code:InsufficientInstanceCapacity)"]
+
+
+@pytest.mark.parametrize(("features", "taken"), [("(null)", 2), ("p5", 1), ("p6", 0)])
+def test_a_job_that_waits_comes_with_the_number_of_nodes_that_have_jobs(
+    head: HeadNode, features: str, taken: int
+) -> None:
+    head.tool("scontrol", f"echo '{MINE.format('PENDING')} Features={features}'")
+    found = head.answer("look", "7", f"{head.folder}/results/validation/run-1/hello-gpu")
+    assert found["taken"] == taken
 
 
 @pytest.mark.parametrize("forgotten", [False, True])

@@ -87,6 +87,19 @@ def test_a_job_that_never_starts_is_ended_with_slurms_reason(deployed: Deployed)
     assert lab.output(["squeue", "--noheader"]) == ""
 
 
+def test_nodes_that_are_taken_by_a_users_job_are_not_judged(deployed: Deployed) -> None:
+    lab = deployed.laboratory
+    lab.output(["sbatch", "--partition=gpu", "--nodes=2", "--exclusive", "--job-name=mine", "--wrap=sleep 900"])
+    try:
+        status, report, said = deployed.validate("--skip", "scan,gpu-check,nccl,storage", "--start-minutes", "1")
+    finally:
+        lab.output(["scancel", "--name=mine"])
+    assert status == 0, said + json.dumps(report, indent=1)
+    [line] = lines(report, "not asked")
+    assert line["check"] == "hello-gpu" and line["found"] == "nodes are taken by other jobs, 1 min long"
+    assert report["headline"].startswith("PASSED on the head node alone")
+
+
 def test_a_head_node_without_an_agent(deployed: Deployed) -> None:
     deployed.steer.agent("local", answers=False)
     try:

@@ -10,23 +10,28 @@ import pytest
 
 from settings import load
 from tests.validation.fakes import Answer, FakeNode, Time, ended, pending
+from trainyard.pipeline import steps
 from validation import plan
 from validation.plan import GPUS, HELLO, NCCL, NODE_SCAN, STORAGE, Means, Wishes
 from validation.problem import Problem
 from validation.report import Line, Outcome, Report
-from validation.walk import Walk
+from validation.walk import TOTAL_MINUTES, Walk
 
 LOCAL = load(Path(__file__).resolve().parents[2] / "environments" / "local.yaml")
 NODES = ("gpu-dy-p5-1", "gpu-dy-p5-2")
 RUNNING: Answer = {"state": "RUNNING", "reason": "None", "nodes": NODES[0], "seconds": 3, "ended": False}
 
 
-def walk(node: FakeNode, *checks: str, start_minutes: float = 30) -> tuple[list[Line], list[str], Time]:
+def walk(
+    node: FakeNode, *checks: str, start_minutes: float = 30, total_minutes: float = 200, insisted: bool = False
+) -> tuple[list[Line], list[str], Time]:
     time = Time()
     told: list[str] = []
-    made = plan.make(LOCAL, Wishes(checks=checks), Means(("fio", "nccl-tests")))
-    made = plan.Plan(made.head_scan, tuple(job for job in made.jobs if job.place.queue == "gpu"), made.left_out)
-    running = Walk(node, "run", start_minutes, told.append, time.sleep, time.clock)
+    made = plan.make(LOCAL, Wishes(checks, checks if insisted else ()), Means(("fio", "nccl-tests")))
+    made = plan.Plan(
+        made.head_scan, tuple(job for job in made.jobs if job.place.queue == "gpu"), made.left_out, made.insisted
+    )
+    running = Walk(node, "run", start_minutes, told.append, time.sleep, time.clock, total_minutes)
     return list(running.lines(made)), told, time
 
 
@@ -120,6 +125,69 @@ def test_a_job_that_never_starts_is_ended_and_fails_with_slurms_reason() -> None
     assert 120 < time.now < 150
     # Said once, not with every look.
     assert len([text for text in told if "waits" in text]) == 1
+
+
+@pytest.mark.parametrize("reason", ["Resources", "Priority"])
+def test_a_cluster_whose_nodes_all_have_jobs_is_not_judged(reason: str) -> None:
+    node = FakeNode({"host-scan": always(pending(reason, down=(), taken=2))})
+    lines, _, time = walk(node, *plan.CHECKS, start_minutes=2)
+    report = Report("local", "local", "i-1", tuple(lines))
+    assert outcomes(lines) == [Outcome.PASSED, *[Outcome.NOT_ASKED] * 5]
+    assert lines[1].found == "nodes are taken by other jobs, 2 min long"
+    assert report.passed
+    assert report.headline == "PASSED on the head node alone, no other node was asked: 1 passed, 5 not asked"
+    # Waited for once: the next job would wait for the same nodes.
+    assert len([words for words in node.asked if words[0] == "submit"]) == 1
+    assert node.cancelled == ["1"] and time.now < 150
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pending("Resources", down=("gpu-dy-p5-2 drain: xid",), taken=1),
+        pending("Resources", down=(), taken=0),
+        pending("ReqNodeNotAvail", down=(), taken=2),
+        pending("PartitionDown", down=(), taken=2),
+        pending("Resources", "CONFIGURING", taken=2),
+    ],
+)
+def test_what_waits_for_more_than_other_jobs_fails(answer: Answer) -> None:
+    lines, _, _ = walk(FakeNode({"hello-gpu": always(answer)}), HELLO, start_minutes=2)
+    assert outcomes(lines) == [Outcome.FAILED]
+
+
+def test_nodes_that_failed_during_the_wait_are_not_forgotten() -> None:
+    later, at_first = pending(down=(), taken=2), pending(taken=2)
+    node = FakeNode({"hello-gpu": lambda look: at_first if look == 1 else later})
+    [line], _, _ = walk(node, HELLO, start_minutes=2)
+    assert line.outcome is Outcome.FAILED and "InsufficientInstanceCapacity" in line.output
+
+
+def test_checks_that_were_insisted_on_fail_on_a_busy_cluster() -> None:
+    node = FakeNode({"hello-gpu": always(pending(down=(), taken=2))})
+    lines, _, _ = walk(node, HELLO, GPUS, insisted=True)
+    assert outcomes(lines) == [Outcome.FAILED, Outcome.FAILED]
+
+
+def test_the_whole_ends_in_time_with_a_report() -> None:
+    node = FakeNode({"hello-gpu": always(RUNNING), "gpu-check": always(RUNNING), "nccl-tests": always(RUNNING)})
+    lines, _, time = walk(node, HELLO, GPUS, NCCL, total_minutes=20)
+    assert outcomes(lines) == [Outcome.FAILED] * 3
+    assert [line.found for line in lines] == [
+        "still RUNNING after 15 min", "ended while it was RUNNING", "not begun: the time was over",
+    ]  # fmt: skip
+    assert node.cancelled == ["1", "2"]
+    assert time.now < 21 * 60
+
+
+def test_a_job_waits_no_longer_than_the_whole_may_take() -> None:
+    lines, _, time = walk(FakeNode({"hello-gpu": always(pending())}), HELLO, total_minutes=10)
+    assert outcomes(lines) == [Outcome.FAILED] and lines[0].found.startswith("pending for 10 min")
+    assert time.now < 11 * 60
+
+
+def test_the_pipelines_step_has_time_for_the_whole_and_for_its_own_setup() -> None:
+    assert TOTAL_MINUTES + 20 <= steps._VALIDATION_MINUTES
 
 
 def test_a_node_that_is_only_booting_counts_as_not_started() -> None:
