@@ -71,7 +71,11 @@ def run(
 
 def _unanswered(check: str, subject: str, error: Denied | ClientError) -> Line:
     if isinstance(error, Denied):
-        todo = f"grant {error.action} to whoever runs this (preflight/permissions.py lists all that is needed)"
+        # A pipeline's role is deployed by the very stage that this is asked before.
+        todo = (
+            f"grant {error.action} to whoever runs this (preflight/permissions.py lists all that is needed; "
+            "for a pipeline's role, deploy <environment>/promotion by hand)"
+        )
         return Line(check, subject, error.action, "not allowed", "the permission", Verdict.UNKNOWN, todo)
     return Line(
         check,
