@@ -16,6 +16,8 @@ from review.stacks import Stacks
 ROOT = Path(__file__).resolve().parents[1]
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
 LIMIT_S = 600
+WIDTH = "1000"
+"""Of the CLI's tables: a name that is cut into lines is found by nobody. Its default is that of the caller's terminal."""
 
 _PROGRESS = ("start: ", "success: ", "Hold on while we create a read-only change set")
 _COUNTED = re.compile(r"Number of stacks with differences: [1-9]")
@@ -78,7 +80,7 @@ def _asked(arguments: list[str], environment: Mapping[str, str]) -> tuple[bool, 
     result = subprocess.run(
         [str(CDK), *arguments],
         cwd=ROOT,
-        env=dict(environment),
+        env={**environment, "COLUMNS": WIDTH},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
