@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
 LIMIT_S = 600
 WIDTH = "1000"
-"""Of the CLI's tables: a name that is cut into lines is found by nobody. Its default is that of the caller's terminal."""
+"""Of the CLI's tables, which it cuts to the caller's terminal: nobody finds a name that is cut into lines."""
 
 _PROGRESS = ("start: ", "success: ", "Hold on while we create a read-only change set")
 _COUNTED = re.compile(r"Number of stacks with differences: [1-9]")
