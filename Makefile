@@ -98,6 +98,7 @@ format: setup ## Format Python and shell
 
 # Laboratories and worlds run one after the other: on two cores each wants both.
 test: setup lint ## Everything that CI runs: lint, tests, life cycles and the local default end to end
+	@scripts/install-lab-packages.sh
 	$(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'
 	$(PYTEST) -m lab
 	$(PYTEST) -n 2 --dist loadgroup -m lifecycle

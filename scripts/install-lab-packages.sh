@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the Slurm laboratory needs on this machine: Debian or Ubuntu, as root. Quick where all is there already.
+# Installs what the Slurm laboratory and the tests of the cluster's scripts need on this machine: Debian or Ubuntu, as root. Quick where all is there already.
 # The nodes' own packages (Slurm, MariaDB, the registry) do not come here: they go into a root file system of their own.
 #
 # Exit codes: 0 all is there; 1 the installation failed; 69 it cannot be done here (no Debian or Ubuntu, no package archive);
@@ -8,6 +8,7 @@ set -euo pipefail
 
 # Command and package that brings it.
 readonly NEEDED=(
+  "jq jq"
   "mmdebstrap mmdebstrap"
   "ip iproute2"
   "mount mount"

@@ -163,7 +163,7 @@ class PipelineStack(cdk.Stack):
                 approver=shared.approver,
                 value=diff.exported_variable("PERMISSIONS"),
                 passes=("same",),
-                message=f"{environment.name}: permissions are changed. {headline}",
+                message=f"{environment.name}: permissions are broadened. {headline}",
                 link=link,
                 after=(preflight, diff),
             ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -204,7 +203,6 @@ REVIEWED = [
 ]
 
 
-@pytest.mark.skipif(shutil.which("jq") is None, reason="gh evaluates --jq by itself, its stand-in here by jq")
 @pytest.mark.parametrize(
     ("place", "options", "said"),
     [
