@@ -96,13 +96,13 @@ format: setup ## Format Python and shell
 	.venv/bin/ruff check --fix .
 	.venv/bin/shfmt -w -i 2 -ci $(SHELL_SCRIPTS)
 
-# Laboratories and worlds run one after the other: on two cores each wants both.
+# One kind after the other: on two cores each wants both.
 test: setup lint ## Everything that CI runs: lint, tests, life cycles and the local default end to end
 	@scripts/install-lab-packages.sh
 	$(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'
 	$(PYTEST) -m lab
 	$(PYTEST) -n 2 --dist loadgroup -m lifecycle
-	$(PYTEST) -m 'e2e and not lifecycle'
+	$(PYTEST) -n 2 --dist loadfile -m 'e2e and not lifecycle'
 
 test-fast: setup ## The tests that need neither the emulated AWS nor the laboratory
 	$(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'
