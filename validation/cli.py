@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from review.command import FAILED, Parser, add_options
 from settings import Environment, Faults, environment_file, load
+from settings.model.validation import Validation
 from validation import head_node, plan
 from validation.problem import Problem
 from validation.report import Report
@@ -44,7 +45,10 @@ def parser() -> argparse.ArgumentParser:
         "--nodes", type=_number(1, _MOST_NODES), default=2, metavar="N", help="most nodes of a job (default 2)"
     )
     top.add_argument(
-        "--image", default="", metavar="NAME", help="imported image for NCCL and storage (default: the host)"
+        "--image",
+        default="",
+        metavar="NAME",
+        help="imported image for NCCL and storage (default: validation.image of the file, else the host)",
     )
     top.add_argument(
         "--start-minutes",
@@ -75,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         environment = load(environment_file(options.environment).resolve())
-        wishes = _wishes(options)
+        wishes = _wishes(options, environment.validation)
         with _terminated_as_interrupted():
             minutes = options.start_minutes, options.total_minutes
             report = _validate(environment, wishes, minutes, _session(environment))
@@ -106,7 +110,7 @@ def _validate(
     if wishes.image and "/" not in wishes.image and wishes.image not in facts["images"]:
         known = ", ".join(facts["images"]) or "none"
         raise Problem(
-            f"--image {wishes.image}: there is no such image on the cluster; imported are: {known}.\n"
+            f"The image {wishes.image} is not on the cluster; imported are: {known}.\n"
             "Import it on the head node: images/import-container.sh IMAGE_URI NAME"
         )
     made = plan.make(environment, wishes, plan.Means(facts["programs"], facts["images"]))
@@ -116,11 +120,13 @@ def _validate(
     return Report(environment.name, environment.cluster_name, instance, lines)
 
 
-def _wishes(options: argparse.Namespace) -> plan.Wishes:
+def _wishes(options: argparse.Namespace, file: Validation) -> plan.Wishes:
+    """The command line's wishes; what it leaves out, the environment file says."""
     checks = options.only or tuple(check for check in plan.CHECKS if check not in options.skip)
     if not checks:
         raise Problem("--skip leaves no check; leave one of them out")
-    return plan.Wishes(checks, options.only or (), options.nodes, options.image, options.storage_percent)
+    insisted = options.only or tuple(check for check in file.required if check in checks)
+    return plan.Wishes(checks, insisted, options.nodes, options.image or file.image or "", options.storage_percent)
 
 
 def _show(report: Report, form: str, output: Path | None) -> int:

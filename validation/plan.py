@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from settings import Environment
 from settings.instances import InstanceFacts, instance_types
 from settings.model.cluster import Compute, Queue
+from settings.model.validation import Check
 from validation.report import HEAD_SCAN, Line, Outcome
 
 NODE_SCAN, HELLO, GPUS, NCCL, STORAGE = "scan", "hello-gpu", "gpu-check", "nccl", "storage"
-CHECKS = (HEAD_SCAN, NODE_SCAN, HELLO, GPUS, NCCL, STORAGE)
+CHECKS: tuple[str, ...] = get_args(Check)
 """The names of the checks, in the order in which they run."""
 
 MINUTES = {NODE_SCAN: 10, HELLO: 10, GPUS: 15, NCCL: 60, STORAGE: 60}

@@ -13,6 +13,7 @@ from settings.model.images import Images
 from settings.model.models import Model
 from settings.model.network import Network
 from settings.model.storage import Storage
+from settings.model.validation import Validation
 
 
 class Retention(Part):
@@ -45,6 +46,7 @@ class Environment(Part):
     images: Images = Field(default=Images(), description="Container images.")
     cluster: Cluster = Field(description="The Slurm cluster.")
     models: tuple[Model, ...] = Field(default=(), description="The training projects that share the cluster.")
+    validation: Validation = Field(default=Validation(), description="What is asked of the cluster after a deployment.")
 
     @property
     def cluster_name(self) -> str:

@@ -14,9 +14,13 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
+from settings import load
 from tests.validation.fakes import FACTS, HEALTHY
 from validation import cli, head_node
 from validation.permissions import ACTIONS
+from validation.plan import Wishes
+
+ENVIRONMENTS = Path(__file__).resolve().parents[2] / "environments"
 
 HEAD, DOCUMENT, COMMAND = "i-0123456789abcdef0", "local-cluster-ChecksDocument", "11111111-2222-3333-4444-555555555555"
 TAGS = [
@@ -165,6 +169,37 @@ def test_assets_without_the_validation(aws: Aws, capsys: pytest.CaptureFixture[s
     aws.deployed()
     aws.answers("facts", "Failed", err="bash: ask.sh: No such file or directory", code=127)
     assert "Run the bootstrap there" in problem(capsys)
+
+
+def test_the_file_names_the_image_and_what_must_be_asked(
+    aws: Aws, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A pipeline's gate gives no options: what it insists on stands in the environment's file."""
+    file = tmp_path / "local.yaml"
+    text = (ENVIRONMENTS / "local.yaml").read_text("utf-8")
+    file.write_text(f"{text}\nvalidation:\n  image: pytorch\n  required: [nccl, storage]\n", "utf-8")
+    aws.deployed()
+    aws.answers("facts", out={**FACTS, "images": ["other"]})
+    assert cli.main([str(file)]) == 4
+    assert "The image pytorch is not on the cluster; imported are: other" in capsys.readouterr().err
+    said = load(file).validation
+
+    def wishes(*options: str) -> Wishes:
+        return cli._wishes(cli.parser().parse_args(["local", *options]), said)
+
+    assert wishes() == Wishes(insisted=("nccl", "storage"), image="pytorch")
+    assert wishes("--skip", "nccl", "--image", "mine").insisted == ("storage",)
+    assert wishes("--image", "mine").image == "mine"
+    assert wishes("--only", "hello-gpu").insisted == ("hello-gpu",)
+
+
+def test_a_check_that_does_not_exist_is_a_fault_of_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "local.yaml"
+    text = (ENVIRONMENTS / "local.yaml").read_text("utf-8")
+    file.write_text(f"{text}\nvalidation:\n  required: [speed]\n", "utf-8")
+    assert cli.main([str(file)]) == 4
+    said = capsys.readouterr().err
+    assert "validation.required" in said and "speed" in said and "storage" in said and "Traceback" not in said
 
 
 def test_an_image_that_is_not_there(aws: Aws, capsys: pytest.CaptureFixture[str]) -> None:
