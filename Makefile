@@ -38,21 +38,21 @@ down: setup ## Destroy ENV in the emulated AWS and stop it (DELETE_DATA=yes: als
 
 # The exit status of the commands is the verdict, which make has no way to hand on: CI runs them without make.
 diff: setup ## What a change does: ENV against the emulated AWS, AGAINST=<git revision>, or ON=aws (FORMAT=markdown|json)
-	@if [ -n "$(AGAINST)" ]; then $(PY) -m review diff $(ENV) --against "$(AGAINST)" $(DIFF_OPTIONS); \
-	elif [ "$(ON)" = aws ]; then $(PY) -m review diff $(ENV) $(DIFF_OPTIONS); \
+	@if [ -n "$(AGAINST)" ]; then $(PY) -m ops.review diff $(ENV) --against "$(AGAINST)" $(DIFF_OPTIONS); \
+	elif [ "$(ON)" = aws ]; then $(PY) -m ops.review diff $(ENV) $(DIFF_OPTIONS); \
 	else $(PY) -m local diff $(ENV) $(DIFF_OPTIONS); fi || [ $$? -lt 4 ]
 
 # ON=aws asks AWS with your credentials; else the emulated AWS is asked, and started empty where none runs.
 ASKED = $(if $(filter-out aws,$(ON)),$(error ON is '$(ON)'; allowed: aws, or nothing for the emulated AWS))$(if $(filter aws,$(ON)),,$(PY) -m local exec $(ENV) $(if $(PORT),--port $(PORT)) --start --)
 
 preflight: setup ## Ask, before money is spent, whether the account can hold ENV: capacity, quotas, addresses (ON=aws)
-	@$(ASKED) $(PY) -m preflight $(ENV) $(DIFF_OPTIONS)
+	@$(ASKED) $(PY) -m ops.preflight $(ENV) $(DIFF_OPTIONS)
 
 validate: setup ## Run scans, hello-gpu, NCCL and storage checks on the cluster of ENV, through SSM (ON=aws)
-	@$(ASKED) $(PY) -m validation $(ENV) $(DIFF_OPTIONS)
+	@$(ASKED) $(PY) -m ops.validation $(ENV) $(DIFF_OPTIONS)
 
 drift: setup ## Compare what stands with what the file of ENV says (ON=aws)
-	@$(ASKED) $(PY) -m drift $(ENV) $(DIFF_OPTIONS)
+	@$(ASKED) $(PY) -m ops.drift $(ENV) $(DIFF_OPTIONS)
 
 # 3 is a walk that waits for a person: not a failure.
 promote: setup ## Walk a pipeline in an emulated AWS, through its gates to its last stage (PIPELINE= RESUME=yes APPROVE= SKIP=)
@@ -64,14 +64,14 @@ status: setup ## Show what is deployed in the emulated AWS
 
 lab: setup ## A real Slurm on this machine with the bootstrap and jobs of ENV, and a shell on its head node (root, Debian)
 	@scripts/install-lab-packages.sh
-	@$(PY) -m local.lab up --environment environments/$(ENV).yaml --powered-down
-	@$(PY) -m local.lab shell
+	@$(PY) -m local.slurm up --environment environments/$(ENV).yaml --powered-down
+	@$(PY) -m local.slurm shell
 
 lab-down: setup ## End the laboratory
-	@$(PY) -m local.lab down
+	@$(PY) -m local.slurm down
 
 check: .venv/.ready ## Check the environment file ENV, or the pipeline file PIPELINE=<name>, without synthesizing it
-	@$(PY) -m settings $(if $(PIPELINE),check-pipeline pipelines/$(PIPELINE).yaml,check environments/$(ENV).yaml)
+	@$(PY) -m settings $(if $(PIPELINE),check-pipeline environments/pipelines/$(PIPELINE).yaml,check environments/$(ENV).yaml)
 
 synth: .venv/.ready node_modules/.ready ## Synthesize the CloudFormation templates of ENV, or of PIPELINE=<name>, into cdk.out/
 	@$(CDK) synth --quiet -c $(if $(PIPELINE),pipeline=$(PIPELINE),env=$(ENV))

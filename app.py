@@ -1,6 +1,6 @@
 """The CDK app: one environment file, its stacks. `cdk synth -c env=<name>` takes environments/<name>.yaml.
 
-`cdk synth -c pipeline=<name>` takes pipelines/<name>.yaml instead: the pipeline, and a stage for each
+`cdk synth -c pipeline=<name>` takes environments/pipelines/<name>.yaml instead: the pipeline, and a stage for each
 of its environments.
 """
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from local.cli.problem import Problem
-from local.world.launch import WorldError
-from review.command import FAILED, Parser, add_options
-from review.problem import Problem as ReviewProblem
+from local.emulator.launch import WorldError
+from ops.review.command import FAILED, Parser, add_options
+from ops.review.problem import Problem as ReviewProblem
 from settings import Faults
 
 if TYPE_CHECKING:

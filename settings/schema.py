@@ -12,7 +12,7 @@ from settings.model.base import Part
 from settings.pipeline.model import Pipeline
 
 SCHEMA = Path(__file__).parent.parent / "environments" / "environment.schema.json"
-PIPELINE_SCHEMA = Path(__file__).parent.parent / "pipelines" / "pipeline.schema.json"
+PIPELINE_SCHEMA = Path(__file__).parent.parent / "environments" / "pipelines" / "pipeline.schema.json"
 
 
 def schema_text() -> str:

@@ -13,7 +13,7 @@ _SECONDS = "300"
 
 
 class ClusterChecks(Construct):
-    """An SSM document that carries out one request of `python -m validation` on the head node, as the cluster's user.
+    """An SSM document that carries out one request of a validation on the head node, as the cluster's user.
 
     Whoever may send it can start the product's own checks as Slurm jobs, look at them and end them. It takes no
     commands: cluster_assets/validation/answer.py lists the requests, and refuses every other.

@@ -1,7 +1,7 @@
 """Serve the genuine ParallelCluster API: `python -m local.api --help`, with the interpreter of parallelcluster/.venv.
 
 This is what runs in the API's Lambda function on AWS: pcluster's own Flask application, unchanged. Who may call is
-decided before it, by the API Gateway of the world (local/world/public_template.py).
+decided before it, by the API Gateway of the world (local/emulator/public_template.py).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from local.cli.problem import Problem
 from local.cli.session import ROOT
 
 if TYPE_CHECKING:
-    from local.world.launch import World
+    from local.emulator.launch import World
 
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TMPDIR", "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION")
 """Variables of the user's that reach the CDK CLI. No AWS_* is among them."""

@@ -19,7 +19,7 @@ from local.cli.session import aws
 
 if TYPE_CHECKING:
     from local.cli.session import Session
-    from local.world.launch import World
+    from local.emulator.launch import World
 
 TIMEOUT_S = 60
 

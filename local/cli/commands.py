@@ -14,10 +14,10 @@ from local.cli.heartbeat import Heartbeat
 from local.cli.problem import Problem
 from local.cli.progress import Progress
 from local.cli.session import DEFAULT_PORT, ROOT, Session, aws, file_of, forget_users_aws, state_folder
-from local.lab import remote
+from local.emulator import launch
+from local.slurm import remote
 from local.steering import Steer
-from local.world import launch
-from review import command, stacks
+from ops.review import command, stacks
 
 WIDTH_IN_A_LOG = 160
 

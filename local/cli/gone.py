@@ -10,7 +10,7 @@ from botocore.exceptions import ConnectionError as Unreachable
 from botocore.exceptions import HTTPClientError
 
 from local.cli.problem import Problem
-from local.world import launch
+from local.emulator import launch
 
 
 def reason(world: launch.World) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from local.cli.problem import Problem
 from local.cli.session import ROOT
-from local.lab import Laboratory, Unavailable, bootstrap, make
+from local.slurm import Laboratory, Unavailable, bootstrap, make
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import boto3
 
 from local.cli.problem import Problem
-from local.world import launch
+from local.emulator import launch
 from settings import Environment, environment_file, load
 
 if TYPE_CHECKING:
-    from local.world.launch import World
+    from local.emulator.launch import World
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_PORT = 4600

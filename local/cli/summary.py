@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from local.cli.session import Session
-    from local.world.launch import World
+    from local.emulator.launch import World
 
 GIB_PER_TIB = 1024
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from botocore.exceptions import ClientError
 
 from local.cli.problem import Problem as CliProblem
+from local.emulator.launch import WorldError
 from local.pipeline.problem import Problem
-from local.world.launch import WorldError
-from review.command import Parser
+from ops.review.command import Parser
 
 ROOT = Path(__file__).resolve().parents[2]
 INTERRUPTED = 130

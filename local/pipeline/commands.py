@@ -9,14 +9,14 @@ from pathlib import Path
 from rich.console import Console
 
 from local.cli.session import forget_users_aws
+from local.emulator import launch
+from local.emulator.launch import World
 from local.pipeline import ground, report, walk
 from local.pipeline.journey import Journey, Options, deployed
 from local.pipeline.problem import Problem
 from local.pipeline.record import Record
 from local.pipeline.record import read as read_record
 from local.pipeline.source import WORKING_TREE, Source
-from local.world import launch
-from local.world.launch import World
 
 SUCCEEDED, FAILED, WAITING, WRONG = 0, 1, 3, 4
 _STATUS: dict[str, int] = {"succeeded": SUCCEEDED, "failed": FAILED, "waiting": WAITING}
@@ -96,6 +96,6 @@ def _seeds(file: Path | None) -> ground.Seeds | None:
         found: ground.Seeds = json.loads(file.read_text())
     except (OSError, json.JSONDecodeError) as error:
         raise Problem(
-            f"--seeds {file}: {error}. Give a JSON file: {{account: seeds of local/world/seeds.py}}"
+            f"--seeds {file}: {error}. Give a JSON file: {{account: seeds of local/emulator/seeds.py}}"
         ) from error
     return found

@@ -11,18 +11,18 @@ from typing import Any
 
 from local.cli.cdk import environment_for
 from local.cli.session import ROOT, Session
+from local.emulator import launch
+from local.emulator.launch import Account, World
 from local.pipeline import assembly, installed
 from local.pipeline.problem import Problem
 from local.pipeline.source import Source
-from local.world import launch
-from local.world.launch import Account, World
 from settings import Faults, load
 
 EXECUTION_POLICY = "arn:aws:iam::aws:policy/AdministratorAccess"
 _TAIL_LINES = 25
 Say = Callable[[str], None]
 Seeds = Mapping[str, Mapping[str, Any]]
-"""What exists in each account from the start, in the format of local/world/seeds.py."""
+"""What exists in each account from the start, in the format of local/emulator/seeds.py."""
 
 
 def prepare(

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from local.cli.session import ROOT
+from local.emulator.launch import World
 from local.pipeline import definition, report, walk
 from local.pipeline.approval import Answers, Approver
 from local.pipeline.artifacts import Artifacts
@@ -23,7 +24,6 @@ from local.pipeline.roles import Roles
 from local.pipeline.source import Source
 from local.pipeline.walk import Hands, Result, Walk
 from local.steering import Steer
-from local.world.launch import World
 
 MOST_RESTARTS = 2
 """A pipeline that is another one after each of its own updates never ends."""

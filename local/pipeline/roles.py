@@ -10,9 +10,9 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
+from local.emulator.launch import World
 from local.pipeline.problem import ActionFailed
 from local.steering import Steer, SteeringRefused
-from local.world.launch import World
 
 CODEPIPELINE = "codepipeline.amazonaws.com"
 CODEBUILD = "codebuild.amazonaws.com"

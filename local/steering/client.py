@@ -61,7 +61,7 @@ class Steer:
         self._request("POST", "/limits", dataclasses.asdict(limit))
 
     def seeds(self, seeds: Mapping[str, object]) -> None:
-        """Add to what the account holds beside the deployments: reservations, parameters (local/world/seeds.py)."""
+        """Add to what the account holds beside the deployments: reservations, parameters (local/emulator/seeds.py)."""
         self._request("POST", "/seeds", dict(seeds))
 
     def seeds_in(self, account: str, region: str, seeds: Mapping[str, object]) -> None:
@@ -92,7 +92,7 @@ class Steer:
         self._request("POST", "/jobs", {"cluster": cluster, "count": count})
 
     def pipeline(self, name: str, **told: str) -> dict[str, Any]:
-        """Tell CodePipeline how far an execution is; its answer (local/world/codepipeline/store.py)."""
+        """Tell CodePipeline how far an execution is; its answer (local/emulator/codepipeline/store.py)."""
         found: dict[str, Any] = self._request("POST", "/pipeline", {"pipeline": name, **told})
         return found
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from settings.files import SUFFIXES
 
-PIPELINES = Path(__file__).resolve().parents[2] / "pipelines"
+PIPELINES = Path(__file__).resolve().parents[2] / "environments" / "pipelines"
 
 
 def pipeline_file(name: str) -> Path:

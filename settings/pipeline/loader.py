@@ -43,7 +43,7 @@ def load(path: Path) -> Promotion:
     Raises:
         Faults: every fault of the file, and of the environments.
     """
-    source = read(Path(path), what="a pipeline", example="pipelines/promotion.yaml")
+    source = read(Path(path), what="a pipeline", example="environments/pipelines/promotion.yaml")
     pipeline, sound = loader.typed(source, Pipeline)
     environments, others = _environments(source, pipeline)
     for finding in rules.findings(pipeline, environments, partial=not sound):

@@ -150,7 +150,7 @@ def local_of(tmp_path: Path) -> Iterator[object]:
         return local
 
     yield make
-    from local.world import launch
+    from local.emulator import launch
 
     for local in made:
         launch.stop(local.state)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import boto3
 import pytest
 
-from local.world import launch
+from local.emulator import launch
 
 from .conftest import ROOT, Local
 

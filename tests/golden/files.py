@@ -16,11 +16,11 @@ from typing import Any
 
 import yaml
 
-from review.structure import differences
+from ops.review.structure import differences
 from settings import Environment
 from settings.pipeline.files import PIPELINES
 from tests.cluster_config.references import environments, references
-from tests.review.synthesis import pipeline_template, stacks_of
+from tests.ops.review.synthesis import pipeline_template, stacks_of
 from trainyard.cluster_config import render
 
 FOLDER = Path(__file__).parent

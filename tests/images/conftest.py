@@ -1,4 +1,4 @@
-"""Imports on a real Slurm, from a real registry, to real squashfs files; Enroot is a stand-in (local/lab/README.md)."""
+"""Imports on a real Slurm, from a real registry, to real squashfs files; Enroot is a stand-in (local/slurm/README.md)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from local.lab import Laboratory
-from local.lab.machine import Unavailable, check
+from local.slurm import Laboratory
+from local.slurm.machine import Unavailable, check
 from tests.images.world import ASSETS, IMAGES, ROOT, start
 
 INSTALL = ROOT / "scripts" / "install-lab-packages.sh"

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from local.lab import Laboratory, images
-from local.lab.images import Image
+from local.slurm import Laboratory, images
+from local.slurm.images import Image
 from tests.images.conftest import Importer
 from tests.images.world import ASSETS
 

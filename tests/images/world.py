@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from local.lab import Laboratory, bootstrap, make
+from local.slurm import Laboratory, bootstrap, make
 from settings import load
 
 ROOT = Path(__file__).parents[2]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from local.lab import Laboratory, Timeouts, bootstrap, make
+from local.slurm import Laboratory, Timeouts, bootstrap, make
 from settings import Environment, load
-from tests.lab.conftest import lab_machine, start
+from tests.slurm.conftest import lab_machine, start
 
 ROOT = Path(__file__).resolve().parents[2]
 JOBS = ROOT / "cluster_assets" / "jobs"

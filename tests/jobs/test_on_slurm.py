@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from local.lab import Laboratory, images
-from local.lab.laboratory import PATH
+from local.slurm import Laboratory, images
+from local.slurm.laboratory import PATH
 from tests.jobs.conftest import JOBS
 
 FILES = sorted(path.name for path in JOBS.glob("*.sbatch"))

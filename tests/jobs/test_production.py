@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from local.lab import Laboratory
+from local.slurm import Laboratory
 from tests.jobs.conftest import NODE_TORCH
 
 ENV = {"PYTHONPATH": NODE_TORCH, "OMP_NUM_THREADS": "1", "TELEMETRY_SECONDS": "2"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from local.world import launch
+from local.emulator import launch
 
 from .deployment import NAME, Base, deploy
 from .life import GONE, Cluster, Life

@@ -12,8 +12,8 @@ from typing import Any
 import boto3
 
 from local.cli import cdk
+from local.emulator import launch
 from local.steering import Steer
-from local.world import launch
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / "environments" / "local.yaml"

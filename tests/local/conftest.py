@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import boto3
 import pytest
 
-from local.world import launch
+from local.emulator import launch
 
 ACCOUNT = "111122223333"
 REGION = "us-west-2"

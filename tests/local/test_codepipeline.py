@@ -12,8 +12,8 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError, WaiterError
 
+from local.emulator import launch
 from local.steering import Steer, SteeringRefused
-from local.world import launch
 
 pytestmark = pytest.mark.e2e
 

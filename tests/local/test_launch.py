@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from local.world import launch
+from local.emulator import launch
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from local.world import launch
+from local.emulator import launch
 
 pytestmark = pytest.mark.e2e
 

@@ -10,7 +10,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from local.world import launch
+from local.emulator import launch
 
 ACCOUNT, REGION, RESERVATION = "111122223333", "us-west-2", "cr-0123456789abcdef0"
 

@@ -14,7 +14,7 @@ from botocore.exceptions import EndpointConnectionError
 from local import __main__ as command_line
 from local.cli import cdk, gone, session
 from local.cli.problem import Problem
-from local.world import launch
+from local.emulator import launch
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -15,7 +15,7 @@ from settings.pipeline import Promotion
 from stacks.pipeline import compose_promotion
 from tests.stacks.conftest import ROOT, checked_app
 
-FILE = ROOT / "pipelines" / "promotion.yaml"
+FILE = ROOT / "environments" / "pipelines" / "promotion.yaml"
 
 
 @dataclass(frozen=True)

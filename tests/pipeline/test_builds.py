@@ -76,9 +76,9 @@ def test_the_cdk_cli_is_that_of_package_json() -> None:
 @pytest.mark.parametrize(
     ("step", "module", "report"),
     [
-        ("Preflight", "preflight {}", "preflight.md"),
-        ("Diff", "review gate {}", "verdict.md"),
-        ("Validation", "validation {}", "validation.md"),
+        ("Preflight", "ops.preflight {}", "preflight.md"),
+        ("Diff", "ops.review gate {}", "verdict.md"),
+        ("Validation", "ops.validation {}", "validation.md"),
     ],
 )
 def test_steps_run_the_commands_that_a_laptop_runs(

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-import preflight.permissions
-import validation.permissions
 from settings.model.cluster import Api
 from tests.pipeline.conftest import Synthesis, listed
+from trainyard.pipeline.actions import PREFLIGHT, VALIDATION
 from trainyard.pipeline.names import PURPOSES
 from trainyard.pipeline.permissions import preflight_statements
 
@@ -43,7 +42,7 @@ def test_a_gate_is_an_approval_and_a_function_that_may_answer_it(synthesis: Synt
 
 
 def test_what_a_pipeline_takes_is_not_exceeded_by_the_longest_headline(synthesis: Synthesis) -> None:
-    from review.gate import HEADLINE_CHARACTERS
+    from ops.review.gate import HEADLINE_CHARACTERS
 
     link = "https://us-west-2.console.aws.amazon.com/codesuite/codebuild/555566667777/projects/" + "x" * 180
     for actions in synthesis.stages.values():
@@ -159,7 +158,7 @@ def granted(template: dict[str, Any], policy: str) -> dict[str, list[Any]]:
 
 def test_preflight_reads_and_takes_the_role_of_the_api(synthesis: Synthesis) -> None:
     found = granted(synthesis.stage_templates("dev")["promotion"], "Preflight")
-    assert set(found) == {*preflight.permissions.ACTIONS, "sts:AssumeRole"}
+    assert set(found) == {*PREFLIGHT, "sts:AssumeRole"}
     assert found["sts:AssumeRole"] == ["arn:aws:iam::222233334444:role/ParallelClusterApiUserRole-*"]
     assert not [a for a in found if not re.match(r".*:(Describe|List|Get|AssumeRole)", a)]
 
@@ -201,7 +200,7 @@ def test_diff_reads_templates_of_the_environments_own_stacks(synthesis: Synthesi
 def test_validation_commands_the_head_node_of_its_cluster_alone(synthesis: Synthesis) -> None:
     template = synthesis.stage_templates("dev")["promotion"]
     found = granted(template, "Validation")
-    assert set(found) == set(validation.permissions.ACTIONS)
+    assert set(found) == set(VALIDATION)
     assert found["ssm:SendCommand"] == [
         "arn:aws:ssm:us-west-2:222233334444:document/dev-cluster-*",
         "arn:aws:ec2:us-west-2:222233334444:instance/*",

@@ -107,7 +107,7 @@ def test_what_is_deployed_is_the_assembly_of_the_verdict() -> None:
     assert review.index("make synth") < review.index("review gate") < review.index("tar --create")
     assert "cdk deploy --app cdk.out --all" in deploy
     assert "synth" not in deploy
-    assert deploy.index("cdk deploy") < deploy.index("-m validation")
+    assert deploy.index("cdk deploy") < deploy.index("-m ops.validation")
 
 
 @pytest.mark.parametrize(("job", "hours"), [("review", 1), ("deploy", DEPLOYMENT_HOURS)])

@@ -1,4 +1,4 @@
-"""`python -m review gate` on the assembly of a stage: the real CDK CLI, and a CloudFormation that a test fills."""
+"""`python -m ops.review gate` on the assembly of a stage: the real CDK CLI, and a CloudFormation that a test fills."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from review import cli, gate
-from review.verdict import Level, Verdict
+from ops.review import cli, gate
+from ops.review.verdict import Level, Verdict
 from tests.pipeline.conftest import Synthesis
 
 pytestmark = pytest.mark.xdist_group("pipeline")

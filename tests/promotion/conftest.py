@@ -17,8 +17,8 @@ from typing import Any
 import boto3
 import pytest
 
+from local.emulator import launch
 from local.pipeline.source import WORKING_TREE, Source
-from local.world import launch
 
 ROOT = Path(__file__).resolve().parents[2]
 REGION = "us-west-2"

@@ -9,9 +9,9 @@ import json
 
 import pytest
 
+from local.emulator import launch
 from local.pipeline.ground import expected
 from local.steering import Steer
-from local.world import launch
 from tests.promotion.conftest import DEV, PROD, REGION, SKIPPED, Promotion
 
 pytestmark = pytest.mark.e2e

@@ -10,6 +10,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
+
 from volume_snapshots.handler import TAG, Event, rotate
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """Names and rotation of scheduled snapshots."""
 
 import pytest
+
 from volume_snapshots.rotation import Snapshot, expired, name_at
 
 

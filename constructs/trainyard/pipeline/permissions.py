@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 from aws_cdk import aws_iam as iam
 
-import preflight.permissions
-import validation.permissions
 from settings.model import Environment
 from settings.pipeline.rules import partition
 from trainyard.cluster_config.tags import ENVIRONMENT_TAG
+from trainyard.pipeline.actions import ASSUME, PREFLIGHT, VALIDATION
 from trainyard.pipeline.names import Purpose
 
 DIFF = ("cloudformation:DescribeStacks", "cloudformation:GetTemplate")
@@ -35,10 +34,10 @@ def preflight_statements(environment: Environment) -> list[iam.PolicyStatement]:
     """
     ours = {"StringEquals": {f"iam:ResourceTag/{ENVIRONMENT_TAG}": environment.name}}
     return [
-        iam.PolicyStatement(sid="Reads", actions=list(preflight.permissions.ACTIONS), resources=["*"]),
+        iam.PolicyStatement(sid="Reads", actions=list(PREFLIGHT), resources=["*"]),
         iam.PolicyStatement(
             sid="DryRun",
-            actions=[preflight.permissions.ASSUME],
+            actions=[ASSUME],
             resources=[api_user_role(environment)],
             conditions=ours if environment.cluster.api is None else None,
         ),
@@ -52,7 +51,7 @@ def diff_statements(environment: Environment) -> list[iam.PolicyStatement]:
 
 def validation_statements(environment: Environment) -> list[iam.PolicyStatement]:
     """Commands of the environment's own document, on the cluster's head node and no other instance."""
-    reads = [action for action in validation.permissions.ACTIONS if action not in _OWN]
+    reads = [action for action in VALIDATION if action not in _OWN]
     return [
         iam.PolicyStatement(sid="Reads", actions=reads, resources=["*"]),
         iam.PolicyStatement(sid="Document", actions=["ssm:SendCommand"], resources=[own_documents(environment)]),

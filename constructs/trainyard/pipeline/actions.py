@@ -1,0 +1,43 @@
+"""IAM actions of the operator's commands that a pipeline runs; each command's tests hold its calls against its list."""
+
+from __future__ import annotations
+
+PREFLIGHT: tuple[str, ...] = (
+    # ListGroupResources asks for this one too, and for tag:GetResources.
+    "cloudformation:DescribeStacks",
+    "cloudformation:ListExports",
+    "cloudformation:ListStackResources",
+    "ec2:DescribeAddresses",
+    "ec2:DescribeCapacityReservations",
+    "ec2:DescribeImages",
+    "ec2:DescribeInstanceTypeOfferings",
+    "ec2:DescribeInstanceTypes",
+    "ec2:DescribeInstances",
+    "ec2:DescribeNatGateways",
+    "ec2:DescribeSubnets",
+    "ec2:DescribeVpcs",
+    "fsx:DescribeFileSystems",
+    "resource-groups:ListGroupResources",
+    # HeadBucket is authorized as ListBucket.
+    "s3:ListBucket",
+    "servicequotas:ListAWSDefaultServiceQuotas",
+    "servicequotas:ListServiceQuotas",
+    # Needs no permission; named so that a boundary lets it pass.
+    "sts:GetCallerIdentity",
+    "tag:GetResources",
+)
+"""Reads that know no resources, or are asked of all resources: granted on `*`."""
+
+ASSUME = "sts:AssumeRole"
+"""On the ParallelCluster API's user role, for the dry run of a preflight."""
+
+VALIDATION: tuple[str, ...] = (
+    "ec2:DescribeInstances",
+    "ssm:GetCommandInvocation",
+    "ssm:GetParameter",
+    "ssm:SendCommand",
+)
+"""GetParameter is needed on /trainyard/<environment>/validation/document. SendCommand is needed on the document which
+that parameter names, and on the head node (tags parallelcluster:cluster-name and parallelcluster:node-type=HeadNode).
+The other two know no resources.
+"""

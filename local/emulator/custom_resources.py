@@ -1,0 +1,178 @@
+"""How CloudFormation deals with custom resources, where ministack 1.5.33 does otherwise.
+
+- A resource whose creation failed, or was never answered, is deleted in the rollback: by the physical id of its answer,
+  or by one that CloudFormation makes up. ministack forgets it.
+- Where that deletion fails, the resource stays in the stack, and the next deletion of the stack tries again.
+- CancelUpdateStack does not wait for a resource's answer: the resource is cancelled, and the rollback's Update is sent
+  while the first one is still at work.
+- ResponseURL is signed: its query says when.
+
+Waits can be steered: local.steering.Limit.
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+from typing import Any
+
+from ministack.core.responses import get_region, new_uuid
+from ministack.services.cloudformation import _stacks, custom_resource, handlers, stacks, wait_conditions
+
+from local.emulator import steering
+from local.emulator.deletions import DELETING
+
+_SLICE_S = 0.2
+_URL_SECONDS = 7200
+_waiting = threading.local()
+
+
+class _Cancelled(Exception):
+    """The stack's operation was cancelled while the resource was at work."""
+
+
+class _Answer:
+    """The event of an answer, waited for as CloudFormation waits: no longer than it must."""
+
+    def __init__(self, event: threading.Event) -> None:
+        self._event = event
+
+    def wait(self, timeout: float) -> bool:
+        stack_name = _waiting.stack_name
+        limit = steering.limits.get(stack_name)
+        if limit and limit.custom_resource_s is not None:
+            timeout = limit.custom_resource_s
+        end = time.monotonic() + timeout
+        while (left := end - time.monotonic()) > 0:
+            if self._event.wait(min(_SLICE_S, left)):
+                return True
+            stack = _stacks.get(stack_name) or {}
+            if stack.get("_cancel_requested") and stack.get("StackStatus") == "UPDATE_IN_PROGRESS":
+                raise _Cancelled("Resource update cancelled")
+            if stack.get(DELETING):
+                raise _Cancelled("Resource creation cancelled")
+        return False
+
+
+def install() -> None:
+    """Change what differs."""
+    failed: dict[tuple[str, str], dict[str, Any]] = {}
+    _answers_and_cancellations(failed)
+    _rollbacks(failed)
+    _signed_urls()
+    _wait_conditions()
+
+
+def _answers_and_cancellations(failed: dict[tuple[str, str], dict[str, Any]]) -> None:
+    register, deliver, invoke = (
+        custom_resource.register_token,
+        custom_resource.deliver_response,
+        custom_resource.invoke_custom_resource,
+    )
+    answered: dict[tuple[str, str], str] = {}
+
+    def remember(token: str, response: dict[str, Any]) -> bool:
+        known = bool(deliver(token, response))
+        if known and response.get("PhysicalResourceId"):
+            answered[str(response.get("StackId")), str(response.get("LogicalResourceId"))] = str(
+                response["PhysicalResourceId"]
+            )
+        return known
+
+    def invoke_one(  # noqa: PLR0917 - ministack's own signature
+        request_type: str,
+        logical_id: str,
+        props: dict[str, Any],
+        stack_name: str,
+        stack_id: str,
+        resource_type: str,
+        *rest: Any,
+        **named: Any,
+    ) -> Any:
+        key = (stack_id, logical_id)
+        answered.pop(key, None)
+        _waiting.stack_name = stack_name
+        try:
+            return invoke(request_type, logical_id, props, stack_name, stack_id, resource_type, *rest, **named)
+        except Exception:
+            if request_type == "Create":
+                failed[key] = {
+                    "PhysicalResourceId": answered.get(key) or f"{stack_name}-{logical_id}-{new_uuid()[:13].upper()}",
+                    "ResourceType": resource_type,
+                    "ResourceStatus": "CREATE_FAILED",
+                    "LogicalResourceId": logical_id,
+                    "Properties": props,
+                    "Attributes": {},
+                    "Timestamp": datetime.datetime.now(datetime.UTC).isoformat(),
+                }
+                stack = _stacks.get(stack_name) or {}
+                if stack.get(DELETING):
+                    # The deletion that follows takes it along, in place of a rollback.
+                    stack["_resources"][logical_id] = failed.pop(key)
+            raise
+
+    custom_resource.register_token = lambda token: _Answer(register(token))
+    custom_resource.deliver_response = remember
+    custom_resource.invoke_custom_resource = invoke_one
+
+
+def _rollbacks(failed: dict[tuple[str, str], dict[str, Any]]) -> None:
+    roll_back = stacks._roll_back_operation
+
+    async def roll_back_all(
+        stack_name: str, stack_id: str, stack: dict[str, Any], operation: dict[str, Any], *rest: Any, **named: Any
+    ) -> None:
+        logical_id = operation.get("failed_logical_id")
+        record = failed.pop((stack_id, logical_id), None) if logical_id else None
+        if record:
+            stack.setdefault("_resources", {})[logical_id] = record
+            operation = {**operation, "created": [*operation.get("created", []), logical_id]}
+        await roll_back(stack_name, stack_id, stack, operation, *rest, **named)
+        for name, left in (stack.get("_rollback_failed") or {}).items():
+            if "Properties" in left and stack["StackStatus"] == "ROLLBACK_FAILED":
+                stack["_resources"][name] = {
+                    **left,
+                    "LogicalResourceId": name,
+                    "ResourceStatus": "DELETE_FAILED",
+                    "Attributes": {},
+                    "Timestamp": datetime.datetime.now(datetime.UTC).isoformat(),
+                }
+
+    stacks._roll_back_operation = handlers._roll_back_operation = roll_back_all
+
+
+def _signed_urls() -> None:
+    plain = custom_resource._response_url
+
+    def signed(token: str) -> str:
+        now = datetime.datetime.now(datetime.UTC)
+        scope = f"ASIALOCALWORLD/{now:%Y%m%d}/{get_region()}/s3/aws4_request".replace("/", "%2F")
+        return (
+            f"{plain(token)}?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Date={now:%Y%m%dT%H%M%SZ}&X-Amz-SignedHeaders=host"
+            f"&X-Amz-Expires={_URL_SECONDS}&X-Amz-Credential={scope}&X-Amz-Signature={token.replace('-', '')}"
+            # On AWS the path names stack and resource; here it is the token alone.
+            f"&x-stack={_waiting.stack_name}"
+        )
+
+    custom_resource._response_url = signed
+
+
+def _wait_conditions() -> None:
+    wait_for = wait_conditions.wait_for
+
+    def limited(  # noqa: PLR0917 - ministack's own signature
+        token: str,
+        stack_id: str,
+        stack_name: str,
+        logical_id: str,
+        resource_type: str,
+        count: int,
+        timeout_s: float,
+    ) -> Any:
+        limit = steering.limits.get(stack_name)
+        if limit and limit.wait_condition_s is not None:
+            timeout_s = limit.wait_condition_s
+        return wait_for(token, stack_id, stack_name, logical_id, resource_type, count, timeout_s)
+
+    wait_conditions.wait_for = limited

@@ -1,0 +1,163 @@
+"""Capacity reservations and capacity blocks: made by request, or standing from the start as seeds."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from typing import Any
+
+from ministack.core.responses import AccountRegionScopedDict, get_account_id, get_region
+
+from local.emulator.ec2 import catalogue
+from local.emulator.ec2.filters import matches, page
+from local.emulator.wire import Ec2Error, answers
+
+RESERVATIONS: Any = AccountRegionScopedDict()
+
+
+def add(
+    *,
+    instance_type: str,
+    zone_id: str,
+    count: int,
+    block: bool = False,
+    reservation_id: str | None = None,
+    tags: list[dict[str, str]] | None = None,
+) -> dict[str, Any]:
+    """Record a reservation; raises Ec2Error for a type or zone that the region does not offer, or a taken id."""
+    zone = catalogue.zone_name(zone_id)
+    if zone is None:
+        raise Ec2Error("InvalidParameterValue", f"Invalid availability zone id: {zone_id} in {get_region()}")
+    if not catalogue.offered(instance_type, zone_id):
+        raise Ec2Error("Unsupported", f"{instance_type} is not offered in {zone_id} ({get_region()})")
+    if count < 1:
+        raise Ec2Error("InvalidParameterValue", f"Instance count {count} is not at least 1")
+    reservation_id = reservation_id or "cr-" + uuid.uuid4().hex[:17]
+    if reservation_id in RESERVATIONS:
+        raise Ec2Error("InvalidCapacityReservationId.Duplicate", f"{reservation_id} exists already")
+    now = datetime.datetime.now(datetime.UTC)
+    arn = f"arn:aws:ec2:{get_region()}:{get_account_id()}:capacity-reservation/{reservation_id}"
+    record: dict[str, Any] = {
+        "CapacityReservationId": reservation_id,
+        "OwnerId": get_account_id(),
+        "CapacityReservationArn": arn,
+        "InstanceType": instance_type,
+        "InstancePlatform": "Linux/UNIX",
+        "AvailabilityZone": zone,
+        "AvailabilityZoneId": zone_id,
+        "Tenancy": "default",
+        "TotalInstanceCount": count,
+        "AvailableInstanceCount": count,
+        "EbsOptimized": True,
+        "EphemeralStorage": False,
+        "State": "active",
+        "StartDate": now,
+        "CreateDate": now,
+        "EndDateType": "unlimited",
+        "InstanceMatchCriteria": "targeted",
+        "ReservationType": "default",
+        "Tags": tags or [],
+    }
+    if block:
+        ends = now + datetime.timedelta(days=14)
+        record |= {"ReservationType": "capacity-block", "EndDateType": "limited", "EndDate": ends}
+    RESERVATIONS[reservation_id] = record
+    return record
+
+
+def get(reservation_id: str) -> dict[str, Any]:
+    """A reservation by id; raises Ec2Error when there is none."""
+    record: dict[str, Any] | None = RESERVATIONS.get(reservation_id)
+    if record is None:
+        raise Ec2Error(
+            "InvalidCapacityReservationId.NotFound", f"The capacity reservation ID '{reservation_id}' does not exist"
+        )
+    return record
+
+
+def take(reservation_id: str, count: int) -> None:
+    """Let instances run in a reservation; raises Ec2Error where it has no room for them."""
+    record = get(reservation_id)
+    if record["AvailableInstanceCount"] < count:
+        raise Ec2Error(
+            "ReservationCapacityExceeded",
+            f"{reservation_id} has no sufficient compatible and available capacity for {count} instances",
+        )
+    record["AvailableInstanceCount"] -= count
+
+
+def give_back(reservation_id: str) -> None:
+    """One of its instances has ended."""
+    record = RESERVATIONS.get(reservation_id)
+    if record is not None:
+        record["AvailableInstanceCount"] = min(record["AvailableInstanceCount"] + 1, record["TotalInstanceCount"])
+
+
+def moment(text: str) -> datetime.datetime:
+    """A time of a seed, in ISO 8601 with its offset; raises Ec2Error otherwise."""
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        found = datetime.datetime.min
+    if found.tzinfo is None:
+        raise Ec2Error("InvalidParameterValue", f"{text!r} is no time such as 2026-11-21T12:00:00+00:00")
+    return found.astimezone(datetime.UTC)
+
+
+def install() -> None:
+    """Replace ministack's empty answer."""
+
+    @answers("DescribeCapacityReservations")
+    def describe(request: dict[str, Any]) -> dict[str, Any]:
+        ids = request.get("CapacityReservationIds")
+        found = [get(wanted) for wanted in ids] if ids else list(RESERVATIONS.values())
+        names = {
+            "instance-type": "InstanceType",
+            "availability-zone": "AvailabilityZone",
+            "state": "State",
+            "availability-zone-id": "AvailabilityZoneId",
+            "tenancy": "Tenancy",
+            "instance-match-criteria": "InstanceMatchCriteria",
+            "owner-id": "OwnerId",
+        }
+        found = [
+            record
+            for record in found
+            if matches(
+                request,
+                {name: record[key] for name, key in names.items()}
+                | {f"tag:{tag['Key']}": tag["Value"] for tag in record["Tags"]},
+            )
+        ]
+        return page(request, found, "CapacityReservations")
+
+    @answers("CreateCapacityReservation")
+    def create(request: dict[str, Any]) -> dict[str, Any]:
+        zone_id = request.get("AvailabilityZoneId") or catalogue.zones(get_region()).get(
+            request.get("AvailabilityZone", ""), request.get("AvailabilityZone", "")
+        )
+        tags = [tag for spec in request.get("TagSpecifications", []) for tag in spec.get("Tags", [])]
+        record = add(instance_type=request["InstanceType"], zone_id=zone_id, count=request["InstanceCount"], tags=tags)
+        return {"CapacityReservation": record}
+
+    @answers("CancelCapacityReservation")
+    def cancel(request: dict[str, Any]) -> dict[str, Any]:
+        get(request["CapacityReservationId"])["State"] = "cancelled"
+        return {"Return": True}
+
+    @answers("DescribeCapacityBlockStatus")
+    def block_status(request: dict[str, Any]) -> dict[str, Any]:
+        ids = request.get("CapacityBlockIds") or [
+            key for key, record in RESERVATIONS.items() if record["ReservationType"] == "capacity-block"
+        ]
+        found = [
+            {
+                "CapacityBlockId": wanted,
+                "InterconnectStatus": "ok",
+                "TotalCapacity": get(wanted)["TotalInstanceCount"],
+                "TotalAvailableCapacity": get(wanted)["AvailableInstanceCount"],
+                "TotalUnavailableCapacity": 0,
+            }
+            for wanted in ids
+        ]
+        return page(request, found, "CapacityBlockStatuses")

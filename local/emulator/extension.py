@@ -1,0 +1,90 @@
+"""Puts the parts of the world into ministack, in the order in which they need each other."""
+
+from __future__ import annotations
+
+import argparse
+import contextvars
+import json
+from typing import Any
+
+from ministack.core.responses import request_scope
+
+from local.emulator import (
+    custom_resources,
+    deletions,
+    documents,
+    drift,
+    fleet,
+    head_node,
+    jobs,
+    public_template,
+    quotas,
+    repairs,
+    seeds,
+    service_sessions,
+    steering,
+)
+from local.emulator.cloudformation import compute, network, recorded
+from local.emulator.codepipeline import resources as pipelines
+from local.emulator.codepipeline import service as codepipeline
+from local.emulator.codepipeline import store as codepipeline_store
+from local.emulator.ec2 import catalogue, images, instances, reservations
+from local.emulator.fsx import authorization, resources, service
+
+
+def install(given: argparse.Namespace) -> None:
+    """Extend ministack and seed the account and region that the world stands for."""
+    gateway_url = f"http://127.0.0.1:{given.port}"
+    catalogue.install()
+    reservations.install()
+    instances.install(images.install(given.parallelcluster_version))
+    instances.install_interfaces()
+    service.install()
+    authorization.install()
+    quotas.install()
+    network.install()
+    compute.install()
+    resources.install()
+    codepipeline.install()
+    pipelines.install()
+    repairs.install()
+    custom_resources.install()
+    deletions.install()
+    drift.install()
+    documents.install()
+    # Last: whatever has no provider by now is recorded.
+    recorded.install()
+    head_node.install(gateway_url)
+    jobs.install()
+    others = json.loads(given.others.read_text()) if given.others else []
+    _public_templates(given, others, gateway_url)
+    for other in others:
+        with request_scope(other["account"], other["region"]):
+            seeds.put(other["seeds"], str(given.others))
+    with request_scope(given.account, given.region):
+        if given.seeds:
+            seeds.load(given.seeds)
+        steering.install(
+            {
+                "agent": jobs.order_agent,
+                "fleet": lambda wish: fleet.order(wish, gateway_url),
+                "jobs": jobs.order,
+                "nodes": fleet.start_nodes,
+                "pipeline": codepipeline_store.order,
+                "seeds": seeds.put,
+                "seeds-in": seeds.put_in,
+                "session": service_sessions.order,
+            },
+            contextvars.copy_context(),
+        )
+
+
+def _public_templates(given: argparse.Namespace, others: list[dict[str, Any]], gateway_url: str) -> None:
+    """A template in each region; bucket names are one for all accounts, so each knows the API of every account."""
+    ports = {given.region: {given.account: given.api_port}}
+    for other in others:
+        ports.setdefault(other["region"], {})[other["account"]] = other["api_port"]
+    for region, apis in ports.items():
+        urls = {account: f"http://127.0.0.1:{port}" for account, port in apis.items()}
+        with request_scope(next(iter(apis)), region):
+            public_template.install(given.parallelcluster_version, urls, gateway_url)

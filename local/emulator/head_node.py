@@ -1,0 +1,109 @@
+"""The stand-in for what runs on a head node: it signals that the node is configured and keeps the fleet's status.
+
+No instance of the world boots. ParallelCluster's stack waits for its head node to report; the stand-in waits for
+the instance of that stack and reports for it, as cfn-signal on the node would. What a real node would install,
+and whether its scripts succeed, is not seen here; how it ends can be steered (local/steering).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+from ministack.services import ec2
+from ministack.services.cloudformation import _stacks, wait_conditions
+
+from local.emulator import fleet, steering
+
+logger = logging.getLogger("world.head_node")
+
+INSTANCE_WAIT_SECONDS = 600
+_CLUSTER_TAG = "parallelcluster:cluster-name"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a head node has to say about its configuration."""
+
+    succeeded: bool
+    reason: str
+
+
+def install(endpoint: str) -> None:
+    """Attach to wait-condition handles and to requests about the compute fleet."""
+    original = wait_conditions.register_handle
+
+    def register(stack_id: str) -> tuple[str, str]:
+        url, token = original(stack_id)
+        fleet.in_background(lambda: _attend(stack_id, url, endpoint))
+        return url, token
+
+    wait_conditions.register_handle = register
+    fleet.install(endpoint)
+
+
+def _attend(stack_id: str, url: str, endpoint: str) -> None:
+    token = url.rpartition("/")[2]
+    deadline = time.monotonic() + INSTANCE_WAIT_SECONDS
+    instance = None
+    while instance is None:
+        # The handle is gone with its stack. A stack that is none of ParallelCluster's has no head node, ever.
+        if not wait_conditions.has_handle(token):
+            return
+        instance = _head_node(stack_id)
+        if instance is None and time.monotonic() > deadline:
+            logger.warning("%s: no head node appeared within %d s", stack_id, INSTANCE_WAIT_SECONDS)
+            return
+        time.sleep(0.3)
+    report = _outcome(stack_id, fleet.tag(instance, _CLUSTER_TAG), token)
+    if report is None:
+        logger.info("%s: the head node stays silent", stack_id)
+        return
+    cluster = fleet.tag(instance, _CLUSTER_TAG)
+    # An update leaves the fleet as it is.
+    if report.succeeded and not fleet.status(cluster, endpoint):
+        fleet.put_status(cluster, "RUNNING", endpoint)
+    _signal(url, instance, report)
+    logger.info("%s: %s", stack_id, report.reason)
+
+
+def _outcome(stack_id: str, cluster: str, token: str) -> Report | None:
+    """What the node reports, after the time that it takes; None where it never does."""
+    stack: dict[str, Any] = next((item for item in list(_stacks.values()) if item["StackId"] == stack_id), {})
+    updating = str(stack.get("StackStatus", "")).startswith("UPDATE")
+    steered = steering.outcomes.take(cluster, "update" if updating else "create")
+    if steered is None:
+        return Report(True, "Head node configured (stand-in of the local world)")
+    end = time.monotonic() + steered.delay_s
+    while time.monotonic() < end and wait_conditions.has_handle(token):
+        time.sleep(min(0.3, max(0.0, end - time.monotonic())))
+    if steered.result == "silent" or not wait_conditions.has_handle(token):
+        return None
+    return Report(steered.result == "succeed", steered.reason or "Head node configured")
+
+
+def _signal(url: str, instance: dict[str, Any], report: Report) -> None:
+    body = json.dumps(
+        {
+            "Status": "SUCCESS" if report.succeeded else "FAILURE",
+            "Reason": report.reason,
+            "UniqueId": instance["InstanceId"],
+            "Data": "",
+        }
+    )
+    request = urllib.request.Request(url, data=body.encode(), method="PUT", headers={"Content-Type": ""})  # noqa: S310
+    with urllib.request.urlopen(request, timeout=30):  # noqa: S310 - the world's own address on loopback
+        pass
+
+
+def _head_node(stack_id: str) -> dict[str, Any] | None:
+    for instance in list(ec2._instances.values()):
+        wanted = {"aws:cloudformation:stack-id": stack_id, "parallelcluster:node-type": "HeadNode"}
+        if instance["State"]["Name"] == "running" and all(fleet.tag(instance, k) == v for k, v in wanted.items()):
+            found: dict[str, Any] = instance
+            return found
+    return None

@@ -1,0 +1,129 @@
+"""Commands to head nodes through Systems Manager.
+
+A document without parameters asks for the number of jobs, which is steered. Any other runs on the head node of the
+cluster's laboratory, a real Slurm (local/slurm/remote.py), which is started for the first one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import uuid
+from pathlib import Path
+from typing import Any
+
+from ministack import app
+from ministack.core.responses import get_account_id
+from ministack.services import ec2
+
+from local.emulator import documents, fleet
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+# The root environment's: the laboratory needs what the world's own has not.
+PYTHON = CHECKOUT / ".venv" / "bin" / "python"
+LIMIT_S = 900
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL")
+# What Systems Manager keeps of a command's output.
+_STDOUT, _STDERR = 24_000, 8_000
+_JSON = {"Content-Type": "application/x-amz-json-1.1"}
+_counts: dict[str, int] = {}
+_without_agent: set[str] = set()
+_answers: dict[str, dict[str, Any]] = {}
+
+
+def install() -> None:
+    """Answer commands to head nodes; every other request stays with ministack."""
+    ssm = app.SERVICE_HANDLERS["ssm"]
+
+    async def answer(method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, Any]) -> Any:
+        action = headers.get("x-amz-target", "").rpartition(".")[2]
+        if action in ("SendCommand", "GetCommandInvocation"):
+            request = json.loads(body or b"{}")
+            try:
+                found = _send(request) if action == "SendCommand" else _answers.get(request.get("CommandId", ""))
+            except documents.DocumentError as error:
+                return 400, dict(_JSON), json.dumps({"__type": error.code, "message": str(error)}).encode()
+            if found is not None:
+                return 200, dict(_JSON), json.dumps(found).encode()
+        return await ssm(method, path, headers, body, query)
+
+    app.SERVICE_HANDLERS["ssm"] = answer
+
+
+def order(given: dict[str, Any]) -> dict[str, Any]:
+    """Set how many jobs a cluster has."""
+    _counts[str(given["cluster"])] = int(given["count"])
+    return {}
+
+
+def order_agent(given: dict[str, Any]) -> dict[str, Any]:
+    """Let the agent on a cluster's head node answer, or not."""
+    (_without_agent.discard if given["answers"] else _without_agent.add)(str(given["cluster"]))
+    return {}
+
+
+def _send(request: dict[str, Any]) -> dict[str, Any] | None:
+    instance = ec2._instances.get((request.get("InstanceIds") or [""])[0])
+    if instance is None or fleet.tag(instance, "parallelcluster:node-type") != "HeadNode":
+        return None
+    cluster, name = fleet.tag(instance, "parallelcluster:cluster-name"), request.get("DocumentName", "")
+    if cluster in _without_agent or instance["State"]["Name"] != "running":
+        where = f"Instances [[{instance['InstanceId']}]] not in a valid state for account {get_account_id()}"
+        raise documents.DocumentError("InvalidInstanceId", where)
+    command = str(uuid.uuid4())
+    invocation = {
+        "CommandId": command,
+        "InstanceId": instance["InstanceId"],
+        "DocumentName": name,
+        "Status": "Success",
+        "StatusDetails": "Success",
+        "ResponseCode": 0,
+        "StandardOutputContent": f"{_counts.get(cluster, 0)}\n",
+        "StandardErrorContent": "",
+    }
+    if documents.parameters(name):
+        script = documents.script(name, request.get("Parameters") or {})
+        invocation |= {"Status": "InProgress", "StatusDetails": "InProgress"}
+        invocation |= {"ResponseCode": -1, "StandardOutputContent": ""}
+        account = get_account_id()
+        fleet.in_background(lambda: invocation.update(_run(cluster, account, script)))
+    _answers[command] = invocation
+    return {
+        "Command": {
+            "CommandId": command,
+            "DocumentName": name,
+            "InstanceIds": [instance["InstanceId"]],
+            "Status": "Pending",
+        }
+    }
+
+
+def _run(cluster: str, account: str, script: str) -> dict[str, Any]:
+    """How a command ended on the laboratory; where there can be none, it was never delivered."""
+    state = Path(os.environ["STATE_DIR"])
+    line = [str(PYTHON), "-m", "local.slurm.remote", "--state", str(state), "--cluster", cluster, "--account", account]
+    kept = {key: os.environ[key] for key in _KEPT if key in os.environ}
+    try:
+        done = subprocess.run(
+            line, input=script, capture_output=True, text=True, timeout=LIMIT_S, check=False, cwd=CHECKOUT, env=kept
+        )
+        answer = json.loads(done.stdout.strip().splitlines()[-1])
+    except subprocess.TimeoutExpired as late:
+        answer = {"unavailable": str(late)}
+    except (ValueError, IndexError):
+        answer = {"unavailable": done.stderr[-1000:]}
+    if "unavailable" in answer:
+        return {
+            "StandardErrorContent": f"the laboratory cannot be had: {answer['unavailable']}",
+            "StatusDetails": "Delivery Timed Out",
+            "Status": "TimedOut",
+        }
+    status = "Success" if answer["exit"] == 0 else "Failed"
+    return {
+        "ResponseCode": answer["exit"],
+        "StandardOutputContent": answer["stdout"][:_STDOUT],
+        "StandardErrorContent": answer["stderr"][:_STDERR],
+        "StatusDetails": status,
+        "Status": status,
+    }

@@ -1,9 +1,0 @@
-"""A laboratory: a real Slurm with several nodes on one machine, for jobs, bootstrap and the tests of both. See
-README.md.
-"""
-
-from local.lab.laboratory import Laboratory
-from local.lab.machine import Unavailable, check
-from local.lab.plan import Node, Plan, Shared, Sizes, Timeouts, make
-
-__all__ = ["Laboratory", "Node", "Plan", "Shared", "Sizes", "Timeouts", "Unavailable", "check", "make"]

@@ -1,0 +1,141 @@
+"""The nodes' root file system: Debian with Slurm and what stands in, made once by mmdebstrap and shared by all
+laboratories.
+
+It is a cache, kept outside the checkout: ~/.cache/trainyard/lab, or TRAINYARD_LAB_CACHE. Another list of packages is
+another base.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import get_args
+
+from local.cli.problem import Problem
+from local.slurm.machine import Unavailable
+from local.slurm.plan import Base
+
+HERE = Path(__file__).parent
+PACKAGES = HERE / "packages.txt"
+FINISH = HERE / "node" / "finish-base.sh"
+PLUGIN = HERE / "spank" / "pyxis.c"
+LIMITS = HERE / "node" / "limits.c"
+MIRROR = "http://deb.debian.org/debian"
+LIMIT_S = 900
+UNREACHABLE = (
+    "Could not connect",
+    "Unable to connect",
+    "Could not resolve",
+    "Temporary failure resolving",
+    "Connection timed",
+)
+LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
+
+
+def cache() -> Path:
+    """Where bases lie."""
+    if named := os.environ.get("TRAINYARD_LAB_CACHE"):
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trainyard" / "lab"
+
+
+def packages(suite: Base) -> list[str]:
+    """The packages of a suite, from packages.txt."""
+    found = []
+    for line in PACKAGES.read_text(encoding="utf-8").splitlines():
+        only, colon, name = line.strip().partition(":")
+        if not only or only.startswith("#"):
+            continue
+        if not colon:
+            found.append(only)
+        elif only == suite:
+            found.append(name)
+    return found
+
+
+def folder(suite: Base) -> Path:
+    """Where the base of a suite lies, whether it is made yet or not."""
+    if suite not in get_args(Base):
+        raise Problem(f"no base '{suite}'; there are: {', '.join(get_args(Base))}")
+    sources = b"".join(file.read_bytes() for file in (FINISH, PLUGIN, LIMITS))
+    digest = hashlib.sha256("\n".join(packages(suite)).encode() + sources)
+    return cache() / f"{suite}-{digest.hexdigest()[:12]}"
+
+
+def ensure(suite: Base, report: Callable[[str], None] | None = None) -> Path:
+    """The base of a suite; made first where it is not there yet (about 40 s, some 700 MB).
+
+    Args:
+        suite: the Debian release.
+        report: called with a line of text when the base must be made.
+
+    Raises:
+        Unavailable: no package archive is reachable.
+        Problem: the packages cannot be installed.
+    """
+    target = folder(suite)
+    if target.is_dir():
+        return target
+    with _lock(cache() / f"{suite}.lock"):
+        if target.is_dir():
+            return target
+        if report:
+            report(f"making the nodes' root file system: Debian {suite} with Slurm (once, about a minute)")
+        partial = target.with_name(f".{target.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        _bootstrap(suite, partial)
+        partial.rename(target)
+    return target
+
+
+def _bootstrap(suite: Base, target: Path) -> None:
+    line = [
+        "mmdebstrap",
+        "--variant=essential",
+        "--mode=root",
+        "--components=main",
+        "--aptopt=APT::Install-Recommends false",
+        "--dpkgopt=force-unsafe-io",
+        *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT),
+        f"--include={','.join(packages(suite))}",
+        f"--customize-hook=copy-in {PLUGIN} {LIMITS} /tmp",
+        f"--customize-hook=chroot \"$1\" /bin/bash -s <'{FINISH}'",
+        suite,
+        str(target),
+        os.environ.get("TRAINYARD_LAB_MIRROR", MIRROR),
+    ]
+    try:
+        result = subprocess.run(
+            line,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        shutil.rmtree(target, ignore_errors=True)
+        raise Problem(f"the base of Debian {suite} cannot be made: {problem}") from problem
+    if result.returncode:
+        shutil.rmtree(target, ignore_errors=True)
+        tail = "\n".join(result.stdout.splitlines()[-15:])
+        # Out of reach is the machine's fate, and tests are skipped for it; anything else is a fault of ours.
+        unreachable = any(sign in result.stdout for sign in UNREACHABLE)
+        raise (Unavailable if unreachable else Problem)(
+            f"mmdebstrap cannot make the base of Debian {suite}. Is {line[-1]} reachable? Its last words:\n{tail}"
+        )
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,87 @@
+"""The product's own bootstrap on a laboratory's nodes, in ParallelCluster's order: head node, then each compute node
+before its slurmd.
+
+The assets are published as the deployment publishes them, into the laboratory's bucket; the entry script is run with
+a custom action's arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from local.cli.problem import Problem
+from local.slurm.laboratory import Laboratory
+from trainyard import cluster_bundle
+
+BUCKETS = "/run/lab/s3"
+LIMIT_S = 600
+HEAD_ROLES = ("head-configured",)
+COMPUTE_ROLES = ("compute-start", "compute-configured")
+
+
+def publish(laboratory: Laboratory, assets: Path = cluster_bundle.ASSETS) -> str:
+    """Put the bundle, its pointer and settings.json into the assets bucket. Returns the bundle's SHA-256."""
+    bundle = cluster_bundle.build(assets)
+    bucket = laboratory.path(f"{BUCKETS}/{laboratory.plan.buckets['assets']}")
+    cluster_bundle.stage(bundle, bucket, assets)
+    (bucket / cluster_bundle.SETTINGS).write_text(json.dumps(laboratory.plan.settings(), indent=1))
+    return bundle.sha256
+
+
+def run(laboratory: Laboratory, node: str, role: str, *, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run one custom action on a node, as ParallelCluster does: the entry script under a temporary name, by root.
+
+    Raises:
+        Problem: it failed, unless `check` is false; the message is the script's reason.
+    """
+    bucket = laboratory.plan.buckets["assets"]
+    fetch = 'aws s3 cp --only-show-errors "s3://$1/cluster/entry/entry.sh" "$script"'
+    script = f'set -e; script="$(mktemp)"; {fetch}; exec bash "$script" "$@"'
+    arguments = [bucket, role, laboratory.plan.environment.region]
+    result = laboratory.run(
+        ["bash", "-c", script, "custom-action", *arguments], node=node, user="root", check=False, timeout=LIMIT_S
+    )
+    if check and result.returncode:
+        raise Problem(
+            f"the bootstrap of {node} as {role} ended with {result.returncode}: "
+            f"{result.stderr.strip() or result.stdout[-2000:]}"
+        )
+    return result
+
+
+def all_nodes(laboratory: Laboratory) -> None:
+    """Publish the assets and bootstrap the head node, then all compute nodes at once. Give it to `Laboratory.up` as
+    `before_slurmd`.
+    """
+    publish(laboratory)
+    for role in HEAD_ROLES:
+        run(laboratory, "head", role)
+    with ThreadPoolExecutor(max_workers=len(laboratory.plan.compute)) as pool:
+        for done in [pool.submit(compute_node, laboratory, node.name) for node in laboratory.plan.compute]:
+            done.result()
+
+
+def compute_node(laboratory: Laboratory, node: str) -> None:
+    """Bootstrap one compute node that has no slurmd yet."""
+    for role in COMPUTE_ROLES:
+        run(laboratory, node, role)
+
+
+def start(laboratory: Laboratory, node: str) -> None:
+    """Start a node that was killed, bootstrap it, and let it join."""
+    laboratory.start(node, slurmd=False)
+    compute_node(laboratory, node)
+    laboratory.join(node)
+
+
+def pyxis(laboratory: Laboratory) -> None:
+    """Switch the SPANK stand-in on without the bootstrap, for a laboratory whose subject is something else."""
+    examples, etc = "/opt/parallelcluster/examples", "/opt/slurm/etc"
+    laboratory.run(
+        f"mkdir -p {etc}/plugstack.conf.d && cp {examples}/pyxis/pyxis.conf {etc}/plugstack.conf.d/ && "
+        f"cp {examples}/spank/plugstack.conf {etc}/",
+        user="root",
+    )

@@ -1,0 +1,272 @@
+"""A laboratory from outside: start it, run things on its nodes, take nodes away and bring them back, end it."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from local.cli.problem import Problem
+from local.slurm import base, files, machine, namespaces, shares
+from local.slurm.plan import HEAD_NAME, Node, Plan, from_json, to_json
+from local.slurm.waiting import Waiting
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Laboratory(Waiting):
+    """The laboratory whose files lie in `state`. Making the object starts nothing.
+
+    Several may run at once, one a folder. All that runs is a child of one process in namespaces of its own, so
+    nothing of it shows
+    in the host's network, mounts or process groups.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self.state = state.resolve()
+        self.group = "trainyard-lab-" + hashlib.sha256(str(self.state).encode()).hexdigest()[:12]
+        self._plan: Plan | None = None
+
+    # --- life ---
+
+    def up(
+        self,
+        plan: Plan,
+        *,
+        report: Callable[[str], None] | None = None,
+        before_slurmd: Callable[[], None] | None = None,
+    ) -> None:
+        """Start the laboratory; where one runs in this folder already it is ended first, so that the plan is what
+        stands.
+
+        Args:
+            plan: what to start.
+            report: called with a line of text when something takes long.
+            before_slurmd: called when slurmctld runs and no slurmd does yet, as ParallelCluster runs custom actions.
+
+        Raises:
+            Unavailable: this machine cannot have a laboratory.
+            Problem: it did not start; the message holds the last words of what failed. Nothing is left running.
+        """
+        machine.check()
+        root = base.ensure(plan.base, report)
+        self.down()
+        self.state.mkdir(parents=True, exist_ok=True)
+        self._plan = plan
+        (self.state / "plan.json").write_text(to_json(plan), encoding="utf-8")
+        try:
+            self._prepare(plan, root)
+            pid = namespaces.start_supervisor(self.state, self.state / "log")
+            shares.fill(plan, Path(f"/proc/{pid}/root{self.state}/live/shared"), machine.controllers())
+            namespaces.start_nodes(self.state, pid, [node.name for node in plan.nodes])
+            self._start_services(plan, before_slurmd)
+        except BaseException:
+            namespaces.end(self.state)
+            machine.remove_group(self.group)
+            raise
+
+    def down(self) -> None:
+        """End every process of the laboratory and remove its control groups and files. Does nothing where there is
+        none.
+        """
+        namespaces.end(self.state)
+        if self.state.is_dir():
+            for node in (self.state / "nodes").glob("*"):
+                machine.remove_group(f"{self.group}/{node.name}")
+            machine.remove_group(self.group)
+            shutil.rmtree(self.state)
+        self._plan = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the laboratory runs."""
+        return namespaces.supervisor(self.state) is not None
+
+    @property
+    def plan(self) -> Plan:
+        """What this laboratory was started with."""
+        if self._plan is None:
+            file = self.state / "plan.json"
+            if not file.is_file():
+                raise Problem(f"there is no laboratory in {self.state}; start one with `python -m local.slurm up`")
+            self._plan = from_json(file.read_text(encoding="utf-8"))
+        return self._plan
+
+    # --- nodes ---
+
+    def pid(self, node: str = HEAD_NAME) -> int:
+        """Process id of a node's init, as the host sees it.
+
+        Raises:
+            Problem: no such node runs; the message names those that do.
+        """
+        running = namespaces.nodes(self.state)
+        name = self.node(node).name
+        if name not in running:
+            raise Problem(f"the node '{name}' does not run; running: {', '.join(sorted(running)) or 'none'}")
+        return running[name]
+
+    def node(self, name: str) -> Node:
+        """The node of a name; `head` is the head node."""
+        wanted = HEAD_NAME if name == "head" else name
+        for node in self.plan.nodes:
+            if node.name == wanted:
+                return node
+        raise Problem(f"no node '{name}'; there are: {', '.join(node.name for node in self.plan.nodes)}")
+
+    def line(
+        self, command: Sequence[str] | str, *, node: str = "head", user: str = "", env: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """The command line, for this host, that runs a command on a node. `user` is a name, the cluster's user by
+        default.
+
+        A string is run by `bash -l`, a sequence as it is, with the environment of a fresh login and `env`.
+        """
+        user = user or self.plan.user
+        home = "/root" if user == "root" else f"/home/{user}"
+        variables = {"PATH": PATH, "HOME": home, "USER": user, "LOGNAME": user, "SHELL": "/bin/bash", "LANG": "C.UTF-8"}
+        variables |= env or {}
+        arguments = ["bash", "-lc", command] if isinstance(command, str) else list(command)
+        become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--"] if user != "root" else []
+        into = namespaces.enter(self.pid(node), f"{self.group}/{self.node(node).name}", machine.controllers())
+        work = ["env", "-i", *(f"{name}={value}" for name, value in variables.items()), *become]
+        folder = ["bash", "-c", 'cd "$HOME" && exec "$@"', "home"]
+        return [*into, *work, *folder, *arguments]
+
+    def run(
+        self,
+        command: Sequence[str] | str,
+        *,
+        node: str = "head",
+        user: str = "",
+        env: Mapping[str, str] | None = None,
+        check: bool = True,
+        timeout: float = 120,
+        stdin: str | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command on a node, to its end; stdout and stderr apart, as text.
+
+        Raises:
+            Problem: it ended with another status than 0, unless `check` is false.
+            subprocess.TimeoutExpired: it took longer than `timeout` seconds.
+        """
+        result = subprocess.run(
+            self.line(command, node=node, user=user, env=env),
+            input=stdin if stdin is not None else "",
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            cwd="/",
+        )
+        if check and result.returncode:
+            shown = command if isinstance(command, str) else shlex.join(command)
+            raise Problem(
+                f"on {node}: `{shown}` ended with {result.returncode}\n"
+                f"{result.stdout[-3000:]}\n{result.stderr[-3000:]}".rstrip()
+            )
+        return result
+
+    def output(self, command: Sequence[str] | str, *, node: str = "head", user: str = "", timeout: float = 120) -> str:
+        """The stdout of a command that must succeed, without the white space at its ends."""
+        return self.run(command, node=node, user=user, timeout=timeout).stdout.strip()
+
+    def path(self, path: str, *, node: str = "head") -> Path:
+        """A node's file or folder as this host reaches it. Absolute symbolic links on the way mean the host's."""
+        return Path(f"/proc/{self.pid(node)}/root{path}")
+
+    def write(self, path: str, text: str, *, node: str = "head", user: str = "", mode: int = 0o644) -> None:
+        """Write a file on a node as a user, with its folders."""
+        script = 'mkdir -p -- "$(dirname -- "$1")" && cat >"$1" && chmod "$2" -- "$1"'
+        self.run(["bash", "-c", script, "write", path, f"{mode:o}"], node=node, user=user, stdin=text)
+
+    def kill(self, node: str) -> None:
+        """Take a node's power away: everything on it is gone at once, nobody is told."""
+        name = self.node(node).name
+        self.pid(name)  # it must run
+        namespaces.kill(self.state, name)
+        self._forget(self._supervisor(), name)
+        machine.remove_group(f"{self.group}/{name}")
+
+    def start(self, node: str, *, slurmd: bool = True) -> None:
+        """Start a node that was killed, as a new instance: its root and its scratch are empty again.
+
+        Returns when Slurm uses it, or with `slurmd=False` before slurmd runs, so that something can be done first;
+        then `join`.
+        """
+        name = self.node(node).name
+        if name in namespaces.nodes(self.state):
+            return
+        namespaces.start_nodes(self.state, self._supervisor(), [name])
+        self._services(name, "munge")
+        if slurmd:
+            self.join(name)
+
+    def join(self, node: str) -> None:
+        """Start slurmd on a node, and wait until Slurm uses it."""
+        self._services(node, "slurmd")
+        self.wait_for_nodes(node)
+
+    def resize(self, mount: str, mib: int, *, node: str | None = None) -> None:
+        """Bound a shared file system, or with `node` that node's scratch or root (`/`), to `mib` MiB, while in use.
+
+        Below what is in use already nothing is lost; writes answer ENOSPC.
+        """
+        if node is None:
+            name = next((one.name for one in self.plan.shared if one.mount == mount), None)
+            if name is None:
+                raise Problem(
+                    f"'{mount}' is no shared file system; there are: {', '.join(one.mount for one in self.plan.shared)}"
+                )
+            place = f"{self.state}/live/shared/{name}"
+            namespaces.inside(self._supervisor(), ["mount", "-o", f"remount,size={mib}m", place])
+        elif mount == self.node(node).scratch:
+            self.run(["mount", "-o", f"remount,size={mib}m", mount], node=node, user="root")
+        else:
+            raise Problem(f"'{mount}' is not the scratch of {node}")
+
+    # --- inner parts ---
+
+    def _supervisor(self) -> int:
+        pid = namespaces.supervisor(self.state)
+        if pid is None:
+            raise Problem(f"the laboratory in {self.state} does not run")
+        return pid
+
+    def _forget(self, supervisor: int, name: str) -> None:
+        script = 'ip link del "veth$1" 2>/dev/null; ip netns del "$2"'
+        namespaces.inside(supervisor, ["bash", "-c", script, "forget", str(self.node(name).index), name])
+
+    def _prepare(self, plan: Plan, root: Path) -> None:
+        (self.state / "shared").write_text("".join(f"{one.name} {one.size_mib} {one.mode}\n" for one in plan.shared))
+        for node in plan.nodes:
+            folder = self.state / "nodes" / node.name
+            files.write_node(
+                plan, node, folder, base=root, group=f"{self.group}/{node.name}", controllers=machine.controllers()
+            )
+
+    def _services(self, node: str, *units: str) -> None:
+        self.run(["systemctl", "start", *units], node=node, user="root")
+
+    def _start_services(self, plan: Plan, before_slurmd: Callable[[], None] | None) -> None:
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            # munged on the head node and the database side by side; then what needs them.
+            aws = pool.submit(self._services, plan.aws.name, "mariadb", "imds", "registry")
+            self._services(plan.head.name, "munge")
+            munges = [pool.submit(self._services, node.name, "munge") for node in plan.compute]
+            aws.result()
+            self.run("chown slurm: /opt/slurm/etc/slurmdbd.conf && chmod 600 /opt/slurm/etc/slurmdbd.conf", user="root")
+            self._services(plan.head.name, "slurmdbd")
+            self.run(["sacctmgr", "-i", "add", "cluster", plan.environment.cluster_name], user="root")
+            self._services(plan.head.name, "slurmctld")
+            for munge in munges:
+                munge.result()
+            if before_slurmd:
+                before_slurmd()
+            for daemon in [pool.submit(self._services, node.name, "slurmd") for node in plan.compute]:
+                daemon.result()
+        self.wait_for_nodes()

@@ -1,0 +1,177 @@
+"""`python -m local.slurm.remote`: run a script on the head node of a cluster's laboratory; starts it if needed.
+
+What Systems Manager of the emulated AWS calls. The script comes on stdin and runs as the agent runs it: as root, from a
+file, by sh where its first line names nothing else. Prints one JSON object: exit, stdout, stderr; or unavailable, the
+reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from local.cli.problem import Problem
+from local.slurm import Laboratory, Plan, Sizes, Unavailable, bootstrap, make
+from local.slurm.plan import to_json
+from settings import Environment, Faults, load
+from trainyard import cluster_bundle
+
+ROOT = Path(__file__).resolve().parents[2]
+INSTALL = ROOT / "scripts" / "install-lab-packages.sh"
+FIGURES = Path(__file__).parent / "figures"
+FILES, LABORATORIES = "environment-files", "laboratories"
+"""In a world's state folder: a file for each cluster, that names its environment's; a folder for each laboratory."""
+INSTALL_LIMIT_S, SCRIPT_LIMIT_S = 600, 300
+MOST_NODES_EACH = 2
+# In memory, and nothing of it is taken before it is used: as large as the largest instance type's disks.
+SCRATCH_MIB = 64 << 20
+COLLECTIVES = {
+    "all_reduce": 450,
+    "all_gather": 380,
+    "reduce_scatter": 380,
+    "broadcast": 200,
+    "reduce": 200,
+    "alltoall": 45,
+}
+"""GB/s with the largest messages, near to what is published of two P5."""
+_RUN = """
+file="$(mktemp -d)/_script.sh"
+cat >"$file" && chmod 700 "$file" || exit 1
+sh -c "$file"
+status=$?
+rm -r "${file%/*}"
+exit "$status"
+"""
+
+
+def remember(state: Path, environment: Environment, file: Path) -> None:
+    """Note which environment file the cluster of a world is made from."""
+    folder = state / FILES
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / environment.cluster_name).write_text(str(file), encoding="utf-8")
+
+
+def end_all(state: Path) -> None:
+    """End the laboratories of a world."""
+    for folder in (state / LABORATORIES).glob("*"):
+        if folder.is_dir():
+            Laboratory(folder).down()
+
+
+def environment_of(state: Path, cluster: str, account: str) -> Environment:
+    """The environment that a cluster of a world was made from: as noted, or else the shipped one with its name.
+
+    Raises:
+        Problem: there is none.
+    """
+    noted = state / FILES / cluster
+    if noted.is_file():
+        return load(Path(noted.read_text(encoding="utf-8")))
+    for file in sorted((ROOT / "environments").glob("*.yaml")):
+        try:
+            environment = load(file)
+        except Faults:
+            continue
+        if environment.cluster_name == cluster and environment.account == account:
+            return environment
+    raise Problem(f"no file under environments/ describes the cluster {cluster} of account {account}")
+
+
+def plan_of(environment: Environment) -> Plan:
+    """Some nodes of every compute resource."""
+    counts = {
+        f"{queue.name}/{compute.name}": min(MOST_NODES_EACH, compute.max)
+        for queue in environment.cluster.queues
+        for compute in queue.compute
+    }
+    return make(environment, counts=counts, sizes=Sizes(scratch_mib=SCRATCH_MIB))
+
+
+def ensure(state: Path, cluster: str, account: str) -> Laboratory:
+    """The running laboratory of a cluster. One of another environment or of other assets is ended first."""
+    plan = plan_of(environment_of(state, cluster, account))
+    folder = state / LABORATORIES / f"{account}-{cluster}"
+    laboratory = Laboratory(folder)
+    wanted = hashlib.sha256(f"{to_json(plan)}{cluster_bundle.build().sha256}".encode()).hexdigest()
+    mark = folder.with_suffix(".sha256")
+    with _alone(folder.with_suffix(".lock")):
+        if laboratory.running and mark.is_file() and mark.read_text(encoding="utf-8") == wanted:
+            return laboratory
+        _install()
+        laboratory.up(plan, before_slurmd=lambda: bootstrap.all_nodes(laboratory))
+        _give_figures(laboratory)
+        mark.write_text(wanted, encoding="utf-8")
+    return laboratory
+
+
+def run(laboratory: Laboratory, script: str) -> dict[str, object]:
+    """Run a script on the head node as Systems Manager's agent does."""
+    try:
+        done = laboratory.run(["bash", "-c", _RUN], user="root", check=False, timeout=SCRIPT_LIMIT_S, stdin=script)
+    except subprocess.TimeoutExpired:
+        return {"exit": 137, "stdout": "", "stderr": f"not ended after {SCRIPT_LIMIT_S} s"}
+    return {"exit": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+
+
+def _give_figures(laboratory: Laboratory) -> None:
+    """What nobody can measure here gets stand-ins: nccl-tests, and fio, whose file systems are in memory."""
+    mounts = laboratory.plan.settings()["mounts"]
+    figures = {
+        "mounts": {mount["path"]: mount["throughput_mb_s"] for mount in mounts},  # type: ignore[attr-defined]
+        "collectives": COLLECTIVES,
+        "provider": "efa",
+    }
+    programs = {"/usr/local/bin/fio": "fio"}
+    programs |= {f"/opt/nccl-tests/build/{name}_perf": "collective_perf" for name in COLLECTIVES}
+    for node in (laboratory.plan.head, *laboratory.plan.compute):
+        laboratory.write("/etc/lab/figures.json", json.dumps(figures, indent=1), node=node.name, user="root")
+        for path, source in programs.items():
+            text = (FIGURES / source).read_text(encoding="utf-8")
+            laboratory.write(path, text, node=node.name, user="root", mode=0o755)
+
+
+def _install() -> None:
+    """The packages that a laboratory needs on this machine."""
+    try:
+        done = subprocess.run(
+            ["bash", str(INSTALL)], capture_output=True, text=True, timeout=INSTALL_LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired as late:
+        raise Problem(f"installing the laboratory's packages took more than {INSTALL_LIMIT_S // 60} minutes") from late
+    if done.returncode:
+        raise Problem((done.stderr.strip().splitlines() or [f"{INSTALL.name} failed"])[-1])
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def main(arguments: list[str]) -> int:
+    """Run one script; whatever becomes of it is in the answer."""
+    parser = argparse.ArgumentParser(prog="python -m local.slurm.remote", description=__doc__)
+    parser.add_argument("--state", type=Path, required=True, help="state folder of the world")
+    parser.add_argument("--cluster", required=True)
+    parser.add_argument("--account", required=True)
+    options = parser.parse_args(arguments)
+    script = sys.stdin.read()
+    try:
+        answer = run(ensure(options.state.resolve(), options.cluster, options.account), script)
+    except (Problem, Unavailable, Faults, OSError, subprocess.SubprocessError) as problem:
+        answer = {"unavailable": str(problem)}
+    print(json.dumps(answer))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,147 @@
+"""CloudFormation's own drift detection, run on every stack at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from ops.drift.findings import Finding
+from ops.drift.standing import Standing
+from ops.review.structure import ABSENT
+
+if TYPE_CHECKING:
+    from types_boto3_cloudformation import CloudFormationClient
+
+LIMIT_S = 900
+POLL_S = 2.0
+DETECTABLE = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_FAILED")
+"""Statuses in which CloudFormation looks for drift at all."""
+SOUND = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE")
+"""Statuses of a stack that can be updated as it is."""
+
+_NOTHING = "null"
+
+
+@dataclass(frozen=True)
+class Detected:
+    """What CloudFormation says of one stack.
+
+    Attributes:
+        findings: resources that are modified or gone.
+        checked: logical ids of what it compared; the others are of types that it does not compare.
+        missing: why not everything was compared that should have been; empty where it was.
+    """
+
+    findings: tuple[Finding, ...]
+    checked: frozenset[str]
+    missing: tuple[str, ...]
+
+
+def detect(
+    client: CloudFormationClient,
+    stacks: Iterable[Standing],
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> dict[str, Detected]:
+    """Start a detection on each stack, wait for all, and read the results, by the stack's ARN."""
+    started: dict[str, str] = {}
+    found: dict[str, Detected] = {}
+    stacks = list(stacks)
+    for stack in stacks:
+        if stack.status not in DETECTABLE:
+            found[stack.id] = Detected(
+                (), frozenset(), (f"{stack.name}: CloudFormation compares no stack that is {stack.status}",)
+            )
+            continue
+        try:
+            started[stack.id] = client.detect_stack_drift(StackName=stack.id)["StackDriftDetectionId"]
+        except ClientError as error:
+            found[stack.id] = Detected((), frozenset(), (f"{stack.name}: {_said(error)}",))
+    until = clock() + LIMIT_S
+    for stack in stacks:
+        if stack.id in started:
+            try:
+                found[stack.id] = _result(client, stack, _ended(client, started[stack.id], until, clock, sleep))
+            except ClientError as error:
+                found[stack.id] = Detected((), frozenset(), (f"{stack.name}: {_said(error)}",))
+    return found
+
+
+def _ended(
+    client: CloudFormationClient,
+    detection: str,
+    until: float,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> str:
+    """Why the detection is not whole, empty where it is."""
+    while True:
+        answer = client.describe_stack_drift_detection_status(StackDriftDetectionId=detection)
+        status = answer["DetectionStatus"]
+        if status == "DETECTION_COMPLETE":
+            return ""
+        if status == "DETECTION_FAILED":
+            return answer.get("DetectionStatusReason", "the detection failed without a reason")
+        if clock() > until:
+            return f"the detection was still running after {LIMIT_S} s"
+        sleep(POLL_S)
+
+
+def _result(client: CloudFormationClient, stack: Standing, trouble: str) -> Detected:
+    findings: list[Finding] = []
+    checked, missing = set(), [f"{stack.name}: {trouble}"] if trouble else []
+    token: dict[str, Any] = {}
+    while True:
+        # Has no paginator in botocore.
+        page = client.describe_stack_resource_drifts(StackName=stack.id, **token)
+        for drift in page["StackResourceDrifts"]:
+            status = drift["StackResourceDriftStatus"]
+            if status in ("IN_SYNC", "MODIFIED", "DELETED"):
+                checked.add(drift["LogicalResourceId"])
+                findings += _findings(stack, drift)
+            elif status == "UNKNOWN":
+                reason = drift.get("DriftStatusReason", "no reason given")
+                missing.append(f"{stack.name}: {drift['LogicalResourceId']} could not be compared: {reason}")
+        if "NextToken" not in page:
+            return Detected(tuple(findings), frozenset(checked), tuple(missing))
+        token = {"NextToken": page["NextToken"]}
+
+
+def subject(logical_id: str, kind: str, physical_id: str) -> str:
+    """How a resource is called in the report."""
+    return f"{logical_id} ({kind} {physical_id})" if physical_id else f"{logical_id} ({kind})"
+
+
+def _findings(stack: Standing, drift: Mapping[str, Any]) -> Iterator[Finding]:
+    what = subject(drift["LogicalResourceId"], drift["ResourceType"], drift.get("PhysicalResourceId", ""))
+    if drift["StackResourceDriftStatus"] == "DELETED":
+        yield Finding(stack.name, what, "", "exists", "deleted")
+        return
+    for difference in drift.get("PropertyDifferences", []):
+        yield Finding(
+            stack.name,
+            what,
+            difference["PropertyPath"].strip("/").replace("/", "."),
+            _value(difference.get("ExpectedValue")),
+            _value(difference.get("ActualValue")),
+        )
+
+
+def _value(text: str | None) -> object:
+    return ABSENT if text is None or text == _NOTHING else text
+
+
+def statuses(stacks: Iterable[Standing]) -> Iterator[Finding]:
+    """The stacks whose last operation left them in a state that needs somebody."""
+    for stack in stacks:
+        if stack.status not in SOUND:
+            yield Finding(stack.name, "the stack", "status", "CREATE_COMPLETE or UPDATE_COMPLETE", stack.status)
+
+
+def _said(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Message") or error)

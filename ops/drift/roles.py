@@ -1,0 +1,82 @@
+"""The policies of the environment's roles.
+
+CloudFormation does not compare AWS::IAM::Policy (its registry schema has no handler that reads one), and of a role only
+the policies that stand in the role's own properties: what somebody adds to a role would not be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ops.drift.compare import compared
+from ops.drift.detection import subject
+from ops.drift.findings import Finding
+from ops.drift.resolve import UNKNOWN, Values
+from ops.drift.standing import Standing
+from ops.review.structure import ABSENT
+
+Client = Any
+"""A boto3 client of IAM, whose types are not among the installed ones."""
+
+ROLE, POLICY, MANAGED = "AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"
+ADDED = "Take the policy from the role, or put it into the code and deploy."
+
+
+def check(client: Client, stack: Standing, values: Values) -> Iterator[Finding]:
+    """Policies that were added to the roles of a stack, taken away or changed.
+
+    A role that is gone is left to CloudFormation, which says so.
+
+    Raises:
+        ClientError: IAM refuses to say.
+    """
+    for resource in stack.of(ROLE):
+        name = resource.physical_id
+        what = subject(resource.logical_id, resource.kind, name)
+        inline, attached = _expected(stack, values, name, values.properties(resource, stack))
+        try:
+            pages = client.get_paginator("list_role_policies").paginate(RoleName=name)
+            standing = [policy for page in pages for policy in page["PolicyNames"]]
+        except client.exceptions.NoSuchEntityException:
+            continue
+        for policy in standing:
+            if policy not in inline:
+                yield Finding(stack.name, what, f"policy {policy}", ABSENT, "an inline policy", ADDED)
+        for policy, document in inline.items():
+            if policy not in standing:
+                yield Finding(stack.name, what, f"policy {policy}", "an inline policy", ABSENT)
+                continue
+            found: Any = client.get_role_policy(RoleName=name, PolicyName=policy)["PolicyDocument"]
+            for difference in compared(document, found):
+                path = f"policy {policy}: {difference.path}"
+                yield Finding(stack.name, what, path, difference.old, difference.new)
+        yield from _attached(client, stack, what, name, attached)
+
+
+def _attached(client: Client, stack: Standing, what: str, name: str, expected: set[str] | None) -> Iterator[Finding]:
+    pages = client.get_paginator("list_attached_role_policies").paginate(RoleName=name)
+    standing = {policy["PolicyArn"] for page in pages for policy in page["AttachedPolicies"]}
+    if expected is None:
+        return
+    for arn in sorted(standing - expected):
+        yield Finding(stack.name, what, "attached policy", ABSENT, arn, ADDED)
+    for arn in sorted(expected - standing):
+        yield Finding(stack.name, what, "attached policy", arn, ABSENT)
+
+
+def _expected(
+    stack: Standing, values: Values, role: str, properties: Mapping[str, Any]
+) -> tuple[dict[str, Any], set[str] | None]:
+    """Documents of the inline policies by name, and the ARNs of the attached ones, None where one is not known."""
+    inline = {policy["PolicyName"]: policy["PolicyDocument"] for policy in properties.get("Policies", [])}
+    attached: list[Any] = list(properties.get("ManagedPolicyArns", []))
+    for resource in stack.of(POLICY, MANAGED):
+        policy = values.properties(resource, stack)
+        if role not in policy.get("Roles", []):
+            continue
+        if resource.kind == POLICY:
+            inline[policy["PolicyName"]] = policy["PolicyDocument"]
+        else:
+            attached.append(resource.physical_id)
+    return inline, None if UNKNOWN in attached else set(attached)

@@ -1,0 +1,135 @@
+"""The stacks as CloudFormation holds them: their resources' ids, their outputs, their tags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from ops.review.problem import Problem
+from ops.review.stacks import Stacks, deployed
+
+if TYPE_CHECKING:
+    from types_boto3_cloudformation import CloudFormationClient
+
+NESTED = "AWS::CloudFormation::Stack"
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One resource of a stack. `physical_id` is empty where it has none (any more)."""
+
+    logical_id: str
+    kind: str
+    physical_id: str
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One stack.
+
+    Attributes:
+        name: its name; of a stack within another, that of the outermost and its own logical id there.
+        id: its ARN.
+        template: as it was deployed; empty for a stack that this project did not synthesize.
+        properties: what CDK gave each resource of `template`, by logical id.
+    """
+
+    name: str
+    id: str
+    status: str
+    resources: Mapping[str, Resource]
+    outputs: Mapping[str, str]
+    exports: Mapping[str, str]
+    parameters: Mapping[str, str]
+    tags: Mapping[str, str]
+    template: Mapping[str, Any]
+
+    @property
+    def region(self) -> str:
+        return self.id.split(":")[3]
+
+    @property
+    def account(self) -> str:
+        return self.id.split(":")[4]
+
+    @property
+    def partition(self) -> str:
+        return self.id.split(":")[1]
+
+    def properties(self, logical_id: str) -> Mapping[str, Any]:
+        """What the template gives a resource."""
+        found: Mapping[str, Any] = self.template.get("Resources", {}).get(logical_id, {}).get("Properties", {})
+        return found
+
+    def of(self, *kinds: str) -> Iterator[Resource]:
+        """The resources of these types, in the order of the stack."""
+        return (resource for resource in self.resources.values() if resource.kind in kinds)
+
+
+def read(
+    client: CloudFormationClient, name: str, *, shown: str = "", template: Mapping[str, Any] | None = None
+) -> Standing:
+    """One stack, by name or ARN.
+
+    Raises:
+        ClientError: CloudFormation refuses to say, or there is no such stack.
+    """
+    [stack] = client.describe_stacks(StackName=name)["Stacks"]
+    pages = client.get_paginator("list_stack_resources").paginate(StackName=name)
+    listed = [item for page in pages for item in page["StackResourceSummaries"]]
+    outputs = stack.get("Outputs", [])
+    return Standing(
+        name=shown or stack["StackName"],
+        id=stack["StackId"],
+        status=stack["StackStatus"],
+        resources={
+            item["LogicalResourceId"]: Resource(
+                item["LogicalResourceId"], item["ResourceType"], item.get("PhysicalResourceId", "")
+            )
+            for item in listed
+            if item["ResourceStatus"] != "DELETE_COMPLETE"
+        },
+        outputs={item["OutputKey"]: item["OutputValue"] for item in outputs},
+        exports={item["ExportName"]: item["OutputValue"] for item in outputs if "ExportName" in item},
+        parameters={item["ParameterKey"]: item.get("ParameterValue", "") for item in stack.get("Parameters", [])},
+        tags={item["Key"]: item["Value"] for item in stack.get("Tags", [])},
+        template=template or {},
+    )
+
+
+def own(client: CloudFormationClient, wanted: Stacks) -> dict[str, Standing]:
+    """The environment's own stacks, by construct id; those that are not there are left out.
+
+    Raises:
+        Problem: CloudFormation does not tell, nothing is deployed, or a stack is being changed just now.
+    """
+    templates = deployed(client, wanted)
+    if not templates:
+        raise Problem(
+            f"None of the stacks {', '.join(stack.name for stack in wanted.values())} is deployed here: there is "
+            "nothing to compare. Deploy first, or ask with the credentials of the account that holds them."
+        )
+    try:
+        found = {key: read(client, stack.name, template=stack.template) for key, stack in templates.items()}
+    except ClientError as error:
+        raise Problem(f"CloudFormation does not tell of the stacks: {error}") from error
+    busy = [f"{stack.name} is {stack.status}" for stack in found.values() if stack.status.endswith("_IN_PROGRESS")]
+    if busy:
+        raise Problem(f"{'; '.join(busy)}. Wait until it has ended, then ask again.")
+    return found
+
+
+def nested(client: CloudFormationClient, stack: Standing) -> Iterator[Standing]:
+    """The stacks within a stack, at any depth.
+
+    Raises:
+        ClientError: CloudFormation refuses to say.
+    """
+    for resource in stack.of(NESTED):
+        if resource.physical_id:
+            inner = read(client, resource.physical_id, shown=f"{stack.name}/{resource.logical_id}")
+            yield inner
+            yield from nested(client, inner)

@@ -1,0 +1,24 @@
+"""`python -m ops.preflight ENV`: whether the account can hold an environment, asked before money is spent.
+
+Exit status: 0 ready; 1 not ready; 4 no verdict.
+"""
+
+import sys
+import traceback
+
+NO_VERDICT = 4
+
+
+def main() -> int:
+    """Run; returns the exit status. An error of this program's own must not end in Python's status 1, a verdict."""
+    try:
+        from ops.preflight.cli import main as run
+
+        return run()
+    except Exception:
+        traceback.print_exc()
+        return NO_VERDICT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+"""The IAM actions that a preflight needs: what a role for it is granted, no more. All of them only read.
+
+`ACTIONS` know no resources, or are asked of all of them, so they are granted on `*`. To have the ParallelCluster API
+asked too, the role must be able to assume the API's user role (`ASSUME`, on that role's ARN): that role may do all that
+the API can, creating and deleting clusters among it, of which a preflight uses two reads and the dry runs.
+"""
+
+from __future__ import annotations
+
+import re
+
+from trainyard.pipeline.actions import ASSUME
+from trainyard.pipeline.actions import PREFLIGHT as ACTIONS
+
+__all__ = ["ACTIONS", "ASSUME", "action_of"]
+
+_PREFIXES = {"service-quotas": "servicequotas"}
+_NAMES = {"s3:HeadBucket": "s3:ListBucket"}
+
+
+def action_of(service: str, operation: str) -> str:
+    """The IAM action of a call, `ec2:DescribeVpcs` for boto3's service `ec2` and its method `describe_vpcs`."""
+    name = re.sub(r"(^|_)([a-z])", lambda found: found[2].upper(), operation).replace("Aws", "AWS")
+    action = f"{_PREFIXES.get(service, service)}:{name}"
+    return _NAMES.get(action, action)

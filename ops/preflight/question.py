@@ -1,0 +1,98 @@
+"""What every check gets: the environment, the account, and what is looked up once for several checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ops.preflight.aws import Reader
+from ops.preflight.quotas import Quotas
+from ops.preflight.standing import Standing
+from settings import Environment
+from settings.instances import instance_types
+
+CLUSTER_TAG = "parallelcluster:cluster-name"
+_TYPES_A_FILTER = 100
+_COUNTED_STATES = ("pending", "running", "stopping", "shutting-down")
+
+
+@dataclass(frozen=True)
+class Question:
+    """The environment of `file`, asked about at `now` (aware)."""
+
+    environment: Environment
+    file: Path
+    aws: Reader
+    standing: Standing
+    now: datetime
+    _vcpus: dict[str, int] = field(default_factory=dict)
+    _members: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def quotas(self) -> Quotas:
+        """The account's quotas in the region."""
+        return Quotas(self.aws)
+
+    @cached_property
+    def instances(self) -> tuple[dict[str, Any], ...]:
+        """Every instance of the region that takes capacity, as DescribeInstances answers."""
+        reservations = self.aws.items(
+            "ec2",
+            "describe_instances",
+            "Reservations",
+            Filters=[{"Name": "instance-state-name", "Values": list(_COUNTED_STATES)}],
+        )
+        return tuple(instance for reservation in reservations for instance in reservation["Instances"])
+
+    @cached_property
+    def file_systems(self) -> tuple[dict[str, Any], ...]:
+        """Every FSx file system of the region that is there or is being made."""
+        found = self.aws.items("fsx", "describe_file_systems", "FileSystems")
+        return tuple(system for system in found if system.get("Lifecycle") not in ("DELETING", "FAILED"))
+
+    @cached_property
+    def reservations(self) -> tuple[dict[str, Any], ...]:
+        """Every capacity reservation of the region that this account owns or that is shared with it."""
+        return tuple(self.aws.items("ec2", "describe_capacity_reservations", "CapacityReservations"))
+
+    def is_ours(self, instance: dict[str, Any]) -> bool:
+        """Whether an instance is a node of the environment's own cluster."""
+        wanted = {"Key": CLUSTER_TAG, "Value": self.environment.cluster_name}
+        return wanted in instance.get("Tags", [])
+
+    def members(self, group_arn: str) -> tuple[str, ...]:
+        """Ids of the capacity reservations of a resource group.
+
+        Raises:
+            ClientError: there is no such group.
+        """
+        if group_arn not in self._members:
+            found = self.aws.items("resource-groups", "list_group_resources", "ResourceIdentifiers", Group=group_arn)
+            arns = [item["ResourceArn"] for item in found]
+            self._members[group_arn] = tuple(arn.rpartition("/")[2] for arn in arns if ":capacity-reservation/" in arn)
+        return self._members[group_arn]
+
+    def vcpus(self, names: Iterable[str]) -> dict[str, int]:
+        """Default vCPUs, as quotas count them, of instance types: what EC2 says, else what settings/data says.
+
+        A type that neither knows is left out.
+        """
+        wanted = sorted(set(names) - set(self._vcpus))
+        for start in range(0, len(wanted), _TYPES_A_FILTER):
+            # A filter, as naming one type that the region lacks would refuse the whole call.
+            chunk = wanted[start : start + _TYPES_A_FILTER]
+            for found in self.aws.items(
+                "ec2",
+                "describe_instance_types",
+                "InstanceTypes",
+                Filters=[{"Name": "instance-type", "Values": chunk}],
+            ):
+                self._vcpus[found["InstanceType"]] = int(found["VCpuInfo"]["DefaultVCpus"])
+            for name in chunk:
+                if name not in self._vcpus and name in instance_types():
+                    self._vcpus[name] = instance_types()[name].vcpus
+        return self._vcpus

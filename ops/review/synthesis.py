@@ -1,0 +1,90 @@
+"""Synthesis of an environment with the code of a checkout: this one, or another revision of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ops.review.problem import Problem
+from ops.review.stacks import Stack, synthesized
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_S = 300
+
+
+def synthesize(checkout: Path, environment: Path, output: Path) -> dict[str, Stack]:
+    """Run the app of `checkout` with this checkout's packages, into `output`.
+
+    Functions are not bundled: their assets' hashes come from their sources, so that two checkouts compare, and nothing
+    is downloaded. What is written is not for a deployment.
+
+    Raises:
+        Problem: the app refuses the environment, or does not run.
+    """
+    try:
+        context = json.loads((checkout / "cdk.json").read_text("utf-8"))["context"]
+        folders = tomllib.loads((checkout / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"][
+            "dev-mode-dirs"
+        ]
+    except (OSError, ValueError, KeyError) as error:
+        raise Problem(f"{checkout} holds no app of this project: {type(error).__name__}: {error}") from error
+    context |= {"env": str(environment), "aws:cdk:bundling-stacks": []}
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "CDK_"))}
+    result = subprocess.run(
+        [sys.executable, str(checkout / "app.py")],
+        cwd=checkout,
+        env={
+            **kept,
+            # Before what is installed here, so that the checkout's own packages are taken.
+            "PYTHONPATH": os.pathsep.join(str(checkout / folder) for folder in folders),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "CDK_OUTDIR": str(output),
+            "CDK_CONTEXT_JSON": json.dumps(context),
+            "CDK_VALIDATION": "false",
+        },
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    if result.returncode:
+        raise Problem(f"{environment.name} cannot be synthesized:\n{result.stderr.strip()[-3000:]}")
+    return synthesized(output)
+
+
+@contextmanager
+def revision(name: str) -> Iterator[Path]:
+    """A temporary work tree of a git revision.
+
+    Raises:
+        Problem: git knows no such revision.
+    """
+    commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    if commit is None:
+        raise Problem(
+            f"git knows no revision {name!r}. Name a branch, a tag or a commit of this repository; in CI, fetch it "
+            "first (a checkout of depth 1 holds one commit only)."
+        )
+    with tempfile.TemporaryDirectory(prefix="trainyard-review-") as folder:
+        tree = Path(folder) / "tree"
+        if _git("worktree", "add", "--quiet", "--detach", str(tree), commit) is None:
+            raise Problem(f"git cannot make a work tree of {name} in {folder}.")
+        try:
+            yield tree
+        finally:
+            _git("worktree", "remove", "--force", str(tree))
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        result = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise Problem("git is not installed, which --against needs.") from error
+    return result.stdout.strip() if result.returncode == 0 else None

@@ -1,0 +1,221 @@
+"""What a change comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from ops.review import cluster as clusters
+from ops.review import resources
+from ops.review.cluster import Cluster, Fate, Key, Need
+from ops.review.expiry import is_shorter
+from ops.review.resources import Effect, ResourceChange
+from ops.review.retention import LOST
+from ops.review.specification import Specification
+from ops.review.stacks import Stacks
+
+# Of these, a replacement or removal interrupts what runs, though it holds no data.
+_INTERRUPTING = ("AWS::EC2::", "AWS::FSx::")
+_LOG_GROUP = "AWS::Logs::LogGroup"
+_CLUSTER_LOGS = "Monitoring.Logs.CloudWatch.RetentionInDays"
+# ParallelCluster's own, where the configuration does not say.
+_CLUSTER_LOG_DAYS = 180
+
+
+class Level(IntEnum):
+    """Also the exit status of the command."""
+
+    NOTHING = 0
+    SAFE = 1
+    DISRUPTIVE = 2
+    DESTRUCTIVE = 3
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One thing that weighs, in words."""
+
+    level: Level
+    text: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on one environment.
+
+    Attributes:
+        environment: its name.
+        against: what it was compared with, in words.
+        new_stacks, left_stacks: stacks that are not deployed yet; stacks that are no longer made, and stay.
+    """
+
+    environment: str
+    against: str
+    cluster: Cluster
+    resources: tuple[ResourceChange, ...]
+    new_stacks: tuple[str, ...]
+    left_stacks: tuple[str, ...]
+
+    @property
+    def data(self) -> tuple[ResourceChange, ...]:
+        """Resources with data that are replaced, removed, or refused, or whose data expire sooner.
+
+        Of log groups that go, only those whose logs are lost.
+        """
+        return tuple(
+            change
+            for change in self.resources
+            if change.expires
+            or (
+                change.stateful
+                and (change.gone or change.effect is Effect.REFUSED)
+                and (change.kind != _LOG_GROUP or change.fate.startswith(LOST))
+            )
+        )
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """What makes the level, the weightiest first."""
+        found = [*_of_data(self), *_of_cluster(self.cluster), *_of_resources(self)]
+        return tuple(sorted(found, key=lambda reason: -reason.level))
+
+    @property
+    def level(self) -> Level:
+        return max((reason.level for reason in self.reasons), default=Level.NOTHING)
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one line."""
+        if not self.reasons:
+            return "NOTHING: what stands is what the file says"
+        decisive = [reason.text for reason in self.reasons if reason.level is self.level]
+        return f"{self.level.name}: {'; '.join(decisive)}"
+
+
+def judge(environment: str, against: str, old: Stacks, new: Stacks) -> Verdict:
+    """Compare two sides of one environment.
+
+    Raises:
+        Problem: a tool that this needs is not installed.
+    """
+    # A stack under another name is another stack: the old one stays.
+    paired = {key: stack for key, stack in old.items() if key in new and new[key].name == stack.name}
+    region = next((stack.region for stack in new.values()), "us-east-1")
+    changed = resources.changes(paired, new, Specification(region))
+    renewed = {(change.stack, change.logical_id) for change in changed if change.effect is Effect.REPLACED}
+    return Verdict(
+        environment,
+        against,
+        clusters.compare(paired, new, renewed),
+        tuple(changed),
+        tuple(stack.name for key, stack in new.items() if key not in paired),
+        tuple(stack.name for key, stack in old.items() if key not in paired),
+    )
+
+
+def meaning(key: Key, cluster: Cluster) -> str:
+    """What a changed key of the configuration means for this cluster."""
+    if key.ignored:
+        return "not counted as a change; it says how later changes are made"
+    if key.need in (Need.FLEET, Need.FLEET_AND_LOGIN):
+        return _of_the_fleet(key, cluster)
+    if key.need is Need.NEW_CLUSTER and (cluster.updates or {}).get("Replace") == "when-needed":
+        return "impossible in place: the cluster is deleted and created anew (cluster.updates.replace)"
+    return {
+        Need.NOTHING: "in place, while jobs run",
+        Need.LOGIN: "needs the login nodes stopped: an update to count 0 before it",
+        Need.HEAD: "needs the head node stopped",
+        Need.NEW_CLUSTER: "impossible without a new cluster: refused (cluster.updates.replace is never)",
+    }[key.need]
+
+
+def _of_the_fleet(key: Key, cluster: Cluster) -> str:
+    if cluster.strategy in key.strategies:
+        how = "ended at once" if cluster.strategy == "TERMINATE" else "drained"
+        return f"needs its nodes {how}: QueueUpdateStrategy {cluster.strategy} is set, which does it"
+    means = "needs the compute fleet stopped"
+    if key.need is Need.FLEET_AND_LOGIN:
+        means = "needs the compute fleet and the login nodes stopped"
+    if key.strategies:
+        means += f", or QueueUpdateStrategy {' or '.join(key.strategies)}"
+    error = " (HTTP 500)" if key.internal_error else ""
+    if (cluster.updates or {}).get("StopFleet") == "when-needed":
+        return f"{means}; it is stopped and started again (cluster.updates.stop_fleet)"
+    return f"{means}; refused{error} while it runs"
+
+
+def _of_data(verdict: Verdict) -> Iterator[Reason]:
+    for change in verdict.data:
+        if change.effect is Effect.REFUSED:
+            text = f"{label(change)} cannot change so ({', '.join(change.causes)}): the deployment fails"
+        elif change.expires:
+            text = f"{label(change)}: {', '.join(change.expires)}"
+        else:
+            text = f"{label(change)} {change.effect}, data {change.fate}"
+        yield Reason(Level.DESTRUCTIVE, text)
+
+
+def _of_cluster(cluster: Cluster) -> Iterator[Reason]:
+    blocked = [key.path for key in cluster.keys if key.need is Need.NEW_CLUSTER]
+    stopping = [key.path for key in cluster.keys if key.need not in (Need.NOTHING, Need.NEW_CLUSTER)]
+    in_place = [key for key in cluster.keys if key.need is Need.NOTHING]
+    for key in cluster.keys:
+        if key.path == _CLUSTER_LOGS and is_shorter(key.old or _CLUSTER_LOG_DAYS, key.new or _CLUSTER_LOG_DAYS):
+            text = f"logs of the cluster are kept for {key.new or _CLUSTER_LOG_DAYS} days instead of "
+            yield Reason(Level.DESTRUCTIVE, f"{text}{key.old or _CLUSTER_LOG_DAYS}")
+    for name in cluster.deleted:
+        yield Reason(Level.DESTRUCTIVE, f"the cluster {name} is deleted")
+    if cluster.fate is Fate.OTHER_VERSION:
+        yield Reason(Level.DESTRUCTIVE, f"a cluster of ParallelCluster {cluster.version} takes no other version")
+    if cluster.fate is Fate.DISPLACED:
+        text = f"another resource is to make the cluster {cluster.name}, which is refused while it stands"
+        yield Reason(Level.DESTRUCTIVE, text)
+    if cluster.fate is Fate.RESUMED:
+        text = f"the predecessor {cluster.name} becomes the cluster again, and gets the file's configuration"
+        yield Reason(Level.DISRUPTIVE, text)
+    if blocked:
+        yield Reason(Level.DESTRUCTIVE, f"impossible without a new cluster: {_few(blocked)}")
+    if stopping:
+        yield Reason(Level.DISRUPTIVE, f"nodes must be stopped or drained: {_few(stopping)}")
+    if in_place:
+        yield Reason(Level.SAFE, f"{_count(len(in_place), 'key')} of the cluster changed in place")
+    if cluster.fate is Fate.CREATED:
+        beside = f", beside {', '.join(cluster.beside)}" if cluster.beside else ""
+        yield Reason(Level.SAFE, f"the cluster {cluster.name} is created{beside}")
+
+
+def _of_resources(verdict: Verdict) -> Iterator[Reason]:
+    data = {(change.stack, change.logical_id) for change in verdict.data}
+    rest = [change for change in verdict.resources if (change.stack, change.logical_id) not in data]
+    for change in rest:
+        if change.effect is Effect.REFUSED:
+            yield Reason(Level.DESTRUCTIVE, f"CloudFormation refuses {label(change)}: {', '.join(change.causes)}")
+        elif change.gone and change.kind.startswith(_INTERRUPTING):
+            yield Reason(Level.DISRUPTIVE, f"{label(change)} {change.effect}")
+    if rest:
+        yield Reason(Level.SAFE, f"{_count(len(rest), 'resource')} added or changed")
+    if verdict.new_stacks:
+        yield Reason(Level.SAFE, f"new stacks: {', '.join(verdict.new_stacks)}")
+
+
+def label(change: ResourceChange) -> str:
+    """A resource as users know it."""
+    kind = change.kind.split("::", 1)[1].replace("::", " ")
+    return f"{kind} {change.name}"
+
+
+def at_stake(change: ResourceChange) -> str:
+    """What happens to a resource with data."""
+    if change.effect is Effect.REFUSED:
+        return "refused: it cannot change so"
+    return ", ".join(change.expires) or f"{change.effect}; data {change.fate}"
+
+
+def _few(paths: list[str], most: int = 4) -> str:
+    more = f" and {len(paths) - most} more" if len(paths) > most else ""
+    return ", ".join(paths[:most]) + more
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

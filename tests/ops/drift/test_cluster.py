@@ -1,0 +1,130 @@
+"""The cluster's answers, compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cluster_resource.identity import OWNER_TAG, owner_of
+from ops.drift.cluster import Place, Unreadable, look, places, reader_of
+from ops.drift.resolve import Values
+
+from .standings import stack_of
+
+CONFIGURATION = {
+    "Image": {"Os": "ubuntu2204"},
+    "Scheduling": {"SlurmQueues": [{"Name": "gpu", "MaxCount": 2}]},
+    "HeadNode": {"SubnetId": {"Fn::ImportValue": "net:Subnet"}},
+    "Tags": [{"Key": "project", "Value": "demo"}],
+}
+STACK = stack_of(
+    {
+        "Cluster": (
+            "Custom::ParallelCluster",
+            "demo/1",
+            {
+                "ClusterName": "demo",
+                "Configuration": CONFIGURATION,
+                "ApiUrl": "https://api",
+                "ApiUserRoleArn": {"Fn::ImportValue": "net:Role"},
+                "ApiVersion": "3.16.1",
+            },
+        )
+    },
+    exports={"net:Subnet": "subnet-1", "net:Role": "arn:aws:iam::111122223333:role/api"},
+)
+OWNER = owner_of(STACK.id, "Cluster")
+
+
+def place() -> Place:
+    [found] = places(STACK, Values([STACK]))
+    return found
+
+
+def answer(**changed: object) -> dict[str, Any]:
+    return {
+        "clusterStatus": "CREATE_COMPLETE",
+        "cloudformationStackArn": "arn:stack",
+        "computeFleetStatus": "RUNNING",
+        "version": "3.16.1",
+        "headNode": {"state": "running"},
+        "clusterConfiguration": {"url": "https://signed"},
+        "tags": [{"key": OWNER_TAG, "value": OWNER}],
+        **changed,
+    }
+
+
+def standing(**changed: object) -> dict[str, Any]:
+    return {
+        "Image": {"Os": "ubuntu2204"},
+        "Scheduling": {"SlurmQueues": [{"Name": "gpu", "MaxCount": 2}]},
+        "HeadNode": {"SubnetId": "subnet-1"},
+        "Tags": [{"Key": OWNER_TAG, "Value": OWNER}, {"Key": "project", "Value": "demo"}],
+        **changed,
+    }
+
+
+class Fake:
+    """A reader with fixed answers."""
+
+    def __init__(self, found: dict[str, Any] | None, configuration: object = None) -> None:
+        self.found, self.given = found, configuration
+
+    def describe(self, name: str) -> dict[str, Any] | None:
+        assert name == "demo"
+        return self.found
+
+    def configuration(self, name: str, address: str) -> object:
+        assert (name, address) == ("demo", "https://signed")
+        return self.given
+
+
+def test_as_deployed() -> None:
+    looked = look(place(), Fake(answer(), standing()))
+    assert looked.findings == () and looked.stack == "arn:stack"
+
+
+def test_a_key_that_somebody_changed() -> None:
+    changed = standing(Scheduling={"SlurmQueues": [{"Name": "gpu", "MaxCount": 4}, {"Name": "spot"}]})
+    first, second = look(place(), Fake(answer(), changed)).findings
+    assert (first.path, first.expected, first.actual) == ("Scheduling.SlurmQueues[gpu].MaxCount", "2", "4")
+    assert second.path == "Scheduling.SlurmQueues[spot]"
+    assert "without CloudFormation" in first.advice
+
+
+@pytest.mark.parametrize(
+    ("changed", "path", "actual"),
+    [
+        ({"clusterStatus": "UPDATE_FAILED"}, "clusterStatus", "UPDATE_FAILED"),
+        ({"computeFleetStatus": "PROTECTED"}, "computeFleetStatus", "PROTECTED"),
+        ({"computeFleetStatus": "STOPPED"}, "computeFleetStatus", "STOPPED"),
+        ({"version": "3.17.0"}, "version", "3.17.0"),
+        ({"headNode": {"state": "stopped"}}, "headNode.state", "stopped"),
+        ({"tags": [{"key": OWNER_TAG, "value": "another"}]}, f"tags[{OWNER_TAG}]", "another"),
+    ],
+)
+def test_states(changed: dict[str, object], path: str, actual: str) -> None:
+    [finding] = look(place(), Fake(answer(**changed), standing())).findings
+    assert (finding.path, finding.actual) == (path, actual)
+
+
+@pytest.mark.parametrize("found", [None, answer(clusterStatus="DELETE_COMPLETE")])
+def test_a_cluster_that_is_gone(found: dict[str, Any] | None) -> None:
+    looked = look(place(), Fake(found))
+    assert [finding.actual for finding in looked.findings] == ["deleted"] and looked.stack == ""
+
+
+def test_an_operation_at_work_gives_no_verdict() -> None:
+    with pytest.raises(Unreadable, match="UPDATE_IN_PROGRESS"):
+        look(place(), Fake(answer(clusterStatus="UPDATE_IN_PROGRESS")))
+
+
+def test_a_predecessor_is_asked_for_its_state_only() -> None:
+    frozen = Place(**{**vars(place()), "frozen": True})
+    assert look(frozen, Fake(answer(), {"Image": "other"})).findings == ()
+
+
+def test_an_api_that_nobody_names() -> None:
+    with pytest.raises(Unreadable, match="address"):
+        reader_of(Place(**{**vars(place()), "api_url": ""}), "us-east-1")

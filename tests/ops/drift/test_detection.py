@@ -1,0 +1,131 @@
+"""CloudFormation's drift detection, and what it leaves to this command."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ops.drift import detection, fsx, roles
+from ops.drift.resolve import Values
+from ops.drift.standing import Standing
+from ops.review.structure import ABSENT
+
+from .standings import stack_of, stubbed
+
+ROOT = Path(__file__).resolve().parents[3]
+DETECTION = "b78ac9b0-dec1-11e7-a451-503a3example"
+
+
+def drift(name: str, status: str, **more: object) -> dict[str, Any]:
+    return {
+        "StackId": "arn",
+        "LogicalResourceId": name,
+        "PhysicalResourceId": name.lower(),
+        "ResourceType": "AWS::Logs::LogGroup",
+        "StackResourceDriftStatus": status,
+        "Timestamp": "2026-01-01T00:00:00Z",
+        **more,
+    }
+
+
+def detected(stack: Standing, statuses: list[dict[str, Any]], *pages: dict[str, Any]) -> detection.Detected:
+    client, stubber = stubbed("cloudformation")
+    stubber.add_response("detect_stack_drift", {"StackDriftDetectionId": DETECTION}, {"StackName": stack.id})
+    for status in statuses:
+        answer = {
+            "StackId": stack.id,
+            "StackDriftDetectionId": DETECTION,
+            "Timestamp": "2026-01-01T00:00:00Z",
+            **status,
+        }
+        stubber.add_response("describe_stack_drift_detection_status", answer)
+    for page in pages:
+        stubber.add_response("describe_stack_resource_drifts", page)
+    waited: list[float] = []
+    found = detection.detect(client, [stack], clock=lambda: sum(waited), sleep=waited.append)[stack.id]
+    stubber.assert_no_pending_responses()
+    return found
+
+
+def test_pages_of_results_after_a_while() -> None:
+    modified = drift(
+        "Log",
+        "MODIFIED",
+        PropertyDifferences=[
+            {
+                "PropertyPath": "/RetentionInDays",
+                "ExpectedValue": "7",
+                "ActualValue": "1",
+                "DifferenceType": "NOT_EQUAL",
+            },
+            {"PropertyPath": "/Tags/0", "ExpectedValue": "null", "ActualValue": '{"Key":"a"}', "DifferenceType": "ADD"},
+        ],
+    )
+    found = detected(
+        stack_of({}),
+        [{"DetectionStatus": "DETECTION_IN_PROGRESS"}, {"DetectionStatus": "DETECTION_COMPLETE"}],
+        {"StackResourceDrifts": [modified, drift("Same", "IN_SYNC")], "NextToken": "more"},
+        {"StackResourceDrifts": [drift("Gone", "DELETED"), drift("Other", "NOT_CHECKED")]},
+    )
+    assert [(item.subject, item.path, item.expected, item.actual) for item in found.findings] == [
+        ("Log (AWS::Logs::LogGroup log)", "RetentionInDays", "7", "1"),
+        ("Log (AWS::Logs::LogGroup log)", "Tags.0", ABSENT, '{"Key":"a"}'),
+        ("Gone (AWS::Logs::LogGroup gone)", "", "exists", "deleted"),
+    ]
+    assert found.checked == {"Log", "Same", "Gone"} and found.missing == ()
+
+
+def test_a_detection_that_is_not_whole_is_said() -> None:
+    found = detected(
+        stack_of({}),
+        [{"DetectionStatus": "DETECTION_FAILED", "DetectionStatusReason": "no right to read Log"}],
+        {"StackResourceDrifts": [drift("Log", "UNKNOWN", DriftStatusReason="AccessDenied"), drift("Gone", "DELETED")]},
+    )
+    assert [item.actual for item in found.findings] == ["deleted"]
+    assert found.missing == ("demo: no right to read Log", "demo: Log could not be compared: AccessDenied")
+
+
+def test_a_detection_without_an_end() -> None:
+    endless = [{"DetectionStatus": "DETECTION_IN_PROGRESS"}] * (int(detection.LIMIT_S / detection.POLL_S) + 2)
+    found = detected(stack_of({}), endless, {"StackResourceDrifts": []})
+    assert found.missing == (f"demo: the detection was still running after {detection.LIMIT_S} s",)
+
+
+def test_a_stack_that_cannot_be_asked() -> None:
+    broken = stack_of({}, status="ROLLBACK_COMPLETE")
+    client, _ = stubbed("cloudformation")
+    assert "ROLLBACK_COMPLETE" in detection.detect(client, [broken])[broken.id].missing[0]
+    assert [item.actual for item in detection.statuses([broken, stack_of({})])] == ["ROLLBACK_COMPLETE"]
+    refused = stack_of({})
+    client, stubber = stubbed("cloudformation")
+    stubber.add_client_error("detect_stack_drift", "AccessDenied", "not authorized")
+    assert detection.detect(client, [refused])[refused.id].missing == ("demo: not authorized",)
+
+
+def test_what_cloudformation_cannot_read_is_compared_here() -> None:
+    """Of the types that are deployed, as the registry's schemas say."""
+    spec = importlib.util.find_spec("cfnlint")
+    assert spec is not None and spec.origin is not None
+    schemas = Path(spec.origin).parent / "data" / "schemas"
+    hashes = json.loads((schemas / "providers" / "us-east-1.json").read_text())
+    goldens = [ROOT / "tests" / "golden" / file.stem for file in (ROOT / "environments").glob("*.yaml")]
+    templates = [json.loads(path.read_text()) for folder in goldens for path in folder.glob("*.template.json")]
+    kinds = {item["Type"] for template in templates for item in template["Resources"].values()}
+    unread = {
+        kind
+        for kind in kinds
+        if kind in hashes
+        and "read" not in json.loads((schemas / "resources" / f"{hashes[kind]}.json").read_text()).get("handlers", {})
+    }
+    assert unread == {fsx.FILE_SYSTEM, roles.POLICY}
+
+
+@pytest.mark.parametrize("kind", [fsx.VOLUME, fsx.ASSOCIATION])
+def test_what_it_may_leave_out_is_compared_here_then(kind: str) -> None:
+    stack = stack_of({"Thing": (kind, "", {})})
+    client, _ = stubbed("fsx")
+    assert [item.actual for item in fsx.check(client, stack, Values([stack]))] == ["deleted"]

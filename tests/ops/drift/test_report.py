@@ -1,0 +1,107 @@
+"""The report in its three forms, and the command line."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from ops.drift import cli
+from ops.drift.findings import Finding, Report
+from ops.drift.report import machine, markdown, text, write
+from ops.review.structure import ABSENT
+
+
+def report() -> Report:
+    return Report(
+        "demo",
+        "111122223333",
+        findings=[
+            Finding("cluster", "demo", "Tags[a]", "1", "2", "Deploy."),
+            Finding(
+                "demo-network", "Head [x] (AWS::EC2::SecurityGroup sg-1)", "ingress rule", ABSENT, "tcp 22 from | all"
+            ),
+        ],
+        checked=7,
+        unchecked=Counter({"AWS::Scheduler::Schedule": 2}),
+        missing=["demo-api: IAM refuses to say"],
+        undeployed={"demo-images": 1},
+    )
+
+
+def test_text() -> None:
+    stream = io.StringIO()
+    text(report(), Console(file=stream, width=200, highlight=False))
+    assert stream.getvalue().splitlines() == [
+        "Drift: 2 things are not as deployed, in cluster, demo-network.",
+        "",
+        "cluster",
+        "  demo",
+        "    Tags[a]: deployed 1, stands 2",
+        "      Deploy.",
+        "",
+        "demo-network",
+        "  Head [x] (AWS::EC2::SecurityGroup sg-1)",
+        "    ingress rule: deployed none, stands tcp 22 from | all",
+        "",
+        "Not looked at: demo-api: IAM refuses to say",
+        "",
+        "Not deployed yet, and no drift: the file differs from the deployed templates in 1 resource, demo-images (1). "
+        "What that would do: make diff",
+        "",
+        "Neither CloudFormation nor this command compares 2 resources: AWS::Scheduler::Schedule (2).",
+    ]
+
+
+def test_markdown() -> None:
+    lines = markdown(report()).splitlines()
+    assert "> [!WARNING]" in lines
+    assert "| cluster | demo | `Tags[a]` | `1` | `2` | Deploy. |" in lines
+    assert any("`tcp 22 from \\| all`" in line for line in lines)
+
+
+def test_machine() -> None:
+    found = json.loads(machine(report()))
+    assert (found["level"], found["exit"], found["undeployed"]) == ("drift", 1, {"demo-images": 1})
+    assert found["findings"][1]["expected"] is None
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "json"])
+def test_into_a_file(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(report(), form=form, output=tmp_path / "report")
+    assert "tcp 22" in (tmp_path / "report").read_text()
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "the following arguments are required: ENV"),
+        (["local", "--format", "xml"], "invalid choice: 'xml'"),
+    ],
+)
+def test_wrong_use(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main(arguments)
+    assert end.value.code == 4 and said in capsys.readouterr().err
+
+
+def test_an_unknown_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["nowhere"]) == 4
+    assert "nowhere" in capsys.readouterr().err
+
+
+def test_no_credentials(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    assert cli.main(["local"]) == 4
+    assert "credentials of the account 000000000000" in capsys.readouterr().err

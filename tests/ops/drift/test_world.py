@@ -1,0 +1,271 @@
+"""`python -m ops.drift` against a deployment in which somebody changed things by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import botocore.client
+import pytest
+
+from local.emulator import launch
+from local.steering import Steer
+from ops.drift import cli
+from ops.drift.permissions import CALLED
+from tests.e2e.conftest import ROOT, Local, free_ports
+
+pytestmark = pytest.mark.e2e
+
+SETTLE_S = 90
+
+
+@dataclass
+class Deployed:
+    """`environments/local.yaml`, deployed once for all tests of this file. Each test takes back what it did."""
+
+    local: Local
+    world: launch.World
+
+    def client(self, service: str) -> Any:  # noqa: ANN401 - a boto3 client of any service
+        session: Any = boto3.Session(
+            aws_access_key_id=self.world.account, aws_secret_access_key="local", region_name=self.world.region
+        )
+        return session.client(service, endpoint_url=self.world.endpoint)
+
+    def resource(self, stack: str, kind: str, part: str = "") -> str:
+        """Physical id of the first resource of a type whose logical id holds `part`."""
+        found = self.client("cloudformation").describe_stack_resources(StackName=stack)["StackResources"]
+        key: str = next(
+            item["PhysicalResourceId"]
+            for item in found
+            if item["ResourceType"] == kind and part in item["LogicalResourceId"]
+        )
+        return key
+
+    def run(self, *options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "ops.drift", str(self.local.file), *options],
+            cwd=ROOT,
+            env=self.world.child_environment() | {"COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    def report(self, status: int) -> dict[str, Any]:
+        """The report of a run that must end with this status."""
+        result = self.run("--format", "json")
+        assert result.returncode == status, result.stdout + result.stderr
+        assert result.stderr == ""
+        found: dict[str, Any] = json.loads(result.stdout)
+        return found
+
+    def api(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
+        """Call the genuine ParallelCluster API, as the pcluster CLI of somebody would."""
+        url = f"http://{launch.HOST}:{self.world.api_port}/v3/clusters/local{path}"
+        request = urllib.request.Request(
+            url,
+            data=json.dumps(body).encode() if body is not None else None,
+            method=method,
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - loopback
+            return json.loads(answer.read() or b"{}")
+
+    def raise_max_count(self) -> None:
+        """One more p5.48xlarge at most, by an update of the cluster alone."""
+        address = self.api("GET", "")["clusterConfiguration"]["url"]
+        with urllib.request.urlopen(address, timeout=60) as answer:  # noqa: S310 - loopback
+            configuration = json.loads(answer.read())
+        [compute] = configuration["Scheduling"]["SlurmQueues"][0]["ComputeResources"]
+        compute["MaxCount"] += 1
+        self.api("PUT", "", {"clusterConfiguration": json.dumps(configuration)})
+        self.settled("clusterStatus", "UPDATE_COMPLETE")
+
+    def settled(self, key: str, wanted: str) -> None:
+        until = time.monotonic() + SETTLE_S
+        while (found := self.api("GET", "")[key]) != wanted:
+            assert time.monotonic() < until, found
+            time.sleep(1)
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+    folder = tmp_path_factory.mktemp("drift")
+    file = folder / "local.yaml"
+    file.write_text((ROOT / "environments" / "local.yaml").read_text())
+    local = Local(file, folder / "state", folder / "home", free_ports())
+    try:
+        local.ok("up", "--no-hello")
+        world = launch.find(local.state)
+        assert world is not None
+        yield Deployed(local, world)
+    finally:
+        launch.stop(local.state)
+
+
+def found(report: dict[str, Any]) -> dict[tuple[str, str, str], tuple[object, object]]:
+    """Expected and actual by part, name of the resource and path."""
+    return {
+        (item["part"], item["subject"].partition(" ")[0], item["path"]): (item["expected"], item["actual"])
+        for item in report["findings"]
+    }
+
+
+def test_untouched(deployed: Deployed) -> None:
+    report = deployed.report(0)
+    assert report["level"] == "none"
+    assert report["findings"] == [] and report["missing"] == [] and report["undeployed"] == {}
+    assert report["checked"] > 150
+    # What nobody compares is said.
+    assert report["unchecked"]["AWS::Scheduler::Schedule"] == 1
+    assert "AWS::FSx::FileSystem" not in report["unchecked"]
+
+
+def test_an_edit_that_nobody_deployed_is_no_drift(deployed: Deployed) -> None:
+    before = deployed.local.file.read_text()
+    deployed.local.edit(r"keep_images: 5", "keep_images: 6")
+    try:
+        result = deployed.run()
+    finally:
+        deployed.local.file.write_text(before)
+    assert result.returncode == 0, result.stderr
+    assert "Not deployed yet, and no drift: the file differs" in result.stdout
+    assert "in 1 resource, local-images (1). What that would do: make diff" in result.stdout
+
+
+def test_the_fleet(deployed: Deployed) -> None:
+    steer = Steer(deployed.world)
+    steer.fleet("local", "PROTECTED")
+    try:
+        report = deployed.report(1)
+    finally:
+        steer.fleet("local", "RUNNING")
+    assert found(report) == {("cluster", "local", "computeFleetStatus"): ("RUNNING", "PROTECTED")}
+
+
+def test_the_clusters_own_stack(deployed: Deployed) -> None:
+    logs, group = deployed.client("logs"), deployed.resource("local", "AWS::Logs::LogGroup")
+    logs.put_retention_policy(logGroupName=group, retentionInDays=1)
+    try:
+        report = deployed.report(1)
+    finally:
+        logs.put_retention_policy(logGroupName=group, retentionInDays=7)
+    assert [(*key[::2], value) for key, value in found(report).items()] == [("local", "RetentionInDays", ("7", "1"))]
+
+
+def test_somebody_used_the_pcluster_cli(deployed: Deployed) -> None:
+    """The way back is refused while the fleet runs, so that this stands until the end of the file."""
+    deployed.raise_max_count()
+    told = deployed.run()
+    assert told.returncode == 1
+    assert told.stdout.startswith("Drift: 1 thing is not as deployed, in cluster.")
+    assert "Scheduling.SlurmQueues[gpu].ComputeResources[p5].MaxCount: deployed 2, stands 3" in told.stdout
+
+
+def test_changes_by_hand(deployed: Deployed, tmp_path: Path) -> None:
+    """All at once, and each is named. Last in this file: not everything is taken back."""
+    ec2, fsx, iam, s3, ssm = (deployed.client(name) for name in ("ec2", "fsx", "iam", "s3", "ssm"))
+
+    head = deployed.resource("local-network", "AWS::EC2::SecurityGroup", "Head")
+    ec2.authorize_security_group_ingress(
+        GroupId=head,
+        IpPermissions=[{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}],
+    )
+    lustre = deployed.resource("local-network", "AWS::EC2::SecurityGroup", "Lustre")
+    rule = deployed.resource("local-network", "AWS::EC2::SecurityGroupIngress", "LustreFromHeadTcp988")
+    ec2.revoke_security_group_ingress(GroupId=lustre, SecurityGroupRuleIds=[rule])
+    vpc = deployed.resource("local-network", "AWS::EC2::VPC")
+    default = ec2.describe_security_groups(
+        Filters=[{"Name": "vpc-id", "Values": [vpc]}, {"Name": "group-name", "Values": ["default"]}]
+    )["SecurityGroups"][0]["GroupId"]
+    ec2.authorize_security_group_egress(
+        GroupId=default, IpPermissions=[{"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]
+    )
+
+    system = deployed.resource("local-storage", "AWS::FSx::FileSystem", "Lustre")
+    fsx.update_file_system(FileSystemId=system, LustreConfiguration={"PerUnitStorageThroughput": 250})
+    arn = fsx.describe_file_systems(FileSystemIds=[system])["FileSystems"][0]["ResourceARN"]
+    fsx.tag_resource(ResourceARN=arn, Tags=[{"Key": "project", "Value": "another"}])
+    volume = deployed.resource("local-storage", "AWS::FSx::Volume", "shared")
+    fsx.update_volume(VolumeId=volume, OpenZFSConfiguration={"StorageCapacityQuotaGiB": 50})
+    link = deployed.resource("local-data-links", "AWS::FSx::DataRepositoryAssociation", "trainingdata")
+    fsx.update_data_repository_association(AssociationId=link, S3={"AutoImportPolicy": {"Events": ["NEW"]}})
+    gone = deployed.resource("local-data-links", "AWS::FSx::DataRepositoryAssociation", "trainingcheckpoints")
+    fsx.delete_data_repository_association(AssociationId=gone)
+
+    bucket = deployed.resource("local-storage", "AWS::S3::Bucket", "Data")
+    s3.put_bucket_encryption(
+        Bucket=bucket,
+        ServerSideEncryptionConfiguration={
+            "Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}}]
+        },
+    )
+    s3.delete_bucket_lifecycle(Bucket=deployed.resource("local-storage", "AWS::S3::Bucket", "Checkpoints"))
+    assets = deployed.resource("local-storage", "AWS::S3::Bucket", "Assets")
+    s3.put_object(Bucket=assets, Key="cluster/entry/entry.sh", Body=b"#!/bin/sh\n")
+
+    deployed.client("logs").delete_log_group(
+        logGroupName=deployed.resource("local-network", "AWS::Logs::LogGroup", "FlowLogs")
+    )
+    work = deployed.resource("local-api", "AWS::IAM::Role", "WorkRole")
+    document = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
+    iam.put_role_policy(RoleName=work, PolicyName="by-hand", PolicyDocument=json.dumps(document))
+    iam.attach_role_policy(RoleName=work, PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
+    ssm.put_parameter(Name="/trainyard/local/cluster/name", Value="other", Type="String", Overwrite=True)
+
+    report = deployed.report(1)
+    things = found(report)
+
+    def one(part: str, name: str, path: str) -> tuple[object, object]:
+        [value] = [value for key, value in things.items() if key[0] == part and name in key[1] and path in key[2]]
+        return value
+
+    assert one("local-network", "SecurityGroupsHead", "ingress rule") == (None, "tcp 22 from 0.0.0.0/0")
+    assert one("local-network", "SecurityGroupsLustreFromHeadTcp988", "") == ("exists", "deleted")
+    assert one("local-network", "the", "egress rule") == (None, "anything to 0.0.0.0/0")
+    assert one("local-storage", "LustretrainingFileSystem", "PerUnitStorageThroughput") == ("125", "250")
+    assert one("local-storage", "LustretrainingFileSystem", "Tags[project]") == ("trainyard", "another")
+    assert one("local-storage", "OpenZfsVolumeshared", "StorageCapacityQuotaGiB") == ("40", "50")
+    events = [value for key, value in things.items() if key[1].startswith("trainingdata") and "Events" in key[2]]
+    assert events
+    assert one("local-data-links", "trainingcheckpoints", "") == ("exists", "deleted")
+    assert one("local-storage", "BucketsData", "SSEAlgorithm") == ("AES256", "aws:kms")
+    assert one("local-storage", "BucketsCheckpoints", "LifecycleConfiguration")[1] is None
+    assert one("assets", "entry.sh", "sha256")[0] != one("assets", "entry.sh", "sha256")[1]
+    assert one("local-network", "FlowLogsLogGroup", "") == ("exists", "deleted")
+    assert one("local-api", "WorkRole", "policy by-hand") == (None, "an inline policy")
+    assert one("local-api", "WorkRole", "attached policy") == (None, "arn:aws:iam::aws:policy/AdministratorAccess")
+    assert one("local-cluster", "clustername", "Value") == ("local", "other")
+
+    output = tmp_path / "report.md"
+    assert deployed.run("--format", "markdown", "--output", str(output)).returncode == 1
+    assert "| `ingress rule` | `none` | `tcp 22 from 0.0.0.0/0` |" in output.read_text()
+
+
+def test_permissions(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CALLED are the calls that are made, no more and no less."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in deployed.world.env().items():
+        monkeypatch.setenv(name, value)
+    made: set[str] = set()
+    call = botocore.client.BaseClient._make_api_call  # type: ignore[attr-defined]
+
+    def recorded(self: Any, operation: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401 - botocore's
+        made.add(f"{self.meta.service_model.signing_name}:{operation}")
+        return call(self, operation, arguments)
+
+    monkeypatch.setattr(botocore.client.BaseClient, "_make_api_call", recorded)
+    cli.main([str(deployed.local.file), "--format", "json", "--output", os.devnull])
+    assert made == set(CALLED)

@@ -1,0 +1,217 @@
+"""An account for the checks, without AWS: answers from plain records, held against botocore's model of each call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+from botocore import xform_name
+from botocore.exceptions import ClientError
+from botocore.validate import ParamValidator
+
+from ops.preflight.aws import Denied
+from ops.preflight.permissions import ACTIONS, action_of
+from ops.preflight.question import Question
+from ops.preflight.standing import Standing, look
+from settings import Environment
+
+ACCOUNT, ZONE = "123456789012", "use1-az4"
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+RESERVATION = "cr-0123456789abcdef0"
+
+
+@cache
+def _model(service: str) -> Any:  # noqa: ANN401 - botocore's
+    return botocore.session.get_session().get_service_model(service)
+
+
+def _operation(service: str, method: str) -> Any:  # noqa: ANN401 - botocore's
+    model = _model(service)
+    return next(model.operation_model(name) for name in model.operation_names if xform_name(name) == method)
+
+
+def refusal(code: str, message: str, operation: str) -> ClientError:
+    """An error as botocore raises it."""
+    return ClientError({"Error": {"Code": code, "Message": message}}, operation)
+
+
+def reservation(**other: Any) -> dict[str, Any]:  # noqa: ANN401 - any field
+    """Two p5.48xlarge, active, free."""
+    return {
+        "CapacityReservationId": RESERVATION,
+        "OwnerId": ACCOUNT,
+        "InstanceType": "p5.48xlarge",
+        "InstancePlatform": "Linux/UNIX",
+        "AvailabilityZoneId": ZONE,
+        "Tenancy": "default",
+        "TotalInstanceCount": 2,
+        "AvailableInstanceCount": 2,
+        "State": "active",
+        "StartDate": NOW - timedelta(days=1),
+        "ReservationType": "default",
+        **other,
+    }
+
+
+def instance(instance_type: str, *, cluster: str = "", **other: Any) -> dict[str, Any]:  # noqa: ANN401 - any field
+    """A running instance; a node of `cluster` if one is named."""
+    tags = [{"Key": "parallelcluster:cluster-name", "Value": cluster}] if cluster else []
+    return {"InstanceId": "i-0123456789abcdef0", "InstanceType": instance_type, "Tags": tags, **other}
+
+
+@dataclass
+class Account:
+    """What there is. `quotas` are values by code, `stacks` resources (type, logical id, physical id) by stack name."""
+
+    quotas: dict[str, float] = field(default_factory=dict)
+    quota_names: dict[str, str] = field(default_factory=dict)
+    defaults: dict[str, float] = field(default_factory=dict)
+    reservations: list[dict[str, Any]] = field(default_factory=list)
+    groups: dict[str, list[str]] = field(default_factory=dict)
+    instances: list[dict[str, Any]] = field(default_factory=list)
+    file_systems: list[dict[str, Any]] = field(default_factory=list)
+    vpcs: list[str] = field(default_factory=list)
+    addresses: list[str] = field(default_factory=list)
+    nat_gateways: list[str] = field(default_factory=list)
+    subnets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    offers: dict[str, list[str]] = field(default_factory=dict)
+    images: list[dict[str, Any]] = field(default_factory=list)
+    buckets: dict[str, str] = field(default_factory=dict)  # an HTTP status, or a region, by name
+    stacks: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
+    denied: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)
+
+    def call(self, service: str, operation: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - boto3's
+        model = _operation(service, operation)
+        report = ParamValidator().validate(arguments, model.input_shape)
+        assert not report.has_errors(), report.generate_report()
+        action = action_of(service, operation)
+        assert action in ACTIONS, f"{action} is not among the permissions"
+        self.asked.add(action)
+        if action in self.denied:
+            raise Denied(action)
+        answer: dict[str, Any] = getattr(self, f"_{operation}")(**arguments)
+        assert set(answer) <= set(model.output_shape.members), f"{operation} answers no {set(answer)}"
+        return answer
+
+    def items(self, service: str, operation: str, key: str, **arguments: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401
+        yield from self.call(service, operation, **arguments)[key]
+
+    def _list_service_quotas(self, ServiceCode: str) -> dict[str, Any]:  # noqa: N803 - AWS's
+        return {"Quotas": self._listed(self.quotas)} if ServiceCode else {}
+
+    def _list_aws_default_service_quotas(self, ServiceCode: str) -> dict[str, Any]:  # noqa: N803
+        return {"Quotas": self._listed(self.defaults)} if ServiceCode else {}
+
+    def _listed(self, values: Mapping[str, float]) -> list[dict[str, Any]]:
+        return [
+            {"QuotaCode": code, "QuotaName": self.quota_names.get(code, code), "Value": value}
+            for code, value in values.items()
+        ]
+
+    def _describe_capacity_reservations(self, CapacityReservationIds: Any = None) -> dict[str, Any]:  # noqa: N803, ANN401
+        wanted = CapacityReservationIds or [item["CapacityReservationId"] for item in self.reservations]
+        found = [item for item in self.reservations if item["CapacityReservationId"] in wanted]
+        if len(found) < len(wanted):
+            message = f"The capacity reservation ID '{wanted[0]}' does not exist"
+            raise refusal("InvalidCapacityReservationId.NotFound", message, "DescribeCapacityReservations")
+        return {"CapacityReservations": found}
+
+    def _list_group_resources(self, Group: str) -> dict[str, Any]:  # noqa: N803
+        if Group not in self.groups:
+            raise refusal("NotFoundException", f"Cannot find group: {Group}", "ListGroupResources")
+        arn = f"arn:aws:ec2:us-east-1:{ACCOUNT}:capacity-reservation"
+        return {"ResourceIdentifiers": [{"ResourceArn": f"{arn}/{name}"} for name in self.groups[Group]]}
+
+    def _describe_instances(self, Filters: Any) -> dict[str, Any]:  # noqa: N803, ANN401
+        assert Filters[0]["Name"] == "instance-state-name"
+        return {"Reservations": [{"Instances": self.instances}] if self.instances else []}
+
+    def _describe_instance_types(self, Filters: Any) -> dict[str, Any]:  # noqa: N803, ANN401
+        from settings.instances import instance_types
+
+        names = [name for name in Filters[0]["Values"] if name in instance_types()]
+        return {
+            "InstanceTypes": [
+                {"InstanceType": name, "VCpuInfo": {"DefaultVCpus": instance_types()[name].vcpus}} for name in names
+            ]
+        }
+
+    def _describe_instance_type_offerings(self, LocationType: str, Filters: Any) -> dict[str, Any]:  # noqa: N803, ANN401
+        assert LocationType == "availability-zone-id"
+        return {
+            "InstanceTypeOfferings": [
+                {"InstanceType": name, "Location": zone}
+                for name in Filters[0]["Values"]
+                for zone in self.offers.get(name, [])
+            ]
+        }
+
+    def _describe_file_systems(self) -> dict[str, Any]:
+        return {"FileSystems": self.file_systems}
+
+    def _describe_vpcs(self) -> dict[str, Any]:
+        return {"Vpcs": [{"VpcId": name} for name in self.vpcs]}
+
+    def _describe_addresses(self) -> dict[str, Any]:
+        return {"Addresses": [{"PublicIp": name} for name in self.addresses]}
+
+    def _describe_nat_gateways(self) -> dict[str, Any]:
+        return {
+            "NatGateways": [
+                {"NatGatewayId": name, "State": "available", "SubnetId": "subnet-0"} for name in self.nat_gateways
+            ]
+        }
+
+    def _describe_subnets(self, Filters: Any = None, SubnetIds: Any = None) -> dict[str, Any]:  # noqa: N803, ANN401
+        if Filters:
+            return {"Subnets": [{"SubnetId": "subnet-0"}] if self.nat_gateways else []}
+        if SubnetIds[0] not in self.subnets:
+            raise refusal("InvalidSubnetID.NotFound", f"The subnet ID '{SubnetIds[0]}' does not exist", "x")
+        return {"Subnets": [{"SubnetId": SubnetIds[0], **self.subnets[SubnetIds[0]]}]}
+
+    def _describe_images(self, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401
+        if "ImageIds" in arguments:
+            found = [image for image in self.images if image["ImageId"] in arguments["ImageIds"]]
+            if not found:
+                raise refusal("InvalidAMIID.NotFound", "The image id does not exist", "DescribeImages")
+            return {"Images": found}
+        [pattern] = next(item["Values"] for item in arguments["Filters"] if item["Name"] == "name")
+        return {"Images": [image for image in self.images if fnmatchcase(image.get("Name", ""), pattern)]}
+
+    def _head_bucket(self, Bucket: str, ExpectedBucketOwner: str) -> dict[str, Any]:  # noqa: N803
+        assert ExpectedBucketOwner == ACCOUNT
+        status = self.buckets.get(Bucket, "404")
+        if status in ("301", "403", "404"):
+            raise refusal(status, "", "HeadBucket")
+        return {} if status == "200" else {"BucketRegion": status}
+
+    def _list_stack_resources(self, StackName: str) -> dict[str, Any]:  # noqa: N803
+        if StackName not in self.stacks:
+            raise refusal("ValidationError", f"Stack with id {StackName} does not exist", "ListStackResources")
+        return {
+            "StackResourceSummaries": [
+                {
+                    "ResourceType": kind,
+                    "LogicalResourceId": logical,
+                    "PhysicalResourceId": physical,
+                    "ResourceStatus": "CREATE_COMPLETE",
+                }
+                for kind, logical, physical in self.stacks[StackName]
+            ]
+        }
+
+    def _list_exports(self) -> dict[str, Any]:
+        return {"Exports": []}
+
+
+def question(account: Account, environment: Environment) -> Question:
+    """A question about an environment to an account."""
+    standing = look(account, environment) if "cloudformation:ListStackResources" not in account.denied else Standing()
+    return Question(environment, Path("environment.yaml"), account, standing, NOW)

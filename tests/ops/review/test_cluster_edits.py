@@ -1,0 +1,101 @@
+"""What edits of the cluster come to, by ParallelCluster's own policies, and that its own check of an update agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ops.review import genuine
+from ops.review.cluster import Cluster, Fate, Need, keys_of
+from ops.review.verdict import Level, Verdict, meaning
+from tests.cluster_config.references import references
+from tests.ops.review.edits import CLUSTER, Edit
+from trainyard.cluster_config import render
+
+# One process of ParallelCluster for all edits: its imports are slow.
+pytestmark = pytest.mark.xdist_group("review-cluster")
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """ParallelCluster's answer to each edit."""
+    folder = tmp_path_factory.mktemp("edits")
+    steps = {}
+    for name, edit in CLUSTER.items():
+        old, new = edit.old(folder), edit.new(folder)
+        steps[name] = (old.cluster_name, render(old, references(old)), render(new, references(new)))
+    return genuine.examine(steps)
+
+
+def verdict_of(answer: Mapping[str, Any], updates: Mapping[str, str] | None = None) -> Verdict:
+    cluster = Cluster(
+        "local",
+        Fate.UPDATED,
+        keys=keys_of(answer),
+        strategy=answer["strategy"],
+        accepted=answer["accepted"],
+        updates=updates,
+    )
+    return Verdict("local", "before", cluster, (), (), ())
+
+
+@pytest.mark.parametrize("name", CLUSTER)
+def test_verdict(name: str, answers: dict[str, dict[str, Any]]) -> None:
+    edit, verdict = CLUSTER[name], verdict_of(answers[name])
+    assert verdict.level is edit.level
+    assert verdict.cluster.keys, "the edit changes nothing"
+    for key in verdict.cluster.keys:
+        wanted = next((need for suffix, need in edit.needs.items() if key.path.endswith(suffix)), Need.NOTHING)
+        assert (key.path, key.need) == (key.path, wanted)
+    assert {key.need for key in verdict.cluster.keys} >= set(edit.needs.values())
+
+
+@pytest.mark.parametrize("name", CLUSTER)
+def test_the_packages_own_check_of_the_update_agrees(name: str, answers: dict[str, dict[str, Any]]) -> None:
+    """`ConfigPatch.check` judges the whole update as the API does; the verdict judges key by key."""
+    edit, verdict = CLUSTER[name], verdict_of(answers[name])
+    accepted, strategy = verdict.cluster.accepted, verdict.cluster.strategy
+    by_key = all(key.need is Need.NOTHING or strategy in key.strategies for key in verdict.cluster.keys)
+    assert accepted is not None
+    assert accepted["running"] is by_key
+    assert accepted["stopped"] is (set(edit.needs.values()) <= {Need.FLEET})
+    if edit.level is Level.SAFE:
+        assert accepted["running"]
+    if edit.level is Level.DESTRUCTIVE:
+        assert not accepted["stopped"]
+
+
+def test_what_a_key_means_names_the_strategy_and_the_permission(answers: dict[str, dict[str, Any]]) -> None:
+    def said(name: str, suffix: str, **updates: str) -> str:
+        cluster = verdict_of(answers[name], updates).cluster
+        return next(meaning(key, cluster) for key in cluster.keys if key.path.endswith(suffix))
+
+    assert "QueueUpdateStrategy TERMINATE; refused while" in said("fewer nodes", "MaxCount")
+    assert "stopped and started again" in said("fewer nodes", "MaxCount", StopFleet="when-needed")
+    assert "ended at once" in said("fewer nodes, by a strategy that ends them", "MaxCount")
+    assert "drained: QueueUpdateStrategy DRAIN is set" in said("spot instances", "CapacityType")
+    assert "QueueUpdateStrategy" not in said("other instances in a queue", "InstanceType")
+    assert "refused (cluster.updates.replace is never)" in said("another operating system", "Os")
+    assert "created anew" in said("another operating system", "Os", Replace="when-needed")
+    assert "HTTP 500" in said("Lustre mounted elsewhere", "MountDir")
+    assert "login nodes stopped" in said("other login nodes", "InstanceType")
+    assert "not counted" in said("another strategy alone", "QueueUpdateStrategy")
+
+
+def test_the_policies_are_those_of_the_installed_package(answers: dict[str, dict[str, Any]]) -> None:
+    """No copy of ours: the names are read from the package, and no file of ours lists them."""
+    names = {change["policy"] for answer in answers.values() for change in answer["changes"]}
+    assert {"UNSUPPORTED", "SUPPORTED", "COMPUTE_FLEET_STOP", "QUEUE_UPDATE_STRATEGY"} <= names
+    root = Path(__file__).parents[3]
+    ours = [*root.glob("ops/review/*.py"), root / "parallelcluster" / "policies.py"]
+    assert [file.name for file in ours if '"UNSUPPORTED"' in file.read_text("utf-8")] == []
+
+
+def test_edits_are_many_and_of_each_kind() -> None:
+    levels: list[Level] = [edit.level for edit in CLUSTER.values()]
+    assert len(levels) >= 25
+    assert set(levels) == {Level.SAFE, Level.DISRUPTIVE, Level.DESTRUCTIVE}
+    assert all(isinstance(edit, Edit) for edit in CLUSTER.values())

@@ -1,0 +1,217 @@
+"""Data that a change in place lets expire: each kind of retention lowered, which is destructive, and raised."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from ops.review import machine, markdown, text
+from ops.review.cluster import Cluster, Fate, Key, Need
+from ops.review.expiry import losses
+from ops.review.stacks import Stack
+from ops.review.verdict import Level, Verdict, judge
+from tests.ops.review.edits import Replacements
+from tests.ops.review.synthesis import edited
+
+pytestmark = pytest.mark.xdist_group("review-stacks")
+
+BUCKET, REPOSITORY, LOGS = "AWS::S3::Bucket", "AWS::ECR::Repository", "AWS::Logs::LogGroup"
+FILE_SYSTEM, SCHEDULE = "AWS::FSx::FileSystem", "AWS::Scheduler::Schedule"
+
+Properties = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A change that expires data; the other way round it does not, but where `both` says so."""
+
+    kind: str
+    old: Properties
+    new: Properties
+    says: str
+    both: bool = False
+
+
+def rules(*found: Properties) -> Properties:
+    return {"LifecycleConfiguration": {"Rules": [{"Status": "Enabled", **rule} for rule in found]}}
+
+
+def versions(days: int, newer: int | None = None) -> Properties:
+    more = {} if newer is None else {"NewerNoncurrentVersions": newer}
+    return {"NoncurrentVersionExpiration": {"NoncurrentDays": days, **more}}
+
+
+def images(number: int, tag: str = "any", kind: str = "imageCountMoreThan") -> Properties:
+    selection = {"tagStatus": tag, "countType": kind, "countNumber": number, "countUnit": "days"}
+    policy = {"rules": [{"rulePriority": 1, "selection": selection, "action": {"type": "expire"}}]}
+    return {"LifecyclePolicy": {"LifecyclePolicyText": json.dumps(policy)}}
+
+
+def backups(days: int | None, kind: str) -> Properties:
+    return {f"{kind}Configuration": {} if days is None else {"AutomaticBackupRetentionDays": days}}
+
+
+def snapshots(keep: int) -> Properties:
+    return {"Target": {"Input": json.dumps({"volume_id": "${storage.Home.VolumeId}", "keep": keep})}}
+
+
+ENABLED, SUSPENDED = ({"VersioningConfiguration": {"Status": status}} for status in ("Enabled", "Suspended"))
+OFF = {"LifecycleConfiguration": {"Rules": [{"Status": "Disabled", "ExpirationInDays": 7}]}}
+
+CASES = {
+    "objects sooner": Case(
+        BUCKET,
+        rules({"Prefix": "logs/", "ExpirationInDays": 180}),
+        rules({"Prefix": "logs/", "ExpirationInDays": 7}),
+        "objects under logs/ expire after 7 days",
+    ),
+    "a rule added": Case(BUCKET, {}, rules({"ExpirationInDays": 90}), "objects expire after 90 days"),
+    "a rule switched on": Case(BUCKET, OFF, rules({"ExpirationInDays": 7}), "objects expire after 7 days"),
+    "a prefix added": Case(
+        BUCKET,
+        rules({"Prefix": "tmp/", "ExpirationInDays": 7}),
+        rules({"Prefix": "tmp/", "ExpirationInDays": 7}, {"Prefix": "data/", "ExpirationInDays": 7}),
+        "objects under data/",
+    ),
+    "a wider prefix": Case(
+        BUCKET,
+        rules({"Prefix": "logs/old/", "ExpirationInDays": 7}),
+        rules({"Prefix": "logs/", "ExpirationInDays": 7}),
+        "objects under logs/ expire",
+    ),
+    "a filter taken away": Case(
+        BUCKET,
+        rules({"TagFilters": [{"Key": "a", "Value": "b"}], "ExpirationInDays": 7}),
+        rules({"ExpirationInDays": 7}),
+        "objects expire after 7 days",
+    ),
+    "another filter": Case(
+        BUCKET,
+        rules({"ObjectSizeGreaterThan": 5, "ExpirationInDays": 7}),
+        rules({"ObjectSizeGreaterThan": 6, "ExpirationInDays": 7}),
+        "(by a filter)",
+        both=True,
+    ),
+    "an earlier date": Case(
+        BUCKET,
+        rules({"ExpirationDate": "2027-02-01T00:00:00Z"}),
+        rules({"ExpirationDate": "2027-01-01T00:00:00Z"}),
+        "expire on 2027-01-01",
+    ),
+    "noncurrent versions sooner": Case(
+        BUCKET, rules(versions(30)), rules(versions(1)), "noncurrent versions expire after 1 days"
+    ),
+    "fewer newer versions": Case(BUCKET, rules(versions(30, 5)), rules(versions(30, 2)), "but for 2 newer ones"),
+    "noncurrent versions sooner, by the older key": Case(
+        BUCKET,
+        rules({"NoncurrentVersionExpirationInDays": 30}),
+        rules({"NoncurrentVersionExpirationInDays": 1}),
+        "noncurrent versions expire after 1 days",
+    ),
+    "no versions any more": Case(BUCKET, ENABLED, SUSPENDED, "versioning is suspended"),
+    "versions no longer asked for": Case(BUCKET, ENABLED, {}, "versioning is suspended"),
+    "fewer images": Case(REPOSITORY, images(20), images(5), "images (any) expire beyond 5 of them"),
+    "images sooner": Case(
+        REPOSITORY,
+        images(30, "untagged", "sinceImagePushed"),
+        images(7, "untagged", "sinceImagePushed"),
+        "images (untagged) expire after 7 days",
+    ),
+    "images expire at all": Case(REPOSITORY, {}, images(20), "images (any)"),
+    "other images": Case(REPOSITORY, images(5, "untagged"), images(5), "images (any)", both=True),
+    "backups of Lustre": Case(FILE_SYSTEM, backups(30, "Lustre"), backups(7, "Lustre"), "7 days instead of 30"),
+    "no backups of Lustre": Case(FILE_SYSTEM, backups(7, "Lustre"), backups(None, "Lustre"), "0 days instead of 7"),
+    "backups of OpenZFS": Case(FILE_SYSTEM, backups(None, "OpenZFS"), backups(7, "OpenZFS"), "7 days instead of 30"),
+    "logs": Case(LOGS, {"RetentionInDays": 90}, {"RetentionInDays": 7}, "logs are kept for 7 days instead of 90"),
+    "logs that were kept": Case(LOGS, {}, {"RetentionInDays": 365}, "365 days instead of ever"),
+    "snapshots": Case(SCHEDULE, snapshots(7), snapshots(3), "3 snapshots are kept instead of 7"),
+}
+
+
+def between(kind: str, old: Properties, new: Properties) -> Verdict:
+    def side(properties: Properties) -> dict[str, Stack]:
+        template = {"Resources": {"It": {"Type": kind, "Properties": properties}}}
+        return {"storage": Stack("storage", "dev-storage", "us-east-1", template)}
+
+    return judge("dev", "before", side(old), side(new))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_lowered_is_destructive(name: str) -> None:
+    case = CASES[name]
+    verdict = between(case.kind, case.old, case.new)
+    assert verdict.level is Level.DESTRUCTIVE
+    content = json.loads(machine.render(verdict))
+    [reason] = content["reasons"]
+    assert reason["level"] == "destructive"
+    assert case.says in reason["text"]
+    assert content["data"] == ["storage/It"]
+    assert any(case.says in line for line in content["resources"][0]["expires"])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_raised_is_safe(name: str) -> None:
+    case = CASES[name]
+    level = Level.DESTRUCTIVE if case.both else Level.SAFE
+    assert between(case.kind, case.new, case.old).level is level
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_stays_expires_nothing(name: str) -> None:
+    case = CASES[name]
+    assert losses(case.kind, case.new, case.new) == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (rules({"ExpirationInDays": 7}), rules({"ExpirationInDays": 7}, {"Prefix": "a/", "ExpirationInDays": 9})),
+        (rules(), rules({"AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1}})),
+        (rules(), rules({"Transitions": [{"StorageClass": "GLACIER", "TransitionInDays": 1}]})),
+        (rules(), rules({"ExpiredObjectDeleteMarker": True})),
+        ({}, OFF),
+    ],
+)
+def test_rules_that_delete_nothing_more(old: Properties, new: Properties) -> None:
+    assert losses(BUCKET, old, new) == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "level"), [(14, 7, 3), (7, 14, 1), (None, 90, 3), (None, 365, 1), (90, None, 1), (365, None, 3)]
+)
+def test_logs_of_the_cluster(old: int | None, new: int | None, level: int) -> None:
+    key = Key("Monitoring.Logs.CloudWatch.RetentionInDays", old, new, "SUPPORTED", Need.NOTHING)
+    assert Verdict("dev", "before", Cluster("dev", Fate.UPDATED, keys=(key,)), (), (), ()).level == level
+
+
+EDITS: dict[str, tuple[Replacements, str]] = {
+    "fewer images": (((r"keep_images: 5", "keep_images: 4"),), "images (any) expire beyond 4"),
+    "fewer snapshots": (((r"keep: 7", "keep: 3"),), "3 snapshots are kept instead of 7"),
+    "logs of the network": (((r"flow_log_days: 7", "flow_log_days: 3"),), "logs are kept for 3 days instead of 7"),
+    "logs of the cluster": (((r"  log_days: 7", "  log_days: 3"),), "logs of the cluster are kept for 3 days"),
+    "backups": (((r"(name: homes)", r"\1\n    backups: {days: 3}"),), "backups are kept for 3 days instead of 7"),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_edits_of_an_environment(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    replacements, says = EDITS[name]
+    folder = tmp_path_factory.getbasetemp()
+    old, new = edited("local", (), folder), edited("local", replacements, folder)
+    verdict = judge("local", "before", old, new)
+    assert verdict.level is Level.DESTRUCTIVE
+    assert says in verdict.headline
+    assert judge("local", "before", new, old).level is Level.SAFE
+
+
+def test_the_reports_show_it_with_the_data_at_stake() -> None:
+    verdict = between(LOGS, {"RetentionInDays": 90}, {"RetentionInDays": 7})
+    said = io.StringIO()
+    text.head(verdict, Console(file=said, width=200))
+    assert said.getvalue().startswith("DATA  Logs LogGroup It (storage): logs are kept for 7 days instead of 90")
+    assert "| Logs LogGroup It | logs are kept for 7 days instead of 90 |" in markdown.render(verdict)

@@ -1,0 +1,150 @@
+"""What broadens permissions beside what the CDK CLI sees, by hand-made changes and by edits of an environment."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from ops.review import machine, markdown, text
+from ops.review.cluster import Cluster, Fate, Key, Need
+from ops.review.permissions import beside_cli, of_cluster
+from ops.review.stacks import Stack
+from ops.review.structure import ABSENT
+from ops.review.verdict import Level, Verdict, judge
+from tests.ops.review.edits import CLUSTER
+from tests.ops.review.synthesis import edited
+
+pytestmark = pytest.mark.xdist_group("review-stacks")
+
+BOUNDARY = "arn:aws:iam::111122223333:policy/boundary"
+OTHER = "arn:aws:iam::111122223333:policy/wider"
+BLOCKED = {"BlockPublicAcls": True, "BlockPublicPolicy": True}
+
+
+def of_key(path: str, old: object, new: object) -> tuple[str, ...]:
+    key = Key(path, old, new, "SUPPORTED", Need.NOTHING)
+    return of_cluster(Cluster("dev", Fate.UPDATED, keys=(key,)))
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new"),
+    [
+        ("Iam.PermissionsBoundary", BOUNDARY, None),
+        ("HeadNode.Iam.AdditionalIamPolicies", [], [{"Policy": "arn:aws:iam::aws:policy/AdministratorAccess"}]),
+        ("HeadNode.Iam.S3Access[logs.example.Iam]", None, {"BucketName": "logs.example.Iam"}),
+        ("HeadNode.Ssh.AllowedIps", "10.0.0.0/16", "0.0.0.0/0"),
+        ("HeadNode.Dcv.AllowedIps", None, "0.0.0.0/0"),
+        ("HeadNode.Imds.Secured", True, False),
+        ("Imds.ImdsSupport", "v2.0", "v1.0"),
+        ("Scheduling.SlurmQueues[gpu].Networking.AdditionalSecurityGroups", ["sg-1"], ["sg-2"]),
+        ("LoginNodes.Pools[login].Networking.SecurityGroups", ["sg-1"], ["sg-2"]),
+    ],
+)
+def test_keys_of_the_cluster_that_grant_or_open(path: str, old: object, new: object) -> None:
+    [line] = of_key(path, old, new)
+    assert line.startswith(f"cluster dev: {path}: ")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "HeadNode.InstanceType",
+        "Scheduling.SlurmQueues[Iam].CapacityType",
+        "Scheduling.SlurmQueues[a.Iam.b].ComputeResources[c].MaxCount",
+    ],
+)
+def test_other_keys_grant_nothing(path: str) -> None:
+    assert of_key(path, 1, 2) == ()
+
+
+def test_a_new_queue_is_told_by_what_it_grants() -> None:
+    queue = {"Name": "more", "Iam": {"AdditionalIamPolicies": [{"Policy": OTHER}]}, "CapacityType": "SPOT"}
+    [line] = of_key("Scheduling.SlurmQueues[more]", None, queue)
+    assert "SlurmQueues[more].Iam: none -> " in line
+    assert OTHER in line
+    assert of_key("Scheduling.SlurmQueues[more]", queue, None) == ()
+    assert of_key("Scheduling.SlurmQueues[more]", None, {"Name": "more"}) == ()
+
+
+@pytest.mark.parametrize("fate", [Fate.CREATED, Fate.RESUMED])
+def test_a_cluster_whose_keys_are_not_compared(fate: Fate) -> None:
+    assert len(of_cluster(Cluster("dev", fate))) == 1
+
+
+def between(kind: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> Verdict:
+    def side(properties: dict[str, Any] | None) -> dict[str, Stack]:
+        resources: dict[str, Any] = {"Other": {"Type": "AWS::SNS::Topic"}}
+        if properties is not None:
+            resources["It"] = {"Type": kind, "Properties": properties}
+        return {"api": Stack("api", "dev-api", "us-east-1", {"Resources": resources})}
+
+    return judge("dev", "before", side(old), side(new))
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new"),
+    [
+        ("AWS::IAM::Role", {"PermissionsBoundary": BOUNDARY}, {}),
+        ("AWS::IAM::Role", {"PermissionsBoundary": BOUNDARY}, {"PermissionsBoundary": OTHER}),
+        ("AWS::CloudFormation::Stack", {"Parameters": {"PermissionsBoundaryPolicy": BOUNDARY}}, {"Parameters": {}}),
+        ("AWS::CloudFormation::Stack", {"TemplateURL": "https://a/1"}, {"TemplateURL": "https://a/2"}),
+        ("AWS::CloudFormation::Stack", None, {"TemplateURL": "https://a/1"}),
+        ("AWS::IAM::OIDCProvider", {"ClientIdList": ["a"]}, {"ClientIdList": ["a", "b"]}),
+        ("AWS::IAM::OIDCProvider", None, {"ClientIdList": ["a"]}),
+        ("AWS::S3::Bucket", {"PublicAccessBlockConfiguration": BLOCKED}, {}),
+        ("AWS::S3::Bucket", {}, {"AccessControl": "PublicRead"}),
+        (
+            "AWS::FSx::Volume",
+            {"OpenZFSConfiguration": {"NfsExports": [{"ClientConfigurations": [{"Clients": "10.0.0.0/16"}]}]}},
+            {"OpenZFSConfiguration": {"NfsExports": [{"ClientConfigurations": [{"Clients": "*"}]}]}},
+        ),
+    ],
+)
+def test_resources_that_grant_or_open(kind: str, old: dict[str, Any] | None, new: dict[str, Any]) -> None:
+    assert len(beside_cli(between(kind, old, new))) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new"),
+    [
+        ("AWS::IAM::Role", {"Description": "a"}, {"Description": "b"}),
+        ("AWS::CloudFormation::Stack", {"TemplateURL": "https://a/1"}, {"TemplateURL": "https://a/1"}),
+        ("AWS::CloudFormation::Stack", {"TemplateURL": "https://a/1"}, None),
+        ("AWS::S3::Bucket", {}, {"Tags": [{"Key": "a", "Value": "b"}]}),
+        ("AWS::FSx::Volume", {"Name": "a"}, {"Name": "b"}),
+        ("AWS::SNS::Topic", {"DisplayName": "PermissionsBoundary"}, {}),
+    ],
+)
+def test_other_changes_grant_nothing(kind: str, old: dict[str, Any], new: dict[str, Any] | None) -> None:
+    assert beside_cli(between(kind, old, new)) == ()
+
+
+def test_every_report_tells_them_and_the_level_stays(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """By ParallelCluster's own keys, of an added queue."""
+    folder: Path = tmp_path_factory.getbasetemp()
+    edit = CLUSTER["a new queue"].replacements
+    verdict = judge("local", "revision main", edited("local", (), folder), edited("local", edit, folder))
+    lines = beside_cli(verdict)
+    assert any("SlurmQueues[more].Iam: none -> " in line for line in lines), lines
+    assert verdict.level is Level.SAFE
+    said = io.StringIO()
+    text.body(verdict, Console(file=said, width=400))
+    assert "Permissions, beside" in said.getvalue()
+    assert "SlurmQueues[more].Iam" in said.getvalue()
+    assert "SlurmQueues[more].Iam" in markdown.render(verdict).split("**Permissions**")[1]
+    assert json.loads(machine.render(verdict))["permissions"] == list(lines)
+
+
+def test_where_nothing_of_the_kind_changes_nothing_is_said(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder: Path = tmp_path_factory.getbasetemp()
+    edit = CLUSTER["more nodes"].replacements
+    verdict = judge("local", "revision main", edited("local", (), folder), edited("local", edit, folder))
+    assert verdict.cluster.keys
+    assert beside_cli(verdict) == ()
+    assert "Permissions" not in markdown.render(verdict)
+    assert ABSENT not in json.loads(machine.render(verdict))["permissions"]

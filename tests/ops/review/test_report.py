@@ -1,0 +1,151 @@
+"""The report in its formats, and the command's exit status."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from ops.review import __main__ as guarded
+from ops.review import cli, machine, markdown, text
+from ops.review.stacks import Stack, deployed
+from ops.review.verdict import Verdict, judge
+from tests.ops.review.edits import CLUSTER
+from tests.ops.review.synthesis import edited
+
+ROOT = Path(__file__).parents[3]
+FASTER = ((r"throughput: 125\b", "throughput: 250"),)
+
+pytestmark = pytest.mark.xdist_group("review-stacks")
+
+
+@pytest.fixture(scope="module")
+def verdict(tmp_path_factory: pytest.TempPathFactory) -> Verdict:
+    """Another head node, fewer nodes, and a faster file system, which is another one."""
+    folder = tmp_path_factory.getbasetemp()
+    edits = (*FASTER, *CLUSTER["another head node"].replacements, *CLUSTER["fewer nodes"].replacements)
+    return judge("local", "revision main", edited("local", (), folder), edited("local", edits, folder))
+
+
+def test_text_begins_with_the_data_at_stake_in_red(verdict: Verdict) -> None:
+    said = io.StringIO()
+    console = Console(file=said, force_terminal=True, color_system="standard", width=200, highlight=False)
+    text.head(verdict, console)
+    text.body(verdict, console)
+    first, *rest = said.getvalue().splitlines()
+    assert first.startswith("\x1b[1;31mDATA  FSx FileSystem local-storage-training (storage): replaced; data kept")
+    plain = "\n".join(rest)
+    assert "because of LustreConfiguration.PerUnitStorageThroughput" in plain
+    assert "DESTRUCTIVE" in plain
+    assert "m7i.2xlarge -> m7i.4xlarge" in plain
+    assert "QueueUpdateStrategy TERMINATE" in plain
+
+
+def test_markdown_is_a_comment_for_a_pull_request(verdict: Verdict) -> None:
+    said = markdown.render(verdict, "Stack local-cluster\n[~] ```x```")
+    assert said.startswith("### `local` against revision main\n\n> [!CAUTION]\n> **DESTRUCTIVE: ")
+    assert "| `HeadNode.InstanceType` | `m7i.2xlarge` | `m7i.4xlarge` | impossible without a new cluster" in said
+    assert "<summary><code>cdk diff</code></summary>" in said
+    rows = [line for line in said.splitlines() if line.startswith("|")]
+    assert {line.replace("\\|", "").count("|") for line in rows} <= {4, 6}
+    assert said.count("```") == 2
+
+
+def test_markdown_fits_into_a_comment(verdict: Verdict) -> None:
+    said = markdown.render(verdict, "x" * 200_000)
+    assert len(said) < 65_536
+    assert said.rstrip().endswith("</details>")
+
+
+def test_json_has_the_exit_status(verdict: Verdict) -> None:
+    content = json.loads(machine.render(verdict))
+    assert (content["level"], content["exit"]) == ("destructive", 3)
+    keys = {key["key"]: key for key in content["cluster"]["keys"]}
+    assert keys["HeadNode.InstanceType"]["needs"] == "new-cluster"
+    counts = keys["Scheduling.SlurmQueues[gpu].ComputeResources[p5].MaxCount"]
+    assert (counts["needs"], counts["strategies"], counts["old"], counts["new"]) == ("fleet", ["TERMINATE"], 2, 1)
+    assert content["data"]
+
+
+class _CloudFormation:
+    """Tells of stacks as the client does."""
+
+    def __init__(self, stacks: dict[str, Stack], status: str = "UPDATE_COMPLETE") -> None:
+        self._templates = {stack.name: stack.template for stack in stacks.values()}
+        self._status = status
+
+    def describe_stacks(self, *, StackName: str) -> object:  # noqa: N803 - boto3's
+        from botocore.exceptions import ClientError
+
+        if StackName not in self._templates:
+            message = f"Stack with id {StackName} does not exist"
+            raise ClientError({"Error": {"Code": "ValidationError", "Message": message}}, "DescribeStacks")
+        return {"Stacks": [{"StackStatus": self._status}]}
+
+    def get_template(self, *, StackName: str, TemplateStage: str) -> object:  # noqa: N803 - boto3's
+        assert TemplateStage == "Original"
+        return {"TemplateBody": json.dumps(self._templates[StackName])}
+
+
+def test_what_is_deployed_is_compared_as_it_was_sent(tmp_path_factory: pytest.TempPathFactory) -> None:
+    new = edited("local", (), tmp_path_factory.getbasetemp())
+    standing = deployed(_CloudFormation(new), new)  # type: ignore[arg-type]
+    assert judge("local", "x", standing, new).level == 0
+    partly = {key: stack for key, stack in new.items() if key != "cluster"}
+    first = judge("local", "x", deployed(_CloudFormation(partly), new), new)  # type: ignore[arg-type]
+    assert (int(first.level), first.new_stacks) == (1, ("local-cluster",))
+    assert deployed(_CloudFormation(new, "REVIEW_IN_PROGRESS"), new) == {}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["diff"], "ENV"),
+        (["diff", "local", "--format", "pdf"], "pdf"),
+        (["diff", "nowhere"], "jakarta-80xp5e"),
+        (["diff", "local", "--against", "no-such-revision"], "no-such-revision"),
+        (["diff", "no-such-file.yaml"], "no-such-file.yaml"),
+    ],
+)
+def test_wrong_use_is_no_verdict(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = cli.main(arguments)
+    except SystemExit as end:
+        code = int(str(end.code))
+    assert code == 4
+    error = capsys.readouterr().err
+    assert says in error
+    assert "Traceback" not in error
+
+
+def test_an_error_of_its_own_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> int:
+        raise KeyError("x")
+
+    monkeypatch.setattr(cli, "main", broken)
+    assert guarded.main() == 4
+
+
+def test_against_another_revision(tmp_path: Path) -> None:
+    """This checkout against its last commit, as CI runs it; without credentials, and nothing is left behind."""
+    before = worktrees()
+    report = tmp_path / "report.json"
+    line = [sys.executable, "-m", "ops.review", "diff", "local", "--against", "HEAD", "--format", "json"]
+    result = subprocess.run(
+        [*line, "--output", str(report)], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert result.returncode in (0, 1, 2, 3), result.stderr
+    content = json.loads(report.read_text("utf-8"))
+    assert content["exit"] == result.returncode
+    assert content["cluster"]["name"] == "local"
+    assert worktrees() == before
+
+
+def worktrees() -> list[str]:
+    listing = subprocess.run(["git", "worktree", "list"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [line.split()[0] for line in listing.splitlines()]

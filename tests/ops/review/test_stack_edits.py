@@ -1,0 +1,116 @@
+"""What edits come to beyond the cluster's configuration: data, network, the cluster itself. Two syntheses each."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ops.review.resources import Effect
+from ops.review.verdict import Level, Verdict, judge
+from tests.ops.review.edits import Replacements
+from tests.ops.review.synthesis import edited
+
+pytestmark = pytest.mark.xdist_group("review-stacks")
+
+
+@dataclass(frozen=True)
+class Case:
+    """`data`: expressions that the labels and fates of the data at stake match, one each; `says`: of the headline."""
+
+    level: Level
+    replacements: Replacements
+    data: tuple[str, ...] = ()
+    says: str = ""
+    file: str = "local"
+    before: Replacements = ()
+
+
+SHARED = r"      - name: shared\n(        .*\n)+"
+KEEP = r"file_systems: delete", "file_systems: keep"
+
+CASES: dict[str, Case] = {
+    "nothing": Case(Level.NOTHING, (), says="NOTHING"),
+    "a comment": Case(Level.NOTHING, ((r"name: local", "# mine\nname: local"),)),
+    "a larger file system": Case(Level.SAFE, ((r"capacity_gib: 1200", "capacity_gib: 2400"),)),
+    "a smaller file system": Case(
+        Level.DESTRUCTIVE,
+        ((r"capacity_gib: 4800", "capacity_gib: 2400"),),
+        (r"FileSystem jakarta-storage-logs refused",),
+        file="jakarta-80xp5e",
+    ),
+    "a faster file system": Case(
+        Level.DESTRUCTIVE,
+        ((r"throughput: 125\b", "throughput: 250"),),
+        (r"FileSystem local-storage-training replaced .*kept",),
+        says="SharedStorage.training..FsxLustreSettings.FileSystemId",
+    ),
+    "a volume removed": Case(Level.DESTRUCTIVE, ((SHARED, ""),), (r"Volume shared removed lost",)),
+    "a volume removed where data are kept": Case(
+        Level.DESTRUCTIVE, ((SHARED, ""),), (r"Volume shared removed kept",), before=(KEEP,)
+    ),
+    "a quota": Case(Level.SAFE, ((r"quota_gib: 40", "quota_gib: 60"),)),
+    "retention": Case(Level.SAFE, (KEEP,)),
+    "a repository renamed": Case(
+        Level.DESTRUCTIVE, ((r"pytorch-training-custom", "training"),), (r"Repository .* removed",)
+    ),
+    "another zone": Case(
+        Level.DESTRUCTIVE,
+        ((r"use1-az4", "use1-az6"),),
+        (
+            r"FileSystem local-storage-homes replaced",
+            r"FileSystem local-storage-training replaced",
+            r"Volume home",
+            r"Volume shared",
+        ),
+        says="SubnetId",
+    ),
+    "an association removed": Case(
+        Level.DISRUPTIVE,
+        ((r"        - path: /checkpoints\n(          .*\n)+", ""),),
+        says="DataRepositoryAssociation .* removed",
+    ),
+    "the cluster renamed": Case(
+        Level.DESTRUCTIVE, ((r"  os: ubuntu2204", "  name: green\n  os: ubuntu2204"),), says="cluster local is deleted"
+    ),
+    "a successor beside the cluster": Case(
+        Level.SAFE,
+        ((r"  os: ubuntu2204", "  name: green\n  predecessor: local\n  os: ubuntu2204"),),
+        says="green is created, beside local",
+    ),
+    "another environment": Case(Level.SAFE, ((r"name: local", "name: other"),), says="new stacks: other-network"),
+}
+
+
+def verdict_of(name: str, folder: Path) -> Verdict:
+    case = CASES[name]
+    old = edited(case.file, case.before, folder)
+    return judge(case.file, "before", old, edited(case.file, (*case.before, *case.replacements), folder))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_verdict(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    case, verdict = CASES[name], verdict_of(name, tmp_path_factory.getbasetemp())
+    assert verdict.level is case.level, verdict.headline
+    assert re.search(case.says, verdict.headline), verdict.headline
+    at_stake = sorted(f"{change.kind} {change.name} {change.effect} {change.fate}" for change in verdict.data)
+    assert len(at_stake) == len(case.data), at_stake
+    for expression in case.data:
+        assert any(re.search(expression, line) for line in at_stake), (expression, at_stake)
+
+
+def test_what_follows_a_replacement_is_replaced_too(tmp_path_factory: pytest.TempPathFactory) -> None:
+    verdict = verdict_of("a faster file system", tmp_path_factory.getbasetemp())
+    links = [change for change in verdict.resources if change.kind == "AWS::FSx::DataRepositoryAssociation"]
+    assert {change.effect for change in links} == {Effect.REPLACED}
+    assert {change.causes for change in links} == {("FileSystemId",)}
+    [cause] = [change.causes for change in verdict.data]
+    assert cause == ("LustreConfiguration.PerUnitStorageThroughput",)
+
+
+def test_stacks_of_another_name_are_left(tmp_path_factory: pytest.TempPathFactory) -> None:
+    verdict = verdict_of("another environment", tmp_path_factory.getbasetemp())
+    assert "local-storage" in verdict.left_stacks
+    assert "other-storage" in verdict.new_stacks

@@ -1,0 +1,84 @@
+"""Differences by key, and references between resources."""
+
+from __future__ import annotations
+
+from ops.review.references import References
+from ops.review.retention import fate
+from ops.review.stacks import Stack
+from ops.review.structure import ABSENT, differences, shown
+
+
+def found(old: object, new: object) -> list[str]:
+    return [str(difference) for difference in differences(old, new)]
+
+
+def test_keys_are_named_by_their_path() -> None:
+    assert found({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "d": 4}) == ["a.b: 1 -> 3", "c: 2 -> none", "d: none -> 4"]
+
+
+def test_items_with_names_are_matched_by_them() -> None:
+    old = [{"Name": "gpu", "Max": 2}, {"Name": "cpu", "Max": 4}]
+    assert found({"Queues": old}, {"Queues": [old[1], {"Name": "gpu", "Max": 3}]}) == ["Queues[gpu].Max: 2 -> 3"]
+
+
+def test_items_without_names_are_aligned() -> None:
+    assert found({"a": [1, 2, 3]}, {"a": [2, 3, 4]}) == ["a[0]: 1 -> none", "a[2]: none -> 4"]
+
+
+def test_a_flag_is_not_a_number() -> None:
+    assert found({"a": True}, {"a": 1}) == ["a: true -> 1"]
+
+
+def test_long_values_are_cut() -> None:
+    assert len(shown("x" * 500)) == 160
+    assert shown(ABSENT) == "none"
+
+
+NETWORK = Stack(
+    "network",
+    "local-network",
+    "us-east-1",
+    {
+        "Resources": {"Subnet": {"Type": "AWS::EC2::Subnet"}},
+        "Outputs": {"Out": {"Value": {"Ref": "Subnet"}, "Export": {"Name": "local-network:Out"}}},
+    },
+)
+STORAGE = Stack("storage", "local-storage", "us-east-1", {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket"}}})
+BOTH = {"network": NETWORK, "storage": STORAGE}
+
+
+def test_references_name_the_resource_across_stacks() -> None:
+    references = References(BOTH)
+    assert references.resolve({"SubnetIds": [{"Fn::ImportValue": "local-network:Out"}]}, "storage") == {
+        "SubnetIds": ["${network.Subnet}"]
+    }
+    uri = {"Fn::Join": ["", ["s3://", {"Ref": "Bucket"}, "/", {"Ref": "AWS::Region"}]]}
+    assert references.resolve(uri, "storage") == "s3://${storage.Bucket}/${AWS::Region}"
+    assert (
+        references.resolve({"Fn::Sub": "${Bucket.Arn}/${!Literal}"}, "storage") == "${storage.Bucket.Arn}/${!Literal}"
+    )
+    assert references.resolve({"Fn::ImportValue": "unknown"}, "storage") == "${unknown}"
+
+
+def test_what_is_made_anew_reads_differently() -> None:
+    renewed = References(BOTH, {("network", "Subnet")})
+    assert renewed.resolve({"Fn::ImportValue": "local-network:Out"}, "storage") == "${network.Subnet (new)}"
+
+
+def test_fate_of_data() -> None:
+    def of(kind: str, policy: str, **properties: object) -> str:
+        return fate({"Type": kind, "DeletionPolicy": policy, "Properties": properties}, None)
+
+    assert of("AWS::FSx::FileSystem", "Retain").startswith("kept")
+    assert of("AWS::FSx::FileSystem", "Delete") == "lost"
+    assert of("AWS::S3::Bucket", "Delete").startswith("kept where the bucket holds objects")
+    emptied = [{"Key": "aws-cdk:auto-delete-objects", "Value": "true"}]
+    assert of("AWS::S3::Bucket", "Delete", Tags=emptied).startswith("lost")
+    assert of("AWS::ECR::Repository", "Delete", EmptyOnDelete=True) == "lost"
+
+
+def test_a_replacement_is_kept_only_where_both_sides_keep() -> None:
+    keeping = {"Type": "AWS::FSx::Volume", "UpdateReplacePolicy": "Retain"}
+    assert fate(keeping, keeping).startswith("kept")
+    assert fate(keeping, {"Type": "AWS::FSx::Volume"}) == "lost"
+    assert fate({"Type": "AWS::FSx::Volume"}, keeping) == "lost"

@@ -1,0 +1,238 @@
+"""The head node's side, with stand-ins for Slurm's commands: what is answered, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk.assertions import Template
+
+from tests.ops.validation.helper import answer, results
+from trainyard.cluster_checks import REQUEST, ClusterChecks
+
+PROGRAM = Path(__file__).resolve().parents[3] / "cluster_assets" / "validation" / "answer.py"
+MINE = "JobId=7 JobName=trainyard-validation-hello-gpu JobState={} Reason=Resources RunTime=1-02:03:04 Partition=gpu"
+
+
+@dataclass
+class HeadNode:
+    """A folder with the commands of Slurm, and a file system of results."""
+
+    folder: Path
+
+    def tool(self, name: str, body: str) -> None:
+        path = self.folder / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f'#!/bin/bash\necho "{name} $*" >>{self.folder}/calls\n{body}\n')
+        path.chmod(0o755)
+
+    @property
+    def calls(self) -> list[str]:
+        file = self.folder / "calls"
+        return file.read_text().splitlines() if file.exists() else []
+
+    def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
+        settings = self.folder / "settings.json"
+        scripts = self.folder / "scripts"
+        (scripts / "current" / "jobs").mkdir(parents=True, exist_ok=True)
+        (scripts / "current" / "jobs" / "hello-gpu.sbatch").touch()
+        folders = {"results": str(self.folder / "results"), "scripts": str(scripts), "images": str(self.folder)}
+        settings.write_text(json.dumps({"folders": folders}))
+        return subprocess.run(
+            [sys.executable, str(PROGRAM), "--settings", str(settings), *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={"PATH": f"{self.folder}/bin:{os.environ['PATH']}", "HOME": str(self.folder)},
+        )
+
+    def answer(self, *words: str) -> dict[str, Any]:
+        done = self.ask(*words)
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        assert len(done.stdout.splitlines()) == 1
+        return found
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> HeadNode:
+    head = HeadNode(tmp_path)
+    head.tool("sbatch", "echo '7;local'")
+    taken = "printf 'gpu-dy-p5-2 static,p5\\ngpu-dy-p4-1 p4\\n'"
+    down = "echo 'gpu-dy-p5-1 down~: (Code:InsufficientInstanceCapacity)'"
+    head.tool("sinfo", f'if [[ "$*" == *--states=allocated* ]]; then {taken}; else {down}; fi')
+    head.tool("scancel", "")
+    head.tool("scontrol", f"echo '{MINE.format('PENDING')}'")
+    return head
+
+
+def test_a_job_is_of_low_priority_and_in_a_folder_of_its_own(head: HeadNode) -> None:
+    sent = head.answer("submit", "hello-gpu", "gpu", "p5", "2", "10", "run-1")
+    assert sent == {"job": "7", "folder": f"{head.folder}/results/validation/run-1/hello-gpu"}
+    [line] = head.calls
+    for word in ("--nice=10000", "--job-name=trainyard-validation-hello-gpu", "--partition=gpu", "--constraint=p5"):
+        assert word in line.split()
+    assert "--nodes=2" in line and "--time=10" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["submit", "train-model", "gpu", "-", "2", "10", "run"], "'train-model' is no check"),
+        (["submit", "hello-gpu", "gpu", "-", "2", "10", "../run"], "cannot name a run"),
+        (["submit", "hello-gpu", "gpu", "-", "2", "10", "run", "--mounts", "/:/x"], "'--mounts' may not be asked"),
+        (["submit", "nccl-tests", "gpu", "-", "2", "10", "run"], "run the bootstrap on the head node again"),
+        (["look", "7", "/etc"], "is no folder of a validation"),
+        (["look", "x", "/fsx"], "is no folder of a validation"),
+        (["cancel", "--all"], "is no job id"),
+    ],
+)
+def test_refused(head: HeadNode, words: list[str], reason: str) -> None:
+    done = head.ask(*words)
+    assert done.returncode == 1 and reason in done.stderr
+    assert not head.calls
+
+
+def test_only_the_validations_own_jobs_are_ended(head: HeadNode) -> None:
+    head.answer("cancel", "7")
+    assert head.calls[-1] == "scancel 7"
+    head.tool("scontrol", "echo 'JobId=7 JobName=train-model JobState=RUNNING'")
+    done = head.ask("cancel", "7")
+    assert done.returncode == 1 and "is left alone" in done.stderr
+    assert head.calls[-1].startswith("scontrol")
+
+
+def test_a_job_that_waits_comes_with_the_nodes_that_are_down(head: HeadNode) -> None:
+    found = head.answer("look", "7", f"{head.folder}/results/validation/run-1/hello-gpu")
+    assert (found["state"], found["reason"], found["ended"]) == ("PENDING", "Resources", False)
+    assert found["seconds"] == ((24 + 2) * 60 + 3) * 60 + 4
+    assert found["down"] == ["gpu-dy-p5-1 down~: (Code:InsufficientInstanceCapacity)"]
+
+
+@pytest.mark.parametrize(("features", "taken"), [("(null)", 2), ("p5", 1), ("p6", 0)])
+def test_a_job_that_waits_comes_with_the_number_of_nodes_that_have_jobs(
+    head: HeadNode, features: str, taken: int
+) -> None:
+    head.tool("scontrol", f"echo '{MINE.format('PENDING')} Features={features}'")
+    found = head.answer("look", "7", f"{head.folder}/results/validation/run-1/hello-gpu")
+    assert found["taken"] == taken
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_job_that_ended_comes_with_its_result(head: HeadNode, forgotten: bool) -> None:
+    said = "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
+    head.tool("scontrol", said if forgotten else f"echo '{MINE.format('COMPLETED')}'")
+    folder = head.folder / "results" / "validation" / "run-1" / "hello-gpu"
+    folder.mkdir(parents=True)
+    (folder / "output.txt").write_text(
+        "x" * 9000 + "\nnode-1: 8 GPUs\nnode-2: FAILED: 7 GPUs, and there must be 8. Take the node out\n"
+    )
+    found = head.answer("look", "7", str(folder))
+    assert found["ended"] and found["state"] == ("FORGOTTEN" if forgotten else "COMPLETED")
+    assert found["result"] == {"node-1": 8, "node-2": 7}
+    assert len(found["tail"]) <= answer.TAIL_CHARACTERS
+
+
+def test_facts(head: HeadNode) -> None:
+    (head.folder / "pytorch.sqsh").touch()
+    (head.folder / ".partial.sqsh").touch()
+    head.tool("fio", "")
+    found = head.answer("facts")
+    assert found["images"] == ["pytorch"] and "fio" in found["programs"]
+
+
+def test_lines_of_gpu_check() -> None:
+    output = (
+        "n1: GPUs            8            wanted 8     passed\n"
+        "n1: EFA interfaces  31           wanted 32    FAILED  is /dev/infiniband mounted?\n"
+        "n2: NVLinks a GPU   not asked    wanted any   -\n"
+    )
+    found = results.of("gpu-check", Path("/nowhere"), output)
+    bad = {
+        "what": "EFA interfaces", "found": "31", "wanted": "32", "verdict": "FAILED",
+        "do": "is /dev/infiniband mounted?",
+    }  # fmt: skip
+    assert found["n1"] == {"node": "n1", "passed": 1, "failed": 1, "lines": [bad], "left_out": 0}
+    # What was not asked is neither.
+    assert (found["n2"]["passed"], found["n2"]["failed"], found["n2"]["lines"]) == (0, 0, [])
+
+
+NODES = [f"gpu-dy-p5-48xlarge-{number}" for number in range(1, 65)]
+
+
+def test_scans_of_64_bad_nodes_fit_systems_manager(tmp_path: Path) -> None:
+    line = {"found": "f\n" * 200, "wanted": "w" * 200, "action": "a" * 300}
+    bad = [{"name": f"check-{number}", "verdict": "failure", **line} for number in range(6)]
+    bad += [{"name": f"warning-{number}", "verdict": "warning", **line} for number in range(6)]
+    counts = {"ok": 3, "warning": 6, "failure": 6, "skipped": 0}
+    for name in NODES:
+        report = {"schema": 1, "host": name, "verdict": "failure", "counts": counts, "lines": bad}
+        (tmp_path / f"{name}.json").write_text(json.dumps(report))
+    found = results.of("host-scan", tmp_path, "")
+    assert sorted(node["node"] for node in found) == sorted(NODES)
+    assert all(node["verdict"] == "failure" and node["counts"] == counts for node in found)
+    assert all(len(node["lines"]) + node["left_out"] == 12 for node in found)
+    said = answer.one_line({"state": "FAILED", "ended": True, "result": found, "tail": "\x01" * 4000})
+    assert len(said) <= answer.MOST_CHARACTERS
+    assert json.loads(said)["tail"] == ""
+
+
+def test_warnings_go_first_and_failures_stay(tmp_path: Path) -> None:
+    bad = [{"name": "gpus", "verdict": "failure", "found": "7", "wanted": "8", "action": "have it replaced"}]
+    bad += [
+        {"name": f"w{number}", "verdict": "warning", "found": "f" * 90, "wanted": "", "action": ""} for number in "12"
+    ]
+    for name in NODES:
+        (tmp_path / f"{name}.json").write_text(json.dumps({"host": name, "verdict": "failure", "lines": bad}))
+    found = results.of("host-scan", tmp_path, "")
+    assert all(node["left_out"] == 2 and node["lines"] == bad[:1] for node in found)
+
+
+@pytest.mark.parametrize("verdict", ["passed", "FAILED"])
+def test_gpu_check_of_64_nodes_fits_systems_manager(verdict: str) -> None:
+    form = "{}: EFA interfaces {:<3}  31                   wanted 32    {}  is /dev/infiniband mounted, is EFA enabled?"
+    output = "\n".join(form.format(name, number, verdict) for name in NODES for number in range(7))
+    found = results.of("gpu-check", Path("/nowhere"), output)
+    said = answer.one_line({"state": "FAILED", "ended": True, "result": found, "tail": "x" * 4000})
+    assert len(said) <= answer.MOST_CHARACTERS and json.loads(said)["result"] == found
+    for node in found.values():
+        assert (node["passed"], node["failed"]) == ((7, 0) if verdict == "passed" else (0, 7))
+        assert bool(node["lines"]) == (verdict == "FAILED")
+        assert len(node["lines"]) + node["left_out"] == node["failed"]
+
+
+def test_the_largest_answers_fit_systems_manager(tmp_path: Path) -> None:
+    rows = [{"bytes": 8 << step, "busbw": 123.4, "wrong": 0} for step in range(30)]
+    floors = [{"bytes": 1 << 27, "busbw": 200}, {"bytes": 1 << 30, "busbw": 250}]
+    one = {
+        "passed": False, "network": "OFI efa", "faults": ["f" * 900] * 4, "notes": [], "floors": floors, "rows": rows,
+    }  # fmt: skip
+    verdict = {"passed": False, "nodes": 2, "instance_type": "p5.48xlarge"}
+    names = ("all_reduce", "all_gather", "broadcast", "reduce", "reduce_scatter", "alltoall")
+    verdict["collectives"] = [{"collective": name, **one} for name in names]
+    (tmp_path / "verdict.json").write_text(json.dumps(verdict))
+    found = results.of("nccl-tests", tmp_path, "")
+    assert found["collectives"][0]["floors"][1] == {"bytes": 1 << 30, "busbw": 250, "found": 123.4}
+    assert len(json.dumps(found)) + answer.TAIL_CHARACTERS < 24_000
+
+
+def test_the_document_takes_one_request_of_plain_words() -> None:
+    stack = cdk.Stack()
+    ClusterChecks(stack, "Checks")
+    [document] = Template.from_stack(stack).find_resources("AWS::SSM::Document").values()
+    content = document["Properties"]["Content"]
+    assert list(content["parameters"]) == ["Request"]
+    assert content["mainSteps"][0]["inputs"]["runCommand"] == [
+        "#!/bin/bash", "exec bash /opt/trainyard/current/validation/ask.sh {{ Request }}",
+    ]  # fmt: skip
+    assert re.search(REQUEST, "submit storage-test gpu - 2 60 20261121-1 --mounts-to-test /fsx --fraction 80")
+    for text in ("facts; id", "facts $(id)", "facts `id`", "facts | sh", "facts > /x", "facts 'x'", "facts *", "a\nid"):
+        assert not re.search(REQUEST, text), text

@@ -1,0 +1,79 @@
+"""One laboratory for all tests of this folder; another for what ends it. Where this machine cannot have one, they fail
+with the reason.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from local.slurm import Laboratory, Timeouts, Unavailable, bootstrap, check, make
+from local.slurm.plan import Plan
+from settings import load
+
+ROOT = Path(__file__).resolve().parents[2]
+INSTALL = ROOT / "scripts" / "install-lab-packages.sh"
+ENVIRONMENT = ROOT / "environments" / "local.yaml"
+# The script's "it cannot be done here": no Debian, no package archive; and "root is needed".
+CANNOT = (69, 77)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in this folder is marked; under pytest-xdist it stays in one process, which owns the laboratory."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.lab)
+            item.add_marker(pytest.mark.xdist_group("lab"))
+
+
+@pytest.fixture(scope="session")
+def lab_machine() -> None:
+    """What a laboratory needs is installed here, or the test fails with the reason."""
+    result = subprocess.run([str(INSTALL)], capture_output=True, text=True, check=False)
+    if result.returncode in CANNOT:
+        pytest.fail(f"no laboratory here: {result.stderr.strip()}")
+    assert result.returncode == 0, result.stderr
+    try:
+        check()
+    except Unavailable as reason:
+        pytest.fail(f"no laboratory here: {reason}")
+
+
+def plan_of(nodes: int) -> Plan:
+    """A plan from the shipped local environment."""
+    return make(
+        load(ENVIRONMENT), nodes=nodes, powered_down=True, timeouts=Timeouts(slurmd_s=6, message_s=5, kill_wait_s=2)
+    )
+
+
+def start(laboratory: Laboratory, plan: Plan, *, bootstrapped: bool = False) -> None:
+    """Start a laboratory, or fail the test where the nodes' packages are out of reach."""
+    prepare = bootstrap.all_nodes if bootstrapped else bootstrap.pyxis
+    try:
+        laboratory.up(plan, before_slurmd=lambda: prepare(laboratory))
+    except Unavailable as reason:
+        pytest.fail(f"no laboratory here: {reason}")
+
+
+@pytest.fixture(scope="session")
+def lab(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:  # noqa: ARG001 -- a fixture that asks for another
+    """A laboratory of four P5 nodes with Pyxis on, shared by the tests: each works in folders and jobs of its own."""
+    laboratory = Laboratory(tmp_path_factory.mktemp("lab") / "shared")
+    try:
+        start(laboratory, plan_of(4))
+        laboratory.run(["chmod", "1777", "/fsx"], user="root")
+        yield laboratory
+    finally:
+        laboratory.down()
+
+
+@pytest.fixture
+def own_lab(lab_machine: None, tmp_path: Path) -> Iterator[Laboratory]:  # noqa: ARG001 -- a fixture that asks for another
+    """A laboratory that the test starts and ends itself; ended for it where it does not."""
+    laboratory = Laboratory(tmp_path / "own")
+    yield laboratory
+    laboratory.down()

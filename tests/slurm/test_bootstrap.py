@@ -1,0 +1,106 @@
+"""The bootstrap on many nodes at once, and nodes that take themselves out, on a real Slurm."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from local.cli.problem import Problem
+from local.slurm import Laboratory, Timeouts, bootstrap, make
+from settings import load
+from tests.slurm.conftest import ENVIRONMENT, start
+from trainyard.cluster_config.slurm import HEALTH_CHECK
+
+NODES = 16
+# As on a cluster, but for the time between two checks.
+SLURM = {**HEALTH_CHECK, "HealthCheckInterval": "5", "HealthCheckNodeState": "ANY"}
+
+
+@pytest.fixture(scope="module")
+def many(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:  # noqa: ARG001 -- a fixture that asks for another
+    """Sixteen nodes, bootstrapped at once; all may use every core of the machine, so their timeouts are long."""
+    laboratory = Laboratory(tmp_path_factory.mktemp("many") / "lab")
+    plan = make(
+        load(ENVIRONMENT), nodes=NODES, timeouts=Timeouts(slurmd_s=30, message_s=10, kill_wait_s=2), slurm=SLURM
+    )
+    try:
+        start(laboratory, plan, bootstrapped=True)
+        yield laboratory
+    finally:
+        laboratory.down()
+
+
+def take_a_gpu(lab: Laboratory, node: str) -> None:
+    """From now on nvidia-smi shows seven."""
+    file = lab.path("/etc/lab/gpus.json", node=node)
+    found = json.loads(file.read_text())
+    lab.write("/etc/lab/gpus.json", json.dumps({**found, "gpus": found["gpus"][:7]}), node=node, user="root")
+
+
+def reasons(lab: Laboratory) -> str:
+    """What `sinfo -R` shows."""
+    return lab.output(["sinfo", "-R", "-h", "-o", "%N %t %E"])
+
+
+def test_sixteen_nodes_at_once(many: Laboratory) -> None:
+    names = [node.name for node in many.plan.compute]
+    for name in names:
+        log = many.path("/var/log/trainyard/bootstrap.log", node=name).read_text()
+        assert "FAILED" not in log and "step health done" in log, log[-2000:]
+    # What the nodes share was written by the head node alone, whole, and once.
+    etc = many.path("/opt/slurm/etc")
+    assert [path.name for path in (etc / "plugstack.conf.d").iterdir()] == ["pyxis.conf"]
+    scripts = many.path("/shared/scripts")
+    current = (scripts / "current").readlink()
+    assert [path.name for path in (scripts / "versions").iterdir()] == [current.name]
+    assert not list(many.path("/shared").rglob(".trainyard*"))
+    assert sorted(many.output(["srun", "-N", str(NODES), "hostname"]).split()) == sorted(names)
+
+
+def test_every_user_finds_the_helpers_and_the_registry(many: Laboratory) -> None:
+    for node in ("head", "gpu-dy-p5-3"):
+        assert many.output("command -v scan-host-environment.sh", node=node, user="ada") == (
+            "/shared/scripts/current/scans/scan-host-environment.sh"
+        )
+    entry = many.output("stat -c %a ~/.config/enroot/.credentials; cat ~/.config/enroot/.credentials", user="ada")
+    assert entry.splitlines()[0] == "600"
+    assert entry.count("machine ") == 1 and "password $(aws ecr get-login-password --region us-east-1)" in entry
+
+
+def test_scan_of_a_node_by_a_job(many: Laboratory) -> None:
+    scan = "scan-host-environment.sh compute --json"
+    command = ["srun", "--exclusive", "-w", "gpu-dy-p5-2", "--gres=gpu:8", "bash", "-lc", scan]
+    result = many.run(command, check=False)
+    report = json.loads(result.stdout)
+    by_name = {line["name"]: line for line in report["lines"]}
+    for name in ("gpus", "nvidia-driver", "fabric-manager", "efa-interfaces", "efa-provider", "pyxis", "file-systems"):
+        assert by_name[name]["verdict"] == "ok", by_name[name]
+
+
+def test_node_that_loses_a_gpu_takes_itself_out(many: Laboratory) -> None:
+    take_a_gpu(many, "gpu-dy-p5-16")
+    many.wait(lambda: "gpu-dy-p5-16" in reasons(many), "gpu-dy-p5-16 drains itself", seconds=30)
+    line = next(one for one in reasons(many).splitlines() if one.startswith("gpu-dy-p5-16"))
+    assert "drain" in line and "trainyard: gpus: 7 x NVIDIA H100" in line and "wanted 8 x H100" in line
+    # The others go on, and nothing is sent to this one.
+    job = many.output(["sbatch", "--parsable", "-N", str(NODES - 1), "--wrap", "srun hostname"])
+    assert "gpu-dy-p5-16" not in many.wait_for_job(job)["NodeList"]
+
+
+def test_node_that_starts_unhealthy_takes_no_work(many: Laboratory) -> None:
+    node = "gpu-dy-p5-15"
+    many.kill(node)
+    many.start(node, slurmd=False)
+    take_a_gpu(many, node)
+    with pytest.raises(Problem, match=r"step health of .*this node cannot do its work: gpus: 7"):
+        bootstrap.compute_node(many, node)
+    deadline = time.monotonic() + 10
+    while node not in reasons(many) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    line = next(one for one in reasons(many).splitlines() if one.startswith(node))
+    assert "down" in line and "trainyard: gpus: 7" in line
+    assert Path(f"/proc/{many.pid(node)}").exists()

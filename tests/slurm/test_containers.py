@@ -1,0 +1,145 @@
+"""Images without a container engine: registry, squashfs, and a container's view through the SPANK stand-in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from local.slurm import Laboratory, images
+from local.slurm.images import Image
+
+FOLDER = "/fsx/containers"
+
+
+@pytest.fixture(scope="module")
+def image(lab: Laboratory) -> Image:
+    """A small image in the registry."""
+    return images.push(
+        lab, "pytorch-training-custom", "latest", env={"FROM_IMAGE": "a word and another", "HOME_OF": "image"}
+    )
+
+
+def reference(image: Image) -> str:
+    """The image as Enroot writes it."""
+    return "docker://AWS@" + image.uri.replace("/", "#", 1)
+
+
+@pytest.fixture(scope="module")
+def sqsh(lab: Laboratory, image: Image) -> Iterator[str]:
+    """The image as a squashfs file on the shared file system."""
+    line = f"machine {lab.plan.registry} login AWS password $(aws ecr get-login-password --region us-east-1)\n"
+    lab.write("/home/ubuntu/.config/enroot/.credentials", line, mode=0o600)
+    path = f"{FOLDER}/test.sqsh"
+    lab.run(f"mkdir -p {FOLDER} && enroot import -o {path} {reference(image)}")
+    yield path
+    lab.run(["rm", "-rf", FOLDER, "/home/ubuntu/.config"])
+
+
+def test_the_registry_counts_the_same_digest(lab: Laboratory, image: Image) -> None:
+    line = 'skopeo --insecure-policy inspect --raw --creds "AWS:$(aws ecr get-login-password)" docker://' + image.uri
+    manifest = lab.run(f"{line} | tee /tmp/manifest; sha256sum </tmp/manifest >&2")
+    assert manifest.stderr.split()[0] == image.digest.removeprefix("sha256:")
+    assert json.loads(manifest.stdout)["mediaType"] == "application/vnd.docker.distribution.manifest.v2+json"
+
+
+def test_an_import_is_a_squashfs_with_the_images_environment(lab: Laboratory, sqsh: str) -> None:
+    assert "FROM_IMAGE=a word and another" in lab.output(["unsquashfs", "-cat", sqsh, "etc/environment"])
+    assert lab.output(["stat", "-c", "%U", sqsh]) == "ubuntu"
+
+
+@pytest.mark.usefixtures("sqsh")
+def test_import_by_digest(lab: Laboratory, image: Image) -> None:
+    by_digest = f"{reference(image).removesuffix(':latest')}:{image.digest}"
+    lab.run(
+        f"cd {FOLDER} && enroot import -o by-digest.sqsh {by_digest} && unsquashfs -l by-digest.sqsh | grep -q busybox"
+    )
+
+
+@pytest.mark.usefixtures("sqsh")
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("latest", "no-such-tag"), "404 Not Found"),
+        (("AWS@", "nobody@"), "401 Unauthorized"),
+        (("amazonaws.com", "invalid"), "Could not fetch"),
+    ],
+)
+def test_imports_that_cannot_be(lab: Laboratory, image: Image, change: tuple[str, str], says: str) -> None:
+    result = lab.run(["enroot", "import", "-o", f"{FOLDER}/none.sqsh", reference(image).replace(*change)], check=False)
+    assert result.returncode == 1
+    assert says in result.stderr
+    assert lab.run(["test", "-e", f"{FOLDER}/none.sqsh"], check=False).returncode == 1
+
+
+def test_a_container_on_two_nodes(lab: Laboratory, sqsh: str) -> None:
+    lab.write("/fsx/containers/data/sample", "content\n")
+    parts = (
+        "$SLURM_PROCID",
+        "$FROM_IMAGE",
+        "$(. /etc/os-release; echo $ID)",
+        "$(cat /data/sample)",
+        "$PWD",
+        "$(id -u)",
+        "$(hostname)",
+        "$(ls /dev/infiniband | wc -l)",
+    )
+    script = f'echo "{"|".join(parts)}"'
+    options = [
+        f"--container-image={sqsh}",
+        f"--container-mounts={FOLDER}/data:/data,/dev/infiniband:/dev/infiniband",
+        "--container-workdir=/data",
+        "--no-container-mount-home",
+        "--container-name=ours",
+        "--gpus-per-node=8",
+    ]
+    lines = lab.output(["srun", "-N2", "--ntasks-per-node=8", *options, "sh", "-c", script]).splitlines()
+    rows = sorted((line.split("|") for line in lines), key=lambda row: int(row[0]))
+    assert [int(row[0]) for row in rows] == list(range(16))
+    assert {(*row[1:6], row[7]) for row in rows} == {
+        ("a word and another", "trainyard", "content", "/data", "1000", "32")
+    }
+    assert len({row[6] for row in rows}) == 2
+
+
+def test_a_container_starts_in_the_images_folder(lab: Laboratory, sqsh: str) -> None:
+    assert lab.output(["srun", "-n1", f"--container-image={sqsh}", "pwd"]) == "/workspace"
+
+
+def test_a_container_sees_its_own_root_only(lab: Laboratory, sqsh: str) -> None:
+    container = ["srun", "-n1", f"--container-image={sqsh}", "sh", "-c"]
+    assert lab.run([*container, "ls /fsx"], check=False).returncode != 0
+    assert lab.run([*container, "ls /opt/slurm"], check=False).returncode != 0
+    assert "Read-only" in lab.run([*container, "touch /workspace/new"], check=False).stderr
+
+
+def test_writable_containers_leave_the_image_and_the_node_alone(lab: Laboratory, sqsh: str) -> None:
+    before = lab.output(["sha256sum", sqsh])
+    container = ["srun", "-n1", "-w", "gpu-dy-p5-1", "--container-writable", f"--container-image={sqsh}", "sh", "-c"]
+    assert lab.output([*container, "echo word >/tmp/kept; cat /tmp/kept"]) == "word"
+    assert lab.output(["sha256sum", sqsh]) == before
+    mounts = lab.output(["findmnt", "-rno", "TARGET"], node="gpu-dy-p5-1").splitlines()
+    assert not [mount for mount in mounts if mount.startswith("/run/pyxis")]
+
+
+def test_the_jobs_value_wins_where_it_is_asked_for(lab: Laboratory, sqsh: str) -> None:
+    line = ["srun", "-n1", f"--container-image={sqsh}", "sh", "-c", "echo $HOME_OF"]
+    assert lab.run(line, env={"HOME_OF": "job"}).stdout.strip() == "image"
+    assert lab.run([*line[:2], "--container-env=HOME_OF", *line[2:]], env={"HOME_OF": "job"}).stdout.strip() == "job"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--container-image=/fsx/none.sqsh"], "No such file"),
+        (["--container-image=/etc/hosts"], "no squashfs file"),
+        (["--container-image={sqsh}", "--container-mounts=/not/there:/data"], "mount source /not/there"),
+        (["--container-image={sqsh}", "--container-mounts=data:/data"], "absolute paths"),
+        (["--container-image={sqsh}", "--container-workdir=/not/there"], "--container-workdir=/not/there"),
+    ],
+)
+def test_containers_that_cannot_be_fail_the_step(lab: Laboratory, sqsh: str, options: list[str], says: str) -> None:
+    result = lab.run(["srun", "-n1", *(option.format(sqsh=sqsh) for option in options), "true"], check=False)
+    assert result.returncode != 0
+    assert says in result.stderr

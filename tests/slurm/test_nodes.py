@@ -1,0 +1,110 @@
+"""Nodes that lose power and come back, disks that are full, and what a node looks like to scripts."""
+
+from __future__ import annotations
+
+import json
+
+from local.slurm import Laboratory
+
+TOKEN = (
+    'token="$(curl -sf -X PUT -H "X-aws-ec2-metadata-token-ttl-seconds: 60" http://169.254.169.254/latest/api/token)"'
+)
+
+
+def test_a_job_is_requeued_when_its_node_loses_power(lab: Laboratory) -> None:
+    script = "#!/bin/bash\necho $(hostname) >>/fsx/requeued\n[[ ${SLURM_RESTART_COUNT:-0} -ge 1 ]] || sleep 300\n"
+    lab.write("/home/ubuntu/requeued.sh", script)
+    job = lab.output(["sbatch", "--parsable", "-N1", "--requeue", "--output=/dev/null", "requeued.sh"])
+    try:
+        lab.wait(lambda: lab.path("/fsx/requeued").exists(), f"job {job} to start")
+        victim = lab.output("cat /fsx/requeued")
+        lab.kill(victim)
+        lab.wait_for_nodes(victim, states=("down", "down*"), seconds=60)
+        found = lab.wait_for_job(job, seconds=60)
+        assert found["Restarts"] == "1"
+        first, second = lab.output("cat /fsx/requeued").split()
+        assert first == victim
+        assert second != victim
+        lab.start(victim)
+        assert lab.output(["srun", "-w", victim, "hostname"]) == victim
+    finally:
+        lab.run(["rm", "-f", "/fsx/requeued"])
+        lab.run(["scancel", job], check=False)
+
+
+def test_a_replaced_node_is_empty_and_the_shares_are_not(lab: Laboratory) -> None:
+    node = "gpu-dy-p5-4"
+    lab.run(["touch", "/scratch/mine", "/root/mine"], node=node, user="root")
+    lab.run(["touch", "/fsx/ours"])
+    lab.kill(node)
+    lab.start(node)
+    assert lab.run(["ls", "/scratch/mine", "/root/mine"], node=node, user="root", check=False).stdout == ""
+    lab.run(["rm", "/fsx/ours"], node=node)
+
+
+def test_shares_are_the_same_files_on_every_node_and_scratch_is_not(lab: Laboratory) -> None:
+    lab.write("/fsx/one/two", "shared\n")
+    assert {lab.output("cat /fsx/one/two", node=node.name) for node in lab.plan.compute} == {"shared"}
+    lab.run(["touch", "/scratch/here"], node="gpu-dy-p5-1")
+    assert lab.run(["test", "-e", "/scratch/here"], node="gpu-dy-p5-2", check=False).returncode == 1
+    lab.run("rm -r /fsx/one && for one in /fsx /home /shared /opt/slurm; do mountpoint $one || exit; done")
+
+
+def test_a_full_file_system(lab: Laboratory) -> None:
+    node = "gpu-dy-p5-1"
+    write = "head -c 3000000 /dev/zero >{}/big"
+    sizes = lab.plan.sizes
+    lab.resize("/fsx", 2)
+    lab.resize("/scratch", 2, node=node)
+    try:
+        for place in ("/fsx", "/scratch"):
+            result = lab.run(write.format(place), node=node, check=False)
+            assert result.returncode != 0
+            assert "No space left" in result.stderr
+    finally:
+        lab.resize("/fsx", sizes.shared_mib)
+        lab.resize("/scratch", sizes.scratch_mib, node=node)
+    lab.run(f"{write.format('/fsx')} && rm /fsx/big /scratch/big", node=node)
+
+
+def test_instance_metadata_wants_a_token_and_knows_the_node(lab: Laboratory) -> None:
+    path = "http://169.254.169.254/latest/meta-data/instance-type"
+    assert lab.run(["curl", "-sf", path], node="gpu-dy-p5-1", check=False).returncode != 0
+    get = f'{TOKEN}; curl -sf -H "X-aws-ec2-metadata-token: $token" {path}'
+    assert lab.output(get, node="gpu-dy-p5-1") == "p5.48xlarge"
+    assert lab.output(get, node="head") == lab.plan.head.instance_type
+
+
+def test_gpus_of_a_node_and_of_the_head(lab: Laboratory) -> None:
+    fields = "index,name,memory.total,ecc.errors.uncorrected.volatile.total"
+    query = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    rows = lab.output(query, node="gpu-dy-p5-1").splitlines()
+    assert rows[7] == "7, NVIDIA H100 80GB HBM3, 81920, 0"
+    assert len(rows) == 8
+    assert lab.run("command -v nvidia-smi", check=False).returncode != 0
+
+
+def test_a_test_may_break_a_gpu(lab: Laboratory) -> None:
+    node, file = "gpu-dy-p5-1", "/etc/lab/gpus.json"
+    text = lab.output(["cat", file], node=node)
+    found = json.loads(text)
+    found["gpus"].pop()
+    lab.write(file, json.dumps(found), node=node, user="root")
+    try:
+        assert len(lab.output("nvidia-smi -L", node=node).splitlines()) == 7
+    finally:
+        lab.write(file, text, node=node, user="root")
+
+
+def test_buckets_answer_in_the_command_lines_words(lab: Laboratory) -> None:
+    bucket = lab.plan.buckets["checkpoints"]
+    lab.write("/home/ubuntu/final", "weights\n")
+    lab.run(f"aws s3 cp --only-show-errors final s3://{bucket}/model/final")
+    assert lab.output(f"aws s3 cp s3://{bucket}/model/final -", node="gpu-dy-p5-2") == "weights"
+    digest = lab.output("openssl dgst -sha256 -binary final | base64")
+    head = f"aws s3api head-object --bucket {bucket} --key model/final --checksum-mode ENABLED"
+    assert lab.output(f"{head} --query ChecksumSHA256 --output text") == digest
+    missing = lab.run(f"aws s3 cp s3://{bucket}/nothing /tmp/x", check=False)
+    assert missing.returncode == 1
+    assert "(404)" in missing.stderr
+    assert "NoSuchBucket" in lab.run("aws s3 cp s3://no-such-bucket/nothing /tmp/x", check=False).stderr
