@@ -73,7 +73,7 @@ def _unanswered(check: str, subject: str, error: Denied | ClientError) -> Line:
     if isinstance(error, Denied):
         # A pipeline's role is deployed by the very stage that this is asked before.
         todo = (
-            f"grant {error.action} to whoever runs this (constructs/trainyard/pipeline/actions.py lists all that is needed; "
+            f"grant {error.action} to the caller (all actions: constructs/trainyard/pipeline/actions.py; "
             "for a pipeline's role, deploy <environment>/promotion by hand)"
         )
         return Line(check, subject, error.action, "not allowed", "the permission", Verdict.UNKNOWN, todo)

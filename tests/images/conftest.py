@@ -1,4 +1,4 @@
-"""Imports on a real Slurm, from a real registry, to real squashfs files; Enroot is a stand-in (local/slurm/README.md)."""
+"""Imports on a real Slurm, from a real registry, to squashfs files; Enroot is a stand-in (local/slurm/README.md)."""
 
 from __future__ import annotations
 
