@@ -6,7 +6,8 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from settings.model import Environment
-from stacks.environment_stack import EnvironmentStack, stack_name
+from settings.stacks import stack_name
+from stacks.environment_stack import EnvironmentStack
 from trainyard.cluster_provider import ClusterProvider
 from trainyard.logs import retention_days
 from trainyard.parallelcluster_api import ParallelClusterApi

@@ -6,12 +6,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from settings.model import Environment
-from trainyard.cluster_config.tags import ENVIRONMENT_TAG
-
-
-def stack_name(environment: Environment, part: str) -> str:
-    """Name in CloudFormation of the stack of one part, for example `local-network`."""
-    return f"{environment.name}-{part}"
+from settings.stacks import ENVIRONMENT_TAG, stack_name
 
 
 class EnvironmentStack(cdk.Stack):

@@ -6,6 +6,8 @@ import functools
 import tomllib
 from pathlib import Path
 
+from settings.regions import domain_suffix
+
 PACKAGE = "aws-parallelcluster"
 _PROJECT = Path(__file__).parents[2] / "parallelcluster" / "pyproject.toml"
 
@@ -25,11 +27,6 @@ def version() -> str:
             f"its dependencies are {', '.join(requirements)}."
         )
     return pins[0][2].strip()
-
-
-def domain_suffix(region: str) -> str:
-    """The domain of AWS endpoints in a region's partition."""
-    return "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
 
 
 def api_template_url(region: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from settings.model import Environment
 from settings.model.base import NotSoundError
 from settings.pipeline.model import Pipeline
+from settings.regions import partition
 from settings.rules.finding import Finding
 
 Environments = Mapping[int, Environment]
@@ -107,14 +108,6 @@ def emails_once(pipeline: Pipeline, _: Environments) -> Iterator[Finding]:
         if address in seen:
             yield Finding(("notifications", "emails", index), address, "each address once")
         seen.add(address)
-
-
-def partition(region: str) -> str:
-    """The partition of a region."""
-    for prefix, name in (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov")):
-        if region.startswith(prefix):
-            return name
-    return "aws"
 
 
 RULES: tuple[Rule, ...] = (

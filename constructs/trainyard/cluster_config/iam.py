@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from settings.model.environment import Environment
+from settings.regions import partition
 from trainyard.cluster_config.references import References
 from trainyard.cluster_config.section import Section
 
@@ -46,10 +47,4 @@ def _read_access(references: References) -> list[Section]:
 
 
 def _session_manager(region: str) -> str:
-    return f"arn:{_partition(region)}:iam::aws:policy/AmazonSSMManagedInstanceCore"
-
-
-def _partition(region: str) -> str:
-    if region.startswith("cn-"):
-        return "aws-cn"
-    return "aws-us-gov" if region.startswith("us-gov-") else "aws"
+    return f"arn:{partition(region)}:iam::aws:policy/AmazonSSMManagedInstanceCore"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from settings.model.environment import Environment
+from settings.stacks import ENVIRONMENT_TAG
 from trainyard.cluster_config.section import Section
-
-ENVIRONMENT_TAG = "trainyard:environment"
 
 
 def tags(environment: Environment) -> list[Section]:

@@ -8,7 +8,7 @@ from constructs import Construct
 
 from settings.model import Environment
 from settings.pipeline.model import GitHub
-from settings.pipeline.rules import partition
+from settings.regions import partition
 from trainyard.nag import acknowledge
 from trainyard.pipeline.names import GitHubPurpose, Purpose, target_role
 from trainyard.pipeline.permissions import statements, wildcards

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from settings.model import Environment
 from settings.pipeline.model import Pipeline
-from settings.pipeline.rules import partition
+from settings.regions import partition
 
 Purpose = Literal["preflight", "diff", "validation"]
 """What a step is there for. Each has a role of its own on both sides, with what it needs and no more."""

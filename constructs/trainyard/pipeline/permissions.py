@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from aws_cdk import aws_iam as iam
 
 from settings.model import Environment
-from settings.pipeline.rules import partition
-from trainyard.cluster_config.tags import ENVIRONMENT_TAG
+from settings.regions import partition
+from settings.stacks import ENVIRONMENT_TAG
 from trainyard.pipeline.actions import ASSUME, PREFLIGHT, VALIDATION
 from trainyard.pipeline.names import Purpose
 
