@@ -6,7 +6,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 # Where the bootstrap unpacks the cluster's assets on every node.
-ASK = "/opt/trainyard/current/validation/ask.sh"
+REQUEST_SCRIPT = "/opt/trainyard/current/validation/request.sh"
 # Words without anything that a shell would read into them: what comes in is put into a command line.
 REQUEST = r"^[a-z]+( [A-Za-z0-9_.,:/=-]{1,200}){0,24}$"
 _SECONDS = "300"
@@ -16,7 +16,7 @@ class ClusterChecks(Construct):
     """An SSM document that carries out one request of a validation on the head node, as the cluster's user.
 
     Whoever may send it can start the product's own checks as Slurm jobs, look at them and end them. It takes no
-    commands: cluster_assets/validation/answer.py lists the requests, and refuses every other.
+    commands: cluster_assets/validation/request_handler.py lists the requests, and refuses every other.
 
     Attributes:
         document_name: its name.
@@ -49,7 +49,7 @@ class ClusterChecks(Construct):
                         "name": "Ask",
                         "inputs": {
                             # The agent runs a script without a first line like this by sh.
-                            "runCommand": ["#!/bin/bash", f"exec bash {ASK} {{{{ Request }}}}"],
+                            "runCommand": ["#!/bin/bash", f"exec bash {REQUEST_SCRIPT} {{{{ Request }}}}"],
                             "timeoutSeconds": _SECONDS,
                         },
                     }

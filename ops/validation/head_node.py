@@ -81,7 +81,7 @@ class Refused(Exception):
 
 
 class HeadNode:
-    """Requests to one head node (cluster_assets/validation/answer.py).
+    """Requests to one head node (cluster_assets/validation/request_handler.py).
 
     Args:
         sleep, clock: time, as the tests have it.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "cluster_assets" / "validation"))
 
-import answer
+import request_handler
 import validation_results as results
 
-__all__ = ["answer", "results"]
+__all__ = ["request_handler", "results"]

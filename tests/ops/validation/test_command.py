@@ -167,7 +167,7 @@ def test_a_permission_that_is_missing_is_named(
 
 def test_assets_without_the_validation(aws: Aws, capsys: pytest.CaptureFixture[str]) -> None:
     aws.deployed()
-    aws.answers("facts", "Failed", err="bash: ask.sh: No such file or directory", code=127)
+    aws.answers("facts", "Failed", err="bash: request.sh: No such file or directory", code=127)
     assert "Run the bootstrap there" in problem(capsys)
 
 

@@ -95,11 +95,11 @@ def test_several_compute_resources_of_a_queue_are_told_apart() -> None:
 
 
 def test_every_check_is_known_to_the_head_node() -> None:
-    from tests.ops.validation.helper import answer
+    from tests.ops.validation.helper import request_handler
 
-    assert {job.job for job in plan.make(environment("local"), Wishes(), ALL).jobs} == set(answer.CHECKS)
+    assert {job.job for job in plan.make(environment("local"), Wishes(), ALL).jobs} == set(request_handler.CHECKS)
     options = {
         word for job in plan.make(environment("local"), Wishes(image="x"), ALL).jobs for word in job.options[::2]
     }
-    assert options <= set(answer.OPTIONS)
+    assert options <= set(request_handler.OPTIONS)
     assert len(CHECKS) == 6

@@ -1,4 +1,4 @@
-"""answer.py REQUEST [WORD...]: one request of the validation, carried out on the head node as the cluster's user.
+"""request_handler.py REQUEST [WORD...]: carries out one validation request on the head node, as the cluster's user.
 
     facts                                    what is there for the checks: programs, images, the version of the jobs
     scan                                     the scan of the head node itself
@@ -213,7 +213,7 @@ def one_line(answer: dict[str, Any]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """The command line; see the module's text."""
-    parser = argparse.ArgumentParser(prog="answer.py", description="Answer one request of the validation.")
+    parser = argparse.ArgumentParser(prog="request_handler.py", description="Answer one request of the validation.")
     parser.add_argument("--settings", type=Path, required=True, help="settings.json of the environment")
     parser.add_argument("request", choices=("facts", "scan", "submit", "look", "cancel"))
     parser.add_argument("words", nargs=argparse.REMAINDER)

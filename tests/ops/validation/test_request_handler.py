@@ -15,10 +15,10 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk.assertions import Template
 
-from tests.ops.validation.helper import answer, results
+from tests.ops.validation.helper import request_handler, results
 from trainyard.cluster_checks import REQUEST, ClusterChecks
 
-PROGRAM = Path(__file__).resolve().parents[3] / "cluster_assets" / "validation" / "answer.py"
+PROGRAM = Path(__file__).resolve().parents[3] / "cluster_assets" / "validation" / "request_handler.py"
 MINE = "JobId=7 JobName=trainyard-validation-hello-gpu JobState={} Reason=Resources RunTime=1-02:03:04 Partition=gpu"
 
 
@@ -138,7 +138,7 @@ def test_a_job_that_ended_comes_with_its_result(head: HeadNode, forgotten: bool)
     found = head.answer("look", "7", str(folder))
     assert found["ended"] and found["state"] == ("FORGOTTEN" if forgotten else "COMPLETED")
     assert found["result"] == {"node-1": 8, "node-2": 7}
-    assert len(found["tail"]) <= answer.TAIL_CHARACTERS
+    assert len(found["tail"]) <= request_handler.TAIL_CHARACTERS
 
 
 def test_facts(head: HeadNode) -> None:
@@ -180,8 +180,8 @@ def test_scans_of_64_bad_nodes_fit_systems_manager(tmp_path: Path) -> None:
     assert sorted(node["node"] for node in found) == sorted(NODES)
     assert all(node["verdict"] == "failure" and node["counts"] == counts for node in found)
     assert all(len(node["lines"]) + node["left_out"] == 12 for node in found)
-    said = answer.one_line({"state": "FAILED", "ended": True, "result": found, "tail": "\x01" * 4000})
-    assert len(said) <= answer.MOST_CHARACTERS
+    said = request_handler.one_line({"state": "FAILED", "ended": True, "result": found, "tail": "\x01" * 4000})
+    assert len(said) <= request_handler.MOST_CHARACTERS
     assert json.loads(said)["tail"] == ""
 
 
@@ -201,8 +201,8 @@ def test_gpu_check_of_64_nodes_fits_systems_manager(verdict: str) -> None:
     form = "{}: EFA interfaces {:<3}  31                   wanted 32    {}  is /dev/infiniband mounted, is EFA enabled?"
     output = "\n".join(form.format(name, number, verdict) for name in NODES for number in range(7))
     found = results.of("gpu-check", Path("/nowhere"), output)
-    said = answer.one_line({"state": "FAILED", "ended": True, "result": found, "tail": "x" * 4000})
-    assert len(said) <= answer.MOST_CHARACTERS and json.loads(said)["result"] == found
+    said = request_handler.one_line({"state": "FAILED", "ended": True, "result": found, "tail": "x" * 4000})
+    assert len(said) <= request_handler.MOST_CHARACTERS and json.loads(said)["result"] == found
     for node in found.values():
         assert (node["passed"], node["failed"]) == ((7, 0) if verdict == "passed" else (0, 7))
         assert bool(node["lines"]) == (verdict == "FAILED")
@@ -221,7 +221,7 @@ def test_the_largest_answers_fit_systems_manager(tmp_path: Path) -> None:
     (tmp_path / "verdict.json").write_text(json.dumps(verdict))
     found = results.of("nccl-tests", tmp_path, "")
     assert found["collectives"][0]["floors"][1] == {"bytes": 1 << 30, "busbw": 250, "found": 123.4}
-    assert len(json.dumps(found)) + answer.TAIL_CHARACTERS < 24_000
+    assert len(json.dumps(found)) + request_handler.TAIL_CHARACTERS < 24_000
 
 
 def test_the_document_takes_one_request_of_plain_words() -> None:
@@ -231,7 +231,7 @@ def test_the_document_takes_one_request_of_plain_words() -> None:
     content = document["Properties"]["Content"]
     assert list(content["parameters"]) == ["Request"]
     assert content["mainSteps"][0]["inputs"]["runCommand"] == [
-        "#!/bin/bash", "exec bash /opt/trainyard/current/validation/ask.sh {{ Request }}",
+        "#!/bin/bash", "exec bash /opt/trainyard/current/validation/request.sh {{ Request }}",
     ]  # fmt: skip
     assert re.search(REQUEST, "submit storage-test gpu - 2 60 20261121-1 --mounts-to-test /fsx --fraction 80")
     for text in ("facts; id", "facts $(id)", "facts `id`", "facts | sh", "facts > /x", "facts 'x'", "facts *", "a\nid"):
