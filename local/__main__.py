@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from local.cli.problem import Problem
-from local.emulator.launch import WorldError
+from local.emulator.launch import EmulatorError
 from ops.review.command import FAILED, Parser, add_options
 from ops.review.problem import Problem as ReviewProblem
 from settings import Faults
@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> int:
             commands.force_down(options.environment, options.state)
             return 0
         return _act(commands.open_session(options.environment, options.state), options)
-    except (Problem, ReviewProblem, WorldError, Faults) as problem:
+    except (Problem, ReviewProblem, EmulatorError, Faults) as problem:
         print(f"\n{problem}", file=sys.stderr)
         return FAILED if options.command in VERDICTS else 1
     except KeyboardInterrupt:

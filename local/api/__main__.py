@@ -1,7 +1,7 @@
 """Serve the genuine ParallelCluster API: `python -m local.api --help`, with the interpreter of parallelcluster/.venv.
 
 This is what runs in the API's Lambda function on AWS: pcluster's own Flask application, unchanged. Who may call is
-decided before it, by the API Gateway of the world (local/emulator/public_template.py).
+decided before it, by the API Gateway of the emulator (local/emulator/public_template.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--account", required=True, help="account id, 12 digits")
     parser.add_argument("--region", required=True, help="region, e.g. ap-southeast-3")
     parser.add_argument("--port", type=int, required=True, help="port of the API on 127.0.0.1")
-    parser.add_argument("--endpoint", required=True, help="address of the world")
+    parser.add_argument("--endpoint", required=True, help="address of the emulator")
     parser.add_argument("--state-dir", type=Path, required=True, help="folder for everything that the API writes")
     return parser.parse_args()
 

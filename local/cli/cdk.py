@@ -18,7 +18,7 @@ from local.cli.problem import Problem
 from local.cli.session import ROOT
 
 if TYPE_CHECKING:
-    from local.emulator.launch import World
+    from local.emulator.launch import Emulator
 
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TMPDIR", "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION")
 """Variables of the user's that reach the CDK CLI. No AWS_* is among them."""
@@ -72,7 +72,7 @@ def environment_for(world_env: Mapping[str, str]) -> dict[str, str]:
     return {**kept, **world_env}
 
 
-def run(world: World, *arguments: str, log: Path, on_line: Callable[[str], None] | None = None) -> int:
+def run(world: Emulator, *arguments: str, log: Path, on_line: Callable[[str], None] | None = None) -> int:
     """Run the CLI to its end and hand each line of its output to `on_line`. The whole output is appended to `log`.
 
     Raises:
@@ -116,7 +116,7 @@ def run(world: World, *arguments: str, log: Path, on_line: Callable[[str], None]
 class _Guard(threading.Thread):
     """Ends the CLI where its time is over or its world is gone; `reason` says which."""
 
-    def __init__(self, process: subprocess.Popen[str], world: World, limit_s: float) -> None:
+    def __init__(self, process: subprocess.Popen[str], world: Emulator, limit_s: float) -> None:
         super().__init__(daemon=True)
         self._process = process
         self._world = world

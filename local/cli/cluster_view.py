@@ -19,7 +19,7 @@ from local.cli.session import aws
 
 if TYPE_CHECKING:
     from local.cli.session import Session
-    from local.emulator.launch import World
+    from local.emulator.launch import Emulator
 
 TIMEOUT_S = 60
 
@@ -39,7 +39,7 @@ class ClusterView:
     configuration: Mapping[str, Any]
 
 
-def read(session: Session, world: World) -> ClusterView:
+def read(session: Session, world: Emulator) -> ClusterView:
     """Describe the environment's cluster; Problem where there is none."""
     name = session.environment.cluster_name
     ask = _asker(session, world)
@@ -61,7 +61,7 @@ def read(session: Session, world: World) -> ClusterView:
     )
 
 
-def _asker(session: Session, world: World) -> Any:  # noqa: ANN401 - a closure over the signed request
+def _asker(session: Session, world: Emulator) -> Any:  # noqa: ANN401 - a closure over the signed request
     url, role = _api_of(session, world)
     account = aws(world)
     keys = account.client("sts").assume_role(RoleArn=role, RoleSessionName="trainyard-local")["Credentials"]
@@ -88,7 +88,7 @@ def _asker(session: Session, world: World) -> Any:  # noqa: ANN401 - a closure o
     return ask
 
 
-def _api_of(session: Session, world: World) -> tuple[str, str]:
+def _api_of(session: Session, world: Emulator) -> tuple[str, str]:
     """Invoke URL and user role, from the outputs of the API's nested stack."""
     client = aws(world).client("cloudformation")
     for page in client.get_paginator("describe_stacks").paginate():

@@ -36,7 +36,7 @@ def open_session(name: str, state: Path | None) -> Session:
     return Session.open(name, state)
 
 
-def start(session: Session, port: int | None, notes: Console = console) -> launch.World:
+def start(session: Session, port: int | None, notes: Console = console) -> launch.Emulator:
     """The world of an environment, started where it does not run, with what the file names as bought in it."""
     environment = session.environment
     remote.remember(session.state, environment, session.file)
@@ -103,7 +103,7 @@ def up(session: Session, port: int | None, *, hello_gpu: bool = True) -> None:
     console.print(f"[dim]{time.monotonic() - begun:.0f} s in all. Everything the CDK CLI said: {_shown(log)}[/dim]")
 
 
-def _deploy(session: Session, world: launch.World, progress: Progress, *stacks: str) -> int:
+def _deploy(session: Session, world: launch.Emulator, progress: Progress, *stacks: str) -> int:
     return _run(
         session,
         world,
@@ -125,12 +125,12 @@ def _deploy(session: Session, world: launch.World, progress: Progress, *stacks: 
     )
 
 
-def _run(session: Session, world: launch.World, progress: Progress, *arguments: str) -> int:
+def _run(session: Session, world: launch.Emulator, progress: Progress, *arguments: str) -> int:
     with Heartbeat(progress, aws(world), session.environment.cluster_name):
         return cdk.run(world, *arguments, log=session.state / "cdk.log", on_line=progress.line)
 
 
-def _bootstrap(session: Session, world: launch.World, log: Path) -> None:
+def _bootstrap(session: Session, world: launch.Emulator, log: Path) -> None:
     environment = session.environment
     client = aws(world).client("cloudformation")
     status: str
@@ -252,7 +252,7 @@ def status(session: Session) -> None:
     summary.show(session, session.require_world(), console)
 
 
-def _failure(what: str, progress: Progress, log: Path, *, aws_world: launch.World, session: Session) -> str:
+def _failure(what: str, progress: Progress, log: Path, *, aws_world: launch.Emulator, session: Session) -> str:
     reasons = leftovers.failure_reasons(aws(aws_world), session.environment)
     lines = reasons or progress.errors or progress.failures or [_tail(log)]
     body = "\n".join(f"  {line}" for line in lines)

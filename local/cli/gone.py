@@ -13,11 +13,11 @@ from local.cli.problem import Problem
 from local.emulator import launch
 
 
-def reason(world: launch.World) -> str:
+def reason(world: launch.Emulator) -> str:
     """What happened and what to do, as the end of a sentence."""
     return (
         "the emulated AWS ended in the middle, and what stood in it is gone with it.\n"
-        "Run `make up` again: it starts a new one. The last words of the one that ended are in world.log and api.log "
+        "Run `make up` again: it starts a new one. Its last messages are in emulator.log and api.log "
         f"under {world.state_dir}."
     )
 

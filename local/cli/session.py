@@ -17,7 +17,7 @@ from local.emulator import launch
 from settings import Environment, environment_file, load
 
 if TYPE_CHECKING:
-    from local.emulator.launch import World
+    from local.emulator.launch import Emulator
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_PORT = 4600
@@ -71,7 +71,7 @@ class Session:
         """The value of the CDK context key `env` for this file."""
         return str(self.file)
 
-    def world(self) -> World | None:
+    def world(self) -> Emulator | None:
         """The running world, or none.
 
         Raises:
@@ -86,7 +86,7 @@ class Session:
             )
         return world
 
-    def require_world(self) -> World:
+    def require_world(self) -> Emulator:
         """The running world, or a message that says how to start it."""
         world = self.world()
         if world is None:
@@ -135,7 +135,7 @@ def forget_users_aws() -> None:
     )
 
 
-def aws(world: World) -> boto3.Session:
+def aws(world: Emulator) -> boto3.Session:
     """A boto3 session that reaches the world and nothing else."""
     environment = world.env()
     os.environ.update({key: value for key, value in environment.items() if key.startswith("AWS_")})

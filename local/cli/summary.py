@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from local.cli.session import Session
-    from local.emulator.launch import World
+    from local.emulator.launch import Emulator
 
 GIB_PER_TIB = 1024
 
 
-def show(session: Session, world: World, console: Console) -> None:
+def show(session: Session, world: Emulator, console: Console) -> None:
     """Print what stands for the environment, one row a thing."""
     account = aws(world)
     environment = session.environment

@@ -1,4 +1,4 @@
-"""Start one world: `python -m local.emulator --help`, with the interpreter of local/.venv and the checkout as folder.
+"""Start the emulator: `python -m local.emulator --help`, with local/.venv, in the root of the checkout.
 
 Everything that ministack reads from its environment is set here, from the arguments, before it is imported; the
 caller's AWS settings are not looked at.
@@ -25,9 +25,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m local.emulator", description=__doc__)
     parser.add_argument("--account", required=True, help="account id, 12 digits")
     parser.add_argument("--region", required=True, help="region, e.g. ap-southeast-3")
-    parser.add_argument("--port", type=int, required=True, help="port of the world on 127.0.0.1")
+    parser.add_argument("--port", type=int, required=True, help="port of the emulator on 127.0.0.1")
     parser.add_argument("--api-port", type=int, required=True, help="port where the ParallelCluster API listens")
-    parser.add_argument("--state-dir", type=Path, required=True, help="folder for everything that the world writes")
+    parser.add_argument("--state-dir", type=Path, required=True, help="folder for everything that the emulator writes")
     parser.add_argument("--parallelcluster-version", required=True, help="e.g. 3.16.1")
     parser.add_argument("--wait-scale", type=float, default=1.0, help="factor on the waits of Step Functions")
     parser.add_argument("--seeds", type=Path, help="JSON file of what exists from the start (seeds.py)")
@@ -36,7 +36,7 @@ def arguments() -> argparse.Namespace:
 
 
 def environment(given: argparse.Namespace) -> dict[str, str]:
-    """The whole environment of the world and of the functions that it starts."""
+    """The whole environment of the emulator and of the functions that it starts."""
     state = given.state_dir.resolve()
     kept = {key: os.environ[key] for key in KEPT if key in os.environ}
     return kept | {
@@ -45,7 +45,7 @@ def environment(given: argparse.Namespace) -> dict[str, str]:
         "TMPDIR": str(state / "tmp"),
         "NODE_PATH": str(NODE_PACKAGES),
         "NODE_OPTIONS": f"--require {FUNCTIONS / 'loopback.js'}",
-        "WORLD_RUNTIME_PACKAGES": str(state / "runtime"),
+        "EMULATOR_RUNTIME_PACKAGES": str(state / "runtime"),
         "GATEWAY_PORT": str(given.port),
         "BIND_HOST": HOST,
         "MINISTACK_HOST": HOST,
@@ -70,7 +70,7 @@ def environment(given: argparse.Namespace) -> dict[str, str]:
 
 
 def prepare(state: Path) -> None:
-    """The folders of the world, and the packages that functions may see."""
+    """The folders of the emulator, and the packages that functions may see."""
     (state / "tmp").mkdir(parents=True, exist_ok=True)
     runtime = state / "runtime"
     runtime.mkdir(exist_ok=True)
@@ -101,7 +101,7 @@ def main() -> None:
         hooks.check()
         extension.install(given)
     except (hooks.HookError, seeds.SeedError) as error:
-        sys.exit(f"world: {error}")
+        sys.exit(f"emulator: {error}")
     from ministack import app
 
     app.main()

@@ -147,7 +147,7 @@ def _signed_urls() -> None:
 
     def signed(token: str) -> str:
         now = datetime.datetime.now(datetime.UTC)
-        scope = f"ASIALOCALWORLD/{now:%Y%m%d}/{get_region()}/s3/aws4_request".replace("/", "%2F")
+        scope = f"ASIALOCALEMULATOR/{now:%Y%m%d}/{get_region()}/s3/aws4_request".replace("/", "%2F")
         return (
             f"{plain(token)}?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Date={now:%Y%m%dT%H%M%SZ}&X-Amz-SignedHeaders=host"
             f"&X-Amz-Expires={_URL_SECONDS}&X-Amz-Credential={scope}&X-Amz-Signature={token.replace('-', '')}"

@@ -1,4 +1,4 @@
-"""Puts the parts of the world into ministack, in the order in which they need each other."""
+"""Puts the parts of the emulator into ministack, in the order in which they need each other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from local.emulator.fsx import authorization, resources, service
 
 
 def install(given: argparse.Namespace) -> None:
-    """Extend ministack and seed the account and region that the world stands for."""
+    """Extend ministack and seed the account and region that the emulator stands for."""
     gateway_url = f"http://127.0.0.1:{given.port}"
     catalogue.install()
     reservations.install()

@@ -20,7 +20,7 @@ from local.emulator import steering
 from local.emulator.wire import call
 from local.steering.model import Operation
 
-logger = logging.getLogger("world.fleet")
+logger = logging.getLogger("emulator.fleet")
 
 FLEET_ITEM = "COMPUTE_FLEET"
 _TABLE = "parallelcluster-"
@@ -146,7 +146,7 @@ def _settle(cluster: str, endpoint: str) -> None:
 def _table(cluster: str, endpoint: str) -> Any:
     session = boto3.Session(
         aws_access_key_id=get_account_id(),
-        aws_secret_access_key="local",  # noqa: S106 - the world does not check the signature of an account's own key
+        aws_secret_access_key="local",  # noqa: S106 - the emulator does not check the signature of an account's own key
         region_name=get_region(),
     )
     return session.resource("dynamodb", endpoint_url=endpoint).Table(f"{_TABLE}{cluster}")

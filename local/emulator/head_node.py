@@ -1,6 +1,6 @@
 """The stand-in for what runs on a head node: it signals that the node is configured and keeps the fleet's status.
 
-No instance of the world boots. ParallelCluster's stack waits for its head node to report; the stand-in waits for
+No instance of the emulator boots. ParallelCluster's stack waits for its head node to report; the stand-in waits for
 the instance of that stack and reports for it, as cfn-signal on the node would. What a real node would install,
 and whether its scripts succeed, is not seen here; how it ends can be steered (local/steering).
 """
@@ -19,7 +19,7 @@ from ministack.services.cloudformation import _stacks, wait_conditions
 
 from local.emulator import fleet, steering
 
-logger = logging.getLogger("world.head_node")
+logger = logging.getLogger("emulator.head_node")
 
 INSTANCE_WAIT_SECONDS = 600
 _CLUSTER_TAG = "parallelcluster:cluster-name"
@@ -77,7 +77,7 @@ def _outcome(stack_id: str, cluster: str, token: str) -> Report | None:
     updating = str(stack.get("StackStatus", "")).startswith("UPDATE")
     steered = steering.outcomes.take(cluster, "update" if updating else "create")
     if steered is None:
-        return Report(True, "Head node configured (stand-in of the local world)")
+        return Report(True, "Head node configured (stand-in of the local emulator)")
     end = time.monotonic() + steered.delay_s
     while time.monotonic() < end and wait_conditions.has_handle(token):
         time.sleep(min(0.3, max(0.0, end - time.monotonic())))
@@ -96,7 +96,7 @@ def _signal(url: str, instance: dict[str, Any], report: Report) -> None:
         }
     )
     request = urllib.request.Request(url, data=body.encode(), method="PUT", headers={"Content-Type": ""})  # noqa: S310
-    with urllib.request.urlopen(request, timeout=30):  # noqa: S310 - the world's own address on loopback
+    with urllib.request.urlopen(request, timeout=30):  # noqa: S310 - the emulator's own address on loopback
         pass
 
 

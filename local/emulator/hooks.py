@@ -1,6 +1,6 @@
-"""The names inside ministack that this world hooks into.
+"""The names inside ministack that this emulator hooks into.
 
-ministack has no extension interface, so the world reaches for private names. All of them stand in this one
+ministack has no extension interface, so the emulator reaches for private names. All of them stand in this one
 table and are checked at start: another release of ministack is refused with a sentence that says what is
 missing, instead of failing somewhere in the middle of a deployment.
 """
@@ -121,7 +121,7 @@ PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
 
 
 class HookError(RuntimeError):
-    """ministack is not the release that this world was written for."""
+    """ministack is not the release that this emulator was written for."""
 
 
 def check() -> None:
@@ -137,6 +137,6 @@ def check() -> None:
     if missing:
         found = importlib.metadata.version("ministack")
         raise HookError(
-            f"ministack {found} lacks {', '.join(missing)}. The world is written for ministack {WRITTEN_FOR}: "
+            f"ministack {found} lacks {', '.join(missing)}. The emulator is written for ministack {WRITTEN_FOR}: "
             "install that version (local/uv.lock pins it) or adapt local/emulator/hooks.py and its users."
         )

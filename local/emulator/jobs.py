@@ -20,7 +20,7 @@ from ministack.services import ec2
 from local.emulator import documents, fleet
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-# The root environment's: the laboratory needs what the world's own has not.
+# The root environment's: the laboratory needs what the emulator's own has not.
 PYTHON = CHECKOUT / ".venv" / "bin" / "python"
 LIMIT_S = 900
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL")

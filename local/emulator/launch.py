@@ -1,10 +1,10 @@
-"""Start, find and stop a world from outside: standard library and boto3 only, for the root environment.
+"""Start, find and stop an emulator from outside: standard library and boto3 only, for the root environment.
 
-    world = launch.start(Path(".trainyard/local"), "111122223333", "us-east-1", port=4566, api_port=4567)
-    subprocess.run([...cdk...], env=world.child_environment())
+    emulator = launch.start(Path(".trainyard/local"), "111122223333", "us-east-1", port=4566, api_port=4567)
+    subprocess.run([...cdk...], env=emulator.child_environment())
     launch.stop(Path(".trainyard/local"))
 
-A world is two processes, ministack with its extension and the ParallelCluster API, and one folder: state.json, two
+An emulator is two processes, ministack with its extension and the ParallelCluster API, and one folder: state.json, two
 logs, and what functions unpack. Its contents live in memory and end with it.
 """
 
@@ -34,13 +34,13 @@ WAIT_SCALE = "LOCAL_WAIT_SCALE"
 DEFAULT_WAIT_SCALE = "0.2"
 
 
-class WorldError(Exception):
-    """The world cannot be started or stopped; the message is for people."""
+class EmulatorError(Exception):
+    """The emulator cannot be started or stopped; the message is for people."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """A further account of a world, with a ParallelCluster API and seeds of its own; the process is shared."""
+    """A further account of an emulator, with a ParallelCluster API and seeds of its own; the process is shared."""
 
     account: str
     region: str
@@ -49,8 +49,8 @@ class Account:
 
 
 @dataclass(frozen=True)
-class World:
-    """A running world."""
+class Emulator:
+    """A running emulator."""
 
     state_dir: Path
     account: str
@@ -61,7 +61,7 @@ class World:
 
     @property
     def endpoint(self) -> str:
-        """The address of every AWS service of the world."""
+        """The address of every AWS service of the emulator."""
         return f"http://{HOST}:{self.port}"
 
     @property
@@ -71,7 +71,7 @@ class World:
         return all(pid in running for pid in self.pids)
 
     def env(self) -> dict[str, str]:
-        """Variables that point the AWS CLI, boto3 and the CDK CLI at this world.
+        """Variables that point the AWS CLI, boto3 and the CDK CLI at this emulator.
 
         On top of an environment with a profile or a session token they are not enough: use child_environment.
         """
@@ -93,7 +93,7 @@ class World:
         return {key: value for key, value in os.environ.items() if not key.startswith("AWS_")} | self.env()
 
 
-def start(  # noqa: PLR0917 - what a world is, in the order in which one says it
+def start(  # noqa: PLR0917 - what an emulator is, in the order in which one says it
     state_dir: Path,
     account: str,
     region: str,
@@ -102,21 +102,21 @@ def start(  # noqa: PLR0917 - what a world is, in the order in which one says it
     seeds: Mapping[str, Any] | None = None,
     wait_scale: float | None = None,
     others: Sequence[Account] = (),
-) -> World:
-    """Start a world for one account and region, or return the one that runs in this folder already.
+) -> Emulator:
+    """Start an emulator for one account and region, or return the one that runs in this folder already.
 
     `others` are further accounts of it, between which roles are assumed and buckets shared as between accounts of AWS.
 
     `seeds` is what exists from the start, in the format of seeds.py. `wait_scale` is the factor on every wait of Step
     Functions (default: LOCAL_WAIT_SCALE, or 0.2): what polls in AWS every 15 s would wait here for nothing. Raises
-    WorldError when a port is taken, when an environment is not installed, when a process ends or does not answer within
-    START_SECONDS.
+    EmulatorError when a port is taken, an environment is not installed, or a process ends or does not answer
+    within START_SECONDS.
     """
     running = find(state_dir)
     if running is not None:
         if (running.account, running.region) != (account, region):
-            raise WorldError(
-                f"{state_dir} holds a world for account {running.account} in {running.region}, not {account} in "
+            raise EmulatorError(
+                f"{state_dir} holds an emulator for account {running.account} in {running.region}, not {account} in "
                 f"{region}: stop it first (make down)"
             )
         return running
@@ -131,7 +131,7 @@ def start(  # noqa: PLR0917 - what a world is, in the order in which one says it
     others_file.write_text(json.dumps([asdict(other) for other in others], indent=1))
     common = ["--account", account, "--region", region, "--state-dir", str(state_dir.resolve())]
     commands = {
-        "world": [
+        "emulator": [
             str(interpreters["local"]),
             "-m",
             "local.emulator",
@@ -160,20 +160,20 @@ def start(  # noqa: PLR0917 - what a world is, in the order in which one says it
             *("--port", str(api.api_port), "--endpoint", f"http://{HOST}:{port}"),
         ]
     processes = {name: _spawn(command, state_dir / f"{name}.log") for name, command in commands.items()}
-    world = World(state_dir, account, region, port, api_port, tuple(p.pid for p in processes.values()))
-    _write(world)
+    emulator = Emulator(state_dir, account, region, port, api_port, tuple(p.pid for p in processes.values()))
+    _write(emulator)
     try:
         deadline = time.monotonic() + START_SECONDS
         served = [
-            ("world", port, "/_ministack/health"),
+            ("emulator", port, "/_ministack/health"),
             *((n, api.api_port, "/v3/clusters") for n, api in apis.items()),
         ]
         for name, number, path in served:
             _wait(name, processes[name], f"http://{HOST}:{number}{path}", state_dir / f"{name}.log", deadline)
-    except WorldError:
+    except EmulatorError:
         stop(state_dir)
         raise
-    return world
+    return emulator
 
 
 def _wait_scale() -> float:
@@ -183,21 +183,21 @@ def _wait_scale() -> float:
     except ValueError:
         scale = -1.0
     if not 0 <= scale <= 1:
-        raise WorldError(f"{WAIT_SCALE} is {given!r}; allowed are numbers from 0 (no waits) to 1 (as on AWS)")
+        raise EmulatorError(f"{WAIT_SCALE} is {given!r}; allowed are numbers from 0 (no waits) to 1 (as on AWS)")
     return scale
 
 
-def find(state_dir: Path) -> World | None:
-    """The world that runs in a folder, or None. A state file whose processes are gone counts as none."""
-    world = read(state_dir)
-    return world if world is not None and world.alive else None
+def find(state_dir: Path) -> Emulator | None:
+    """The emulator that runs in a folder, or None. A state file whose processes are gone counts as none."""
+    emulator = read(state_dir)
+    return emulator if emulator is not None and emulator.alive else None
 
 
-def read(state_dir: Path) -> World | None:
-    """The world that a folder's state file tells of, whether it runs or not."""
+def read(state_dir: Path) -> Emulator | None:
+    """The emulator that a folder's state file tells of, whether it runs or not."""
     try:
         state = json.loads((state_dir / "state.json").read_text())
-        return World(
+        return Emulator(
             state_dir, state["account"], state["region"], state["port"], state["api_port"], tuple(state["pids"])
         )
     except (FileNotFoundError, json.JSONDecodeError, KeyError):
@@ -205,7 +205,7 @@ def read(state_dir: Path) -> World | None:
 
 
 def stop(state_dir: Path) -> None:
-    """End the world of a folder with every function process that it left, and remove what it wrote but the logs."""
+    """End the emulator of a folder with every function process that it left, and remove what it wrote but the logs."""
     _clean(state_dir)
 
 
@@ -216,7 +216,7 @@ def parallelcluster_version() -> str:
         name, _, version = dependency.partition("==")
         if name == "aws-parallelcluster":
             return str(version)
-    raise WorldError("parallelcluster/pyproject.toml does not pin aws-parallelcluster with ==")
+    raise EmulatorError("parallelcluster/pyproject.toml does not pin aws-parallelcluster with ==")
 
 
 def log_tail(path: Path, lines: int = LOG_TAIL_LINES) -> str:
@@ -229,7 +229,7 @@ def log_tail(path: Path, lines: int = LOG_TAIL_LINES) -> str:
 def _interpreter(folder: str) -> Path:
     path = CHECKOUT / folder / ".venv" / "bin" / "python"
     if not path.exists():
-        raise WorldError(f"{path} is missing: run `make setup`, or `uv sync` in {folder}/")
+        raise EmulatorError(f"{path} is missing: run `make setup`, or `uv sync` in {folder}/")
     return path
 
 
@@ -239,9 +239,9 @@ def _require_free(number: int) -> None:
         try:
             probe.bind((HOST, number))
         except OSError as error:
-            raise WorldError(
+            raise EmulatorError(
                 f"port {number} on {HOST} is in use: end the program that listens there, or choose others with "
-                "PORT=<number> (a world takes that port and the next)"
+                "PORT=<number> (an emulator takes that port and the next)"
             ) from error
 
 
@@ -262,7 +262,7 @@ def _spawn(command: list[str], log: Path) -> subprocess.Popen[bytes]:
 def _wait(name: str, process: subprocess.Popen[bytes], url: str, log: Path, deadline: float) -> None:
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise WorldError(f"{name} ended with {process.returncode}. The end of {log}:\n{log_tail(log)}")
+            raise EmulatorError(f"{name} ended with {process.returncode}. The end of {log}:\n{log_tail(log)}")
         try:
             with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - loopback
                 return
@@ -270,16 +270,16 @@ def _wait(name: str, process: subprocess.Popen[bytes], url: str, log: Path, dead
             return
         except OSError:
             time.sleep(0.2)
-    raise WorldError(f"{name} did not answer at {url} within {START_SECONDS} s. The end of {log}:\n{log_tail(log)}")
+    raise EmulatorError(f"{name} did not answer at {url} within {START_SECONDS} s. The end of {log}:\n{log_tail(log)}")
 
 
-def _write(world: World) -> None:
-    state = {key: value for key, value in asdict(world).items() if key != "state_dir"}
-    (world.state_dir / "state.json").write_text(json.dumps(state, indent=1))
+def _write(emulator: Emulator) -> None:
+    state = {key: value for key, value in asdict(emulator).items() if key != "state_dir"}
+    (emulator.state_dir / "state.json").write_text(json.dumps(state, indent=1))
 
 
 def _processes_of(state_dir: Path) -> list[int]:
-    """The processes whose command line names this folder: the world, the API, and functions unpacked below it."""
+    """The processes whose command line names this folder: the emulator, the API, and functions unpacked below it."""
     listing = subprocess.run(["ps", "-axww", "-o", "pid=,command="], capture_output=True, text=True, check=True).stdout
     marker = str(state_dir.resolve())
     unpacked = str(state_dir.resolve() / "tmp" / "_")[:-1]
@@ -287,7 +287,7 @@ def _processes_of(state_dir: Path) -> list[int]:
     for line in listing.splitlines():
         number, _, command = line.strip().partition(" ")
         ours = unpacked in command or f"--state-dir {marker} " in f"{command} "
-        # The program itself must be one that a world starts: an editor with a file of this folder open is not.
+        # The program itself must be one that an emulator starts: an editor with a file of this folder open is not.
         program = Path(command.split(" ")[0]).name.lower()
         if ours and int(number) != os.getpid() and program.startswith(("python", "node")):
             found.append(int(number))
@@ -314,7 +314,7 @@ def _clean(state_dir: Path) -> None:
         if not pids:
             break
     if pids:
-        raise WorldError(f"processes {', '.join(map(str, pids))} of {state_dir} do not end: end them by hand")
+        raise EmulatorError(f"processes {', '.join(map(str, pids))} of {state_dir} do not end: end them by hand")
     for name in ("tmp", "runtime"):
         shutil.rmtree(state_dir / name, ignore_errors=True)
     (state_dir / "state.json").unlink(missing_ok=True)

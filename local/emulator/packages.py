@@ -1,4 +1,4 @@
-"""Where packages lie whose data files the world reads without running their code."""
+"""Where packages lie whose data files the emulator reads without running their code."""
 
 from __future__ import annotations
 

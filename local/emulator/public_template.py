@@ -2,7 +2,7 @@
 
 The genuine one lies at https://<region>-aws-parallelcluster.s3.<region>.amazonaws.com/parallelcluster/<version>/api/
 parallelcluster-api.yaml and cannot be used here: it runs the API from a container image in Lambda. This one stands
-at the same address in the world's S3, takes the same parameters and gives the same outputs. Between the caller and
+at the same address in the emulator's S3, takes the same parameters and gives the same outputs. Between the caller and
 the API stands a REST API of API Gateway with the same authorization: AWS_IAM on every method, and a resource policy
 that denies everyone but the API user role. Behind it, instead of the Lambda, runs the genuine API code on loopback.
 """
@@ -22,7 +22,7 @@ TEMPLATE = Path(__file__).parent / "parallelcluster-api.yaml"
 def install(version: str, api_urls: Mapping[str, str], gateway_url: str) -> None:
     """Put the template where the public one is, in the current region.
 
-    `api_urls` is where the genuine API of each account listens, `gateway_url` where the world does.
+    `api_urls` is where the genuine API of each account listens, `gateway_url` where the emulator does.
     """
     body = TEMPLATE.read_text()
     apis = json.dumps({account: {"Url": url} for account, url in api_urls.items()})

@@ -1,6 +1,6 @@
-"""What the world was asked to do otherwise (local/steering), and the admin interface that takes such wishes.
+"""What the emulator was asked to do otherwise (local/steering), and the admin interface that takes such wishes.
 
-The interface listens at /_local/steering of the world's own address: POST outcomes, faults, limits, fleet, nodes; GET
+The interface listens at /_local/steering of the emulator's address: POST outcomes, faults, limits, fleet, nodes; GET
 what is still to come, or calls; DELETE all.
 """
 
@@ -73,11 +73,11 @@ def kill_functions(part: str) -> None:
 
 
 def install(orders: dict[str, Order], in_scope: contextvars.Context) -> None:
-    """Put the gate and the admin interface in front of the world.
+    """Put the gate and the admin interface in front of the emulator.
 
     Args:
         orders: what POST /_local/steering/<name> does beside the wishes of this module.
-        in_scope: the account and the region of the world, in which orders are carried out.
+        in_scope: the account and the region of the emulator, in which orders are carried out.
     """
     gate = Gate(app.app, rules, kill_functions)
     app.app = _Admin(gate, orders, in_scope)
@@ -100,7 +100,7 @@ class _Admin:
             if not message.get("more_body"):
                 break
         try:
-            # Orders call the world itself, which must stay free to answer.
+            # Orders call the emulator itself, which must stay free to answer.
             status, answer = 200, await asyncio.to_thread(self._answer, scope, body)
         except (SteeringError, ValueError, KeyError) as error:
             status, answer = 400, {"message": str(error)}

@@ -1,7 +1,7 @@
-"""The gate that requests to the API, response URLs and wait conditions pass: an ASGI application around the world.
+"""The gate that requests to the API, response URLs and wait conditions pass: an ASGI application around the emulator.
 
-It stands in front of the world's API Gateway, so what it answers is what the caller would get from the network or from
-API Gateway itself. Without a fault a request goes through untouched.
+It runs in front of the emulator's API Gateway, so its answers are those of the network or of API Gateway itself.
+ Without a fault a request goes through untouched.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Gate:
     """The application with faults in front of it.
 
     Args:
-        inner: the world.
+        inner: the emulator.
         rules: the faults that were asked for.
         kill: ends the processes of functions whose handler's name has this part.
     """
@@ -106,7 +106,7 @@ class Gate:
 
 
 class _Answer:
-    """What the world answers, kept back."""
+    """What the emulator answers, kept back."""
 
     def __init__(self) -> None:
         self.status = 0

@@ -13,7 +13,7 @@ from pathlib import Path
 from botocore.exceptions import ClientError
 
 from local.cli.problem import Problem as CliProblem
-from local.emulator.launch import WorldError
+from local.emulator.launch import EmulatorError
 from local.pipeline.problem import Problem
 from ops.review.command import Parser
 
@@ -107,7 +107,7 @@ def main(arguments: list[str]) -> int:
     act = {"walk": commands.begin, "resume": commands.resume, "status": commands.status, "stop": commands.stop}
     try:
         return act[given.command](options, console)
-    except (Problem, CliProblem, WorldError) as problem:
+    except (Problem, CliProblem, EmulatorError) as problem:
         print(f"\n{problem}", file=sys.stderr)
         return commands.WRONG
     except ClientError as error:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from local.cli.session import forget_users_aws
 from local.emulator import launch
-from local.emulator.launch import World
+from local.emulator.launch import Emulator
 from local.pipeline import ground, report, walk
 from local.pipeline.journey import Journey, Options, deployed
 from local.pipeline.problem import Problem
@@ -80,7 +80,7 @@ def stop(options: Options, console: Console) -> int:
     return SUCCEEDED
 
 
-def _standing(options: Options) -> tuple[World, Record]:
+def _standing(options: Options) -> tuple[Emulator, Record]:
     world, record = launch.find(options.state), read_record(options.state)
     if world is None or record is None:
         raise Problem(

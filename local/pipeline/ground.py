@@ -12,7 +12,7 @@ from typing import Any
 from local.cli.cdk import environment_for
 from local.cli.session import ROOT, Session
 from local.emulator import launch
-from local.emulator.launch import Account, World
+from local.emulator.launch import Account, Emulator
 from local.pipeline import assembly, installed
 from local.pipeline.problem import Problem
 from local.pipeline.source import Source
@@ -27,7 +27,7 @@ Seeds = Mapping[str, Mapping[str, Any]]
 
 def prepare(
     name: str, source: Source, state: Path, *, port: int, by_hand: tuple[str, ...], seeds: Seeds | None, say: Say
-) -> World:
+) -> Emulator:
     """Synthesize, start the accounts that the stacks name, bootstrap them, deploy the pipeline and `by_hand`.
 
     Args:
@@ -93,7 +93,7 @@ def expected(checkout: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _bootstrap(world: World, places: Sequence[tuple[str, str]], folder: Path, log: Path) -> None:
+def _bootstrap(world: Emulator, places: Sequence[tuple[str, str]], folder: Path, log: Path) -> None:
     def one(place: tuple[str, str]) -> None:
         account, region = place
         trust = [] if account == world.account else ["--trust", world.account]
@@ -106,7 +106,7 @@ def _bootstrap(world: World, places: Sequence[tuple[str, str]], folder: Path, lo
         list(pool.map(one, places))
 
 
-def _deploy(world: World, names: Sequence[str], out: Path, folder: Path, log: Path) -> None:
+def _deploy(world: Emulator, names: Sequence[str], out: Path, folder: Path, log: Path) -> None:
     command = ["deploy", *names, "--app", str(out), "--exclusively", "--require-approval", "never"]
     _cdk([*command, "--concurrency", "4", "--progress", "events"], folder, world.env(), log)
 

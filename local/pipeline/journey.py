@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from local.cli.session import ROOT
-from local.emulator.launch import World
+from local.emulator.launch import Emulator
 from local.pipeline import definition, report, walk
 from local.pipeline.approval import Answers, Approver
 from local.pipeline.artifacts import Artifacts
@@ -57,7 +57,7 @@ class Options:
     beside: int
 
 
-def deployed(world: World) -> Pipeline:
+def deployed(world: Emulator) -> Pipeline:
     """The pipeline that stands in the world.
 
     Raises:
@@ -76,7 +76,7 @@ class Journey:
 
     options: Options
     console: Console
-    world: World
+    world: Emulator
     source: Source
 
     def go(self, pipeline: Pipeline, record: Record) -> Result:

@@ -10,7 +10,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
-from local.emulator.launch import World
+from local.emulator.launch import Emulator
 from local.pipeline.problem import ActionFailed
 from local.steering import Steer, SteeringRefused
 
@@ -63,7 +63,7 @@ _MAKING = threading.Lock()
 class Roles:
     """The roles of one world, from the account in which the pipeline lives."""
 
-    world: World
+    world: Emulator
     _services: dict[tuple[str, str], Session] = field(default_factory=dict)
 
     def root(self, account: str = "") -> Session:

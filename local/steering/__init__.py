@@ -1,6 +1,6 @@
-"""Steering of a running world from outside: how operations on clusters end, and what goes wrong on the way.
+"""Steering of a running emulator from outside: how operations on clusters end, and what goes wrong on the way.
 
-    steer = Steer(world)
+    steer = Steer(emulator)
     steer.create_fails("demo", "Failed to execute OnNodeConfigured script 1", after_s=2)
     steer.fault(Fault(then="answer", status=504, forward=True, method="POST"))
 

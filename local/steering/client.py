@@ -1,4 +1,4 @@
-"""`Steer`: the steering interface of a running world, for tests and for trying things out."""
+"""`Steer`: the steering interface of a running emulator, for tests and for trying things out."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _TIMEOUT_S = 30
 
 
 class SteeringRefused(Exception):
-    """The world did not take a wish; the message is the world's."""
+    """The emulator did not take a wish; the message is the emulator's."""
 
 
 class HasEndpoint(Protocol):
-    """A world, as far as steering needs it."""
+    """An emulator, as far as steering needs it."""
 
     @property
     def endpoint(self) -> str: ...
@@ -39,10 +39,10 @@ class Call:
 
 
 class Steer:
-    """Wishes to one world."""
+    """Wishes to one emulator."""
 
-    def __init__(self, world: HasEndpoint) -> None:
-        self._base = world.endpoint + PREFIX
+    def __init__(self, emulator: HasEndpoint) -> None:
+        self._base = emulator.endpoint + PREFIX
 
     def reset(self) -> None:
         """Take back everything that was asked for, and forget the calls."""
@@ -65,7 +65,7 @@ class Steer:
         self._request("POST", "/seeds", dict(seeds))
 
     def seeds_in(self, account: str, region: str, seeds: Mapping[str, object]) -> None:
-        """The same, of another account of the world."""
+        """The same, of another account of the emulator."""
         self._request("POST", "/seeds-in", {"account": account, "region": region, "seeds": dict(seeds)})
 
     def fleet(self, cluster: str, status: str) -> None:
@@ -134,7 +134,7 @@ class Steer:
 
     def _request(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
         data = json.dumps(body).encode() if body is not None else None
-        request = urllib.request.Request(  # noqa: S310 - the world's address on loopback
+        request = urllib.request.Request(  # noqa: S310 - the emulator's address on loopback
             self._base + path, data=data, method=method, headers={"Content-Type": "application/json"}
         )
         try:

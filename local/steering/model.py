@@ -1,4 +1,4 @@
-"""What can be steered, as values that travel as JSON. Standard library only: the world and its users both read this."""
+"""What can be steered, as JSON values. Standard library only: the emulator and its clients both import this."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs a command of the local default in a network namespace of its own, after loopback was switched on in it, and then
-# `down`: the namespace ends with this script, so the world must end inside it.
+# `down`: the namespace ends with this script, so the emulator must end inside it.
 set -euo pipefail
 
 readonly state="$1"

@@ -118,7 +118,7 @@ class Local:
         return result.stdout
 
     def logs(self) -> str:
-        """The last lines of every log of the world, for a failure's message."""
+        """The last lines of every log of the emulator, for a failure's message."""
         tails = [
             f"--- {log.name}\n" + "\n".join(log.read_text().splitlines()[-40:]) for log in self.state.glob("*.log")
         ]

@@ -65,14 +65,14 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     assert "OpenZFS volume shared" not in without
     assert re.search(r"cluster\s+local\s+UPDATE_COMPLETE", without), without
 
-    world = launch.find(local.state)
-    assert world is not None
+    emulator = launch.find(local.state)
+    assert emulator is not None
     s3 = boto3.client(
         "s3",
-        endpoint_url=world.env()["AWS_ENDPOINT_URL"],
-        region_name=world.env()["AWS_REGION"],
-        aws_access_key_id=world.env()["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=world.env()["AWS_SECRET_ACCESS_KEY"],
+        endpoint_url=emulator.env()["AWS_ENDPOINT_URL"],
+        region_name=emulator.env()["AWS_REGION"],
+        aws_access_key_id=emulator.env()["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=emulator.env()["AWS_SECRET_ACCESS_KEY"],
     )
     bucket = next(b["Name"] for b in s3.list_buckets()["Buckets"] if "data" in b["Name"].lower())
     s3.put_object(Bucket=bucket, Key="data/set.txt", Body=b"words")
@@ -106,13 +106,13 @@ def test_every_shipped_environment_with_loopback_as_the_only_network(local_of: L
         assert result.stdout.count("Lustre PERSISTENT_2") == 3
 
 
-def test_a_killed_world_and_a_second_run(local_of: LocalOf) -> None:
-    """The world dies in the middle of a deployment; the next run says so in words and goes through."""
+def test_a_killed_emulator_and_a_second_run(local_of: LocalOf) -> None:
+    """The emulator dies in the middle of a deployment; the next run says so in words and goes through."""
     local = local_of("local")
     with local.until("network: CREATE_COMPLETE", "up", "--no-hello") as run:
-        world = launch.find(local.state)
-        assert world is not None
-        for pid in world.pids:
+        emulator = launch.find(local.state)
+        assert emulator is not None
+        for pid in emulator.pids:
             os.kill(pid, signal.SIGKILL)
     assert run.process.returncode == 1, run.output
     assert "Traceback" not in run.output

@@ -1,4 +1,4 @@
-"""One world for the suite; one stack and one cluster name a test, and nothing of either left behind."""
+"""One emulator for the suite; one stack and one cluster name a test, and nothing of either left behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .life import GONE, Cluster, Life
 
 STACK = f"{NAME}-cluster"
 KEEP = "LIFECYCLE_STATE"
-"""A folder: the world is started there, or found there, and kept after the run, so that the next one is quick."""
+"""A folder: the emulator is started there, or found there, and kept after the run, so that the next one is quick."""
 
 
 def free_ports() -> int:
@@ -35,9 +35,9 @@ def free_ports() -> int:
 
 @pytest.fixture(scope="session")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Base]:
-    """The world and what stands in it."""
+    """The emulator and what stands in it."""
     kept = os.environ.get(KEEP)
-    # With several workers of pytest-xdist, each has a world of its own.
+    # With several workers of pytest-xdist, each has an emulator of its own.
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     state = Path(kept) / worker if kept else tmp_path_factory.mktemp("lifecycle") / "state"
     try:
@@ -49,7 +49,7 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Base]:
 
 @pytest.fixture
 def base(deployed: Base) -> Iterator[Base]:
-    """The world with nothing steered."""
+    """The emulator with nothing steered."""
     deployed.steer.reset()
     yield deployed
     deployed.steer.reset()

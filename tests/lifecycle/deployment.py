@@ -1,4 +1,4 @@
-"""What every life cycle stands on: one world, and in it the base of the default environment, by the CDK CLI."""
+"""What every life cycle stands on: one emulator, and in it the base of the default environment, by the CDK CLI."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WAIT_SCALE = 0.04
 class Base:
     """The deployed base of the suite."""
 
-    world: launch.World
+    emulator: launch.Emulator
     steer: Steer
     service_token: str
     api_url: str
@@ -36,19 +36,19 @@ class Base:
 
     def client(self, service: str) -> Any:  # noqa: ANN401 - a boto3 client of any service
         session: Any = boto3.Session(
-            aws_access_key_id=self.world.account, aws_secret_access_key="local", region_name=self.world.region
+            aws_access_key_id=self.emulator.account, aws_secret_access_key="local", region_name=self.emulator.region
         )
-        return session.client(service, endpoint_url=self.world.endpoint)
+        return session.client(service, endpoint_url=self.emulator.endpoint)
 
     def cdk(self, *arguments: str) -> tuple[int, str]:
-        """Run the CDK CLI against the world: exit status and output."""
+        """Run the CDK CLI against the emulator: exit status and output."""
         lines: list[str] = []
-        code = cdk.run(self.world, *arguments, log=self.world.state_dir / "cdk.log", on_line=lines.append)
+        code = cdk.run(self.emulator, *arguments, log=self.emulator.state_dir / "cdk.log", on_line=lines.append)
         return code, "\n".join(lines)
 
     def api(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
         """Call the ParallelCluster API behind CloudFormation's back, around the gate."""
-        url = f"http://{launch.HOST}:{self.world.api_port}/v3/clusters{path}"
+        url = f"http://{launch.HOST}:{self.emulator.api_port}/v3/clusters{path}"
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(url, data=data, method=method, headers={"Content-Type": "application/json"})
         try:
@@ -59,9 +59,9 @@ class Base:
 
 
 def deploy(state: Path, port: int) -> Base:
-    """Start a world and deploy the base to it with the CDK CLI, or take the one that stands there."""
-    world = launch.start(state, ACCOUNT, REGION, port, port + 1, {}, wait_scale=WAIT_SCALE)
-    base = Base(world, Steer(world), "", "", "", "")
+    """Start an emulator and deploy the base to it with the CDK CLI, or take the one that stands there."""
+    emulator = launch.start(state, ACCOUNT, REGION, port, port + 1, {}, wait_scale=WAIT_SCALE)
+    base = Base(emulator, Steer(emulator), "", "", "", "")
     stacks = base.client("cloudformation")
     standing = {item["StackName"] for item in stacks.describe_stacks()["Stacks"]}
     if not {f"{NAME}-{stack}" for stack in STACKS} <= standing:
@@ -85,7 +85,7 @@ def _described(base: Base) -> Base:
     [stack] = base.client("cloudformation").describe_stacks(StackName=nested)["Stacks"]
     outputs = {item["OutputKey"]: item["OutputValue"] for item in stack["Outputs"]}
     return Base(
-        world=base.world,
+        emulator=base.emulator,
         steer=base.steer,
         service_token=base.client("lambda").get_function(FunctionName=on_event)["Configuration"]["FunctionArn"],
         api_url=outputs["ParallelClusterApiInvokeUrl"],

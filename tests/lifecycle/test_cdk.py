@@ -22,11 +22,11 @@ def cluster(base: Base) -> Iterator[Cluster]:
     yield made
     base.steer.reset()
     if made.status() != GONE:
-        base.cdk("destroy", "cluster", "--exclusively", "--force", "--app", str(base.world.state_dir / "cdk.out"))
+        base.cdk("destroy", "cluster", "--exclusively", "--force", "--app", str(base.emulator.state_dir / "cdk.out"))
 
 
 def test_failures_and_what_follows(base: Base, cluster: Cluster, tmp_path: Path) -> None:
-    app = ("--app", str(base.world.state_dir / "cdk.out"))
+    app = ("--app", str(base.emulator.state_dir / "cdk.out"))
     base.steer.create_fails(NAME, "Failed to execute OnNodeConfigured script 1, return code: 7", after_s=1)
     code, said = base.cdk("deploy", "cluster", *app, *FLAGS)
     assert code == 1

@@ -1,6 +1,6 @@
 """Operations that take longer than CloudFormation waits for one resource.
 
-The hour is a minute here: the shortest window that the product takes is one minute, and the world's CloudFormation
+The hour is a minute here: the shortest window that the product takes is one minute, and the emulator's CloudFormation
 waits 65 seconds for each custom resource of the stack.
 """
 

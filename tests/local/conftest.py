@@ -1,4 +1,4 @@
-"""One world for the tests of this folder, on free ports."""
+"""One emulator for the tests of this folder, on free ports."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def free_ports(count: int) -> list[int]:
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[launch.World]:
-    """A running world with one reservation."""
-    state = tmp_path_factory.mktemp("world")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[launch.Emulator]:
+    """A running emulator with one reservation."""
+    state = tmp_path_factory.mktemp("emulator")
     seeds = {
         "capacity_reservations": [
             {
@@ -47,6 +47,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[launch.World]:
 
 
 @pytest.fixture(scope="session")
-def aws(world: launch.World) -> boto3.Session:
+def aws(emulator: launch.Emulator) -> boto3.Session:
     """boto3 as the account's own key; clients still need the endpoint, see `client`."""
-    return boto3.Session(aws_access_key_id=world.account, aws_secret_access_key="local", region_name=world.region)
+    return boto3.Session(aws_access_key_id=emulator.account, aws_secret_access_key="local", region_name=emulator.region)

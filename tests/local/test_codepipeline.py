@@ -22,10 +22,10 @@ ROLE = "arn:aws:iam::111122223333:role/pipeline"
 
 
 @pytest.fixture(scope="module")
-def client(aws: boto3.Session, world: launch.World) -> Clients:
-    """Clients of the world's services, by name."""
+def client(aws: boto3.Session, emulator: launch.Emulator) -> Clients:
+    """Clients of the emulator's services, by name."""
     untyped: Any = aws
-    return lambda service: untyped.client(service, endpoint_url=world.endpoint)
+    return lambda service: untyped.client(service, endpoint_url=emulator.endpoint)
 
 
 def properties(name: str) -> dict[str, Any]:
@@ -89,9 +89,9 @@ def test_artifact_that_nothing_makes(client: Clients) -> None:
     assert "takes Missing, which no action before it makes" in said
 
 
-def test_approval_is_answered_once_and_by_its_token(client: Clients, world: launch.World) -> None:
+def test_approval_is_answered_once_and_by_its_token(client: Clients, emulator: launch.Emulator) -> None:
     assert deploy(client, properties("asking"))[0] == "CREATE_COMPLETE"
-    steer, api = Steer(world), client("codepipeline")
+    steer, api = Steer(emulator), client("codepipeline")
     steer.pipeline("asking", execution="one")
     token = steer.pipeline("asking", stage="Ask", action="Person", status="InProgress")["token"]
 
@@ -113,7 +113,7 @@ def test_approval_is_answered_once_and_by_its_token(client: Clients, world: laun
     assert (state["status"], state["summary"]) == ("Succeeded", "looked at")
 
 
-def test_services_take_roles_that_trust_them_for_the_resource(client: Clients, world: launch.World) -> None:
+def test_services_take_roles_that_trust_them_for_the_resource(client: Clients, emulator: launch.Emulator) -> None:
     source = "arn:aws:codebuild:us-west-2:111122223333:project/mine"
     statement = {
         "Effect": "Allow",
@@ -123,7 +123,7 @@ def test_services_take_roles_that_trust_them_for_the_resource(client: Clients, w
     }
     policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
     role = client("iam").create_role(RoleName="of-a-build", AssumeRolePolicyDocument=policy)["Role"]["Arn"]
-    steer = Steer(world)
+    steer = Steer(emulator)
     assert steer.session(role, "codebuild.amazonaws.com", source)["key"].startswith("ASIA")
     for service, resource in (("codepipeline.amazonaws.com", source), ("codebuild.amazonaws.com", f"{source}-other")):
         with pytest.raises(SteeringRefused, match="does not let"):

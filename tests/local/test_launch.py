@@ -1,4 +1,4 @@
-"""Starting and finding a world: what goes wrong is said in words."""
+"""Starting and finding an emulator: what goes wrong is said in words."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from local.emulator import launch
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     with socket.create_server((launch.HOST, 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(launch.WorldError, match=rf"port {port} .* in use.*PORT=<number>"):
+        with pytest.raises(launch.EmulatorError, match=rf"port {port} .* in use.*PORT=<number>"):
             launch.start(tmp_path, "111122223333", "us-east-1", port, port)
 
 
-def test_a_killed_world_is_no_world(tmp_path: Path) -> None:
+def test_a_killed_emulator_is_no_emulator(tmp_path: Path) -> None:
     state = {"account": "111122223333", "region": "us-east-1", "port": 1, "api_port": 2, "pids": [2**22 - 1, 2**22 - 2]}
     (tmp_path / "state.json").write_text(json.dumps(state))
     assert launch.find(tmp_path) is None
@@ -27,7 +27,7 @@ def test_a_killed_world_is_no_world(tmp_path: Path) -> None:
     assert not (tmp_path / "state.json").exists()
 
 
-def test_a_broken_state_file_is_no_world(tmp_path: Path) -> None:
+def test_a_broken_state_file_is_no_emulator(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text("{")
     assert launch.find(tmp_path) is None
 
@@ -35,8 +35,8 @@ def test_a_broken_state_file_is_no_world(tmp_path: Path) -> None:
 def test_a_child_sees_none_of_the_callers_aws_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "production")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "secret")
-    world = launch.World(tmp_path, "111122223333", "us-east-1", 4600, 4601, ())
-    found = world.child_environment()
+    emulator = launch.Emulator(tmp_path, "111122223333", "us-east-1", 4600, 4601, ())
+    found = emulator.child_environment()
     assert "AWS_PROFILE" not in found
     assert "AWS_SESSION_TOKEN" not in found
     assert found["AWS_ENDPOINT_URL"] == "http://127.0.0.1:4600"

@@ -1,4 +1,4 @@
-"""The genuine ParallelCluster API behind the world's API Gateway: who may call, and a cluster's whole life."""
+"""The genuine ParallelCluster API behind the emulator's API Gateway: who may call, and a cluster's whole life."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ class Api:
             SigV4Auth(self.credentials, "execute-api", self.region).add_auth(request)
         sent = urllib.request.Request(self.url + path, data=data, method=method, headers=dict(request.headers))  # noqa: S310
         try:
-            with urllib.request.urlopen(sent, timeout=60) as answer:  # noqa: S310 - the world's address
+            with urllib.request.urlopen(sent, timeout=60) as answer:  # noqa: S310 - the emulator's address
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
 
 
-def stack(session: boto3.Session, world: launch.World, name: str, **template: str) -> dict[str, str]:
+def stack(session: boto3.Session, emulator: launch.Emulator, name: str, **template: str) -> dict[str, str]:
     """Create a stack; its outputs."""
-    client: Any = session.client("cloudformation", endpoint_url=world.endpoint)
+    client: Any = session.client("cloudformation", endpoint_url=emulator.endpoint)
     client.create_stack(StackName=name, Capabilities=["CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"], **template)
     client.get_waiter("stack_create_complete").wait(StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 60})
     found = client.describe_stacks(StackName=name)["Stacks"][0]
@@ -86,53 +86,57 @@ def stack(session: boto3.Session, world: launch.World, name: str, **template: st
 
 
 @pytest.fixture(scope="module")
-def outputs(aws: boto3.Session, world: launch.World) -> dict[str, str]:
+def outputs(aws: boto3.Session, emulator: launch.Emulator) -> dict[str, str]:
     """The outputs of the public template, from the address that the product names."""
-    bucket, version = f"{world.region}-aws-parallelcluster", launch.parallelcluster_version()
-    url = f"https://{bucket}.s3.{world.region}.amazonaws.com/parallelcluster/{version}/api/parallelcluster-api.yaml"
-    return stack(aws, world, "pcluster-api", TemplateURL=url)
+    bucket, version = f"{emulator.region}-aws-parallelcluster", launch.parallelcluster_version()
+    url = f"https://{bucket}.s3.{emulator.region}.amazonaws.com/parallelcluster/{version}/api/parallelcluster-api.yaml"
+    return stack(aws, emulator, "pcluster-api", TemplateURL=url)
 
 
-def session_of(aws: boto3.Session, world: launch.World, role: str) -> Credentials:
-    keys = aws.client("sts", endpoint_url=world.endpoint).assume_role(RoleArn=role, RoleSessionName="test")[
+def session_of(aws: boto3.Session, emulator: launch.Emulator, role: str) -> Credentials:
+    keys = aws.client("sts", endpoint_url=emulator.endpoint).assume_role(RoleArn=role, RoleSessionName="test")[
         "Credentials"
     ]
     return Credentials(keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"])
 
 
 def test_only_sessions_of_the_user_role_may_call(
-    aws: boto3.Session, world: launch.World, outputs: dict[str, str]
+    aws: boto3.Session, emulator: launch.Emulator, outputs: dict[str, str]
 ) -> None:
     url = outputs["ParallelClusterApiInvokeUrl"]
     assert url.endswith("/prod")
-    iam = aws.client("iam", endpoint_url=world.endpoint)
+    iam = aws.client("iam", endpoint_url=emulator.endpoint)
     trust = {
         "Version": "2012-10-17",
         "Statement": [
-            {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": f"arn:aws:iam::{world.account}:root"}}
+            {
+                "Effect": "Allow",
+                "Action": "sts:AssumeRole",
+                "Principal": {"AWS": f"arn:aws:iam::{emulator.account}:root"},
+            }
         ],
     }
     foreign = iam.create_role(RoleName="foreign", AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
     iam.attach_role_policy(RoleName="foreign", PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
-    ours = session_of(aws, world, outputs["ParallelClusterApiUserRole"])
+    ours = session_of(aws, emulator, outputs["ParallelClusterApiUserRole"])
     callers = {
         "unsigned": None,
-        "root of the account": Credentials(world.account, "local"),
-        "another role, even an administrator": session_of(aws, world, foreign),
+        "root of the account": Credentials(emulator.account, "local"),
+        "another role, even an administrator": session_of(aws, emulator, foreign),
         "a forged signature": Credentials(ours.access_key, "0" * 40, ours.token),
     }
-    answers = {name: Api(url, world.region, keys)("GET", "/v3/clusters")[0] for name, keys in callers.items()}
+    answers = {name: Api(url, emulator.region, keys)("GET", "/v3/clusters")[0] for name, keys in callers.items()}
     assert answers == dict.fromkeys(callers, 403)
-    assert Api(url, world.region, ours)("GET", "/v3/clusters") == (200, {"clusters": []})
+    assert Api(url, emulator.region, ours)("GET", "/v3/clusters") == (200, {"clusters": []})
 
 
-def test_a_cluster_lives_and_goes(aws: boto3.Session, world: launch.World, outputs: dict[str, str]) -> None:
+def test_a_cluster_lives_and_goes(aws: boto3.Session, emulator: launch.Emulator, outputs: dict[str, str]) -> None:
     network = {"Resources": NETWORK, "Outputs": {"Subnet": {"Value": {"Ref": "Subnet"}}}}
-    subnet = stack(aws, world, "network", TemplateBody=json.dumps(network))["Subnet"]
+    subnet = stack(aws, emulator, "network", TemplateBody=json.dumps(network))["Subnet"]
     api = Api(
         outputs["ParallelClusterApiInvokeUrl"],
-        world.region,
-        session_of(aws, world, outputs["ParallelClusterApiUserRole"]),
+        emulator.region,
+        session_of(aws, emulator, outputs["ParallelClusterApiUserRole"]),
     )
     compute = {"Name": "cpu", "InstanceType": "c7i.large", "MinCount": 0, "MaxCount": 2}
     configuration = {

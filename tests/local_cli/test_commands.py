@@ -130,9 +130,9 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
         sleeping.kill()
 
 
-def world_of(process: subprocess.Popen[bytes], folder: Path, monkeypatch: pytest.MonkeyPatch) -> launch.World:
+def world_of(process: subprocess.Popen[bytes], folder: Path, monkeypatch: pytest.MonkeyPatch) -> launch.Emulator:
     monkeypatch.setattr(launch, "_processes_of", lambda _: [process.pid] if process.poll() is None else [])
-    return launch.World(folder, "111122223333", "us-east-1", 1, 2, (process.pid,))
+    return launch.Emulator(folder, "111122223333", "us-east-1", 1, 2, (process.pid,))
 
 
 @pytest.mark.usefixtures("a_cdk_that_never_ends")

@@ -1,7 +1,7 @@
 """Drift detection of the emulated CloudFormation: more resource types for ministack's comparison.
 
-ministack compares some types. What is added here are types of this product whose live state the world holds, as far as
-AWS compares them: those whose registry schema has a handler that reads one. Other types stay NOT_CHECKED, as on AWS.
+Added are this product's types whose live state the emulator holds, if AWS compares them: types whose registry schema
+has a read handler. Other types stay NOT_CHECKED, as on AWS.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""FSx as a service of the world: its JSON protocol, its place in the router and in IAM."""
+"""FSx as a service of the emulator: its JSON protocol, its place in the router and in IAM."""
 
 from __future__ import annotations
 

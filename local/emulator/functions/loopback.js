@@ -1,4 +1,4 @@
-// The start of every Node function of the world: HTTPS to the world's own address is HTTP at its port. CDK's
+// The start of every Node function of the emulator: HTTPS to the emulator's own address is HTTP at its port. CDK's
 // functions answer CloudFormation with https.request({hostname, path}), which names neither scheme nor port.
 "use strict";
 

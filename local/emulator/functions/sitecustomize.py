@@ -1,10 +1,10 @@
-"""The start of every Python function of the world, and of the Python programs that it starts.
+"""The start of every Python function of the emulator, and of the Python programs that it starts.
 
-Lambda gives a function its own code, the AWS SDK and HTTPS. A process here has the world's whole environment and a
+Lambda gives a function its own code, the AWS SDK and HTTPS. A process here has the emulator's whole environment and a
 ResponseURL in plain HTTP, so this module
 - leaves of the installed packages only those that Lambda's runtime has, so that a dependency missing from the
   bundle is missing here too;
-- maps HTTPS to the world's own address to HTTP: callers that PUT to the ResponseURL by HTTPS whatever it says
+- maps HTTPS to the emulator's own address to HTTP: callers that PUT to the ResponseURL by HTTPS whatever it says
   (crhelper, as ParallelCluster's own functions do) would never be heard;
 - cuts the waits of ParallelCluster's clean-up functions: nodes here are gone at once, so 40 s would be spent on
   nothing;
@@ -18,7 +18,7 @@ import sys
 import time
 from urllib.parse import urlsplit
 
-RUNTIME = os.environ.get("WORLD_RUNTIME_PACKAGES", "")
+RUNTIME = os.environ.get("EMULATOR_RUNTIME_PACKAGES", "")
 LAYERS = [path for path in os.environ.get("_LAMBDA_LAYERS_DIRS", "").split(os.pathsep) if path]
 ENDPOINT = urlsplit(os.environ.get("AWS_ENDPOINT_URL", "http://127.0.0.1:4566"))
 

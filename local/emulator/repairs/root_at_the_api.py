@@ -1,7 +1,7 @@
 """The resource policy of a REST API does not bind the account's root user.
 
 On AWS an explicit Deny binds every principal of the account, so that only the API user role may call the
-ParallelCluster API. The twelve-digit access keys of this world are root keys, whose signature ministack does not
+ParallelCluster API. The twelve-digit access keys of this emulator are root keys, whose signature ministack does not
 check: they are held to the policy like everyone else.
 """
 

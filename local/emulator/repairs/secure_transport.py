@@ -1,4 +1,4 @@
-"""A bucket that asks for TLS refuses everything, since the world speaks plain HTTP on loopback.
+"""A bucket that asks for TLS refuses everything, since the emulator speaks plain HTTP on loopback.
 
 What enforceSSL asks for holds on AWS; here the condition key answers as if the request had come by TLS.
 """

@@ -33,7 +33,7 @@ class Deployed:
     """`environments/local.yaml`, deployed once for all tests of this file. Each test takes back what it did."""
 
     local: Local
-    world: launch.World
+    world: launch.Emulator
 
     def client(self, service: str) -> Any:  # noqa: ANN401 - a boto3 client of any service
         session: Any = boto3.Session(

@@ -33,7 +33,7 @@ class Asked:
 class Trial:
     """A world with one environment file."""
 
-    world: launch.World
+    world: launch.Emulator
     file: Path
 
     def seed(self, **seeds: Any) -> None:  # noqa: ANN401 - seeds.py

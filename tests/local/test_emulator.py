@@ -20,10 +20,10 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture(scope="module")
-def client(aws: boto3.Session, world: launch.World) -> Clients:
-    """Clients of the world's services, by name."""
+def client(aws: boto3.Session, emulator: launch.Emulator) -> Clients:
+    """Clients of the emulator's services, by name."""
     untyped: Any = aws
-    return lambda service: untyped.client(service, endpoint_url=world.endpoint)
+    return lambda service: untyped.client(service, endpoint_url=emulator.endpoint)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def refused(call: Callable[..., Any], **arguments: object) -> str:
     return f"{caught.value.response['Error']['Code']}: {caught.value.response['Error']['Message']}"
 
 
-def test_the_world_is_of_its_account_and_region(client: Clients) -> None:
+def test_the_emulator_is_of_its_account_and_region(client: Clients) -> None:
     assert client("sts").get_caller_identity()["Account"] == ACCOUNT
     zones = client("ec2").describe_availability_zones()["AvailabilityZones"]
     assert {zone["ZoneId"] for zone in zones} == {"usw2-az1", "usw2-az2", "usw2-az3", "usw2-az4"}
@@ -124,7 +124,7 @@ def test_cloudformation_judges_types_by_the_registry(client: Clients) -> None:
     assert any("NoSuchProperty" in reason for reason in reasons)
 
 
-def test_a_role_may_do_what_its_policies_allow_and_no_more(client: Clients, world: launch.World) -> None:
+def test_a_role_may_do_what_its_policies_allow_and_no_more(client: Clients, emulator: launch.Emulator) -> None:
     iam, sts = client("iam"), client("sts")
     trust = {
         "Version": "2012-10-17",
@@ -139,8 +139,8 @@ def test_a_role_may_do_what_its_policies_allow_and_no_more(client: Clients, worl
     role = iam.create_role(RoleName="narrow", AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
     iam.put_role_policy(RoleName="narrow", PolicyName="p", PolicyDocument=json.dumps(allowed))
     keys = sts.assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
-    session = boto3.Session(keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"], world.region)
-    fsx = session.client("fsx", endpoint_url=world.endpoint)
+    session = boto3.Session(keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"], emulator.region)
+    fsx = session.client("fsx", endpoint_url=emulator.endpoint)
     assert fsx.describe_file_systems()["FileSystems"] == []
     assert "AccessDenied" in refused(fsx.delete_file_system, FileSystemId="fs-0123456789abcdef0")
     one = "arn:aws:fsx:*:*:*/fs-0123456789abcdef0"
