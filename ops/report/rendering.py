@@ -1,0 +1,176 @@
+"""Writes a report as text (rich), Markdown and HTML (Jinja2 templates), or JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ops.report.model import Code, Report, Section
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from rich.console import Console
+
+FORMATS = ("text", "markdown", "json", "html")
+GITHUB_LIMIT = 65_000
+"""Characters of a Markdown report; GitHub accepts 65,536 in a comment."""
+
+_ROW_LIMITS = (120, 60, 30, 10, 3, 1)
+_WIDE = 400
+"""Columns of a table that no terminal shows, so that no cell is cut or folded."""
+
+
+def write(report: Report, form: str = "text", output: Path | None = None) -> None:
+    """Print a report in one of `FORMATS`, or write it to the file `output`.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    if form == "text" and output is None:
+        text(report, report_console())
+        return
+    content = {"text": _plain, "markdown": markdown, "json": json_text, "html": html}[form](report)
+    if output is None:
+        sys.stdout.write(content)
+    else:
+        output.write_text(content, "utf-8")
+
+
+def report_console() -> Console:
+    """A console on standard output; wide where that is a file or a pipe."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDE)
+
+
+def json_text(report: Report) -> str:
+    """One JSON object."""
+    return f"{json.dumps(report.data, indent=2)}\n"
+
+
+def html(report: Report) -> str:
+    """One self-contained page."""
+    return _template("report.html.j2").render(report=report, sections=_sections(report))
+
+
+def markdown(report: Report) -> str:
+    """Markdown of at most `GITHUB_LIMIT` characters: long tables and the attachment are cut where needed."""
+    title, attached = report.attachment
+    plain = replace(report, attachment=("", ""))
+    content = ""
+    for rows in _ROW_LIMITS:
+        content = _markdown(plain, rows)
+        if len(content) <= GITHUB_LIMIT:
+            break
+    if attached.strip():
+        room = GITHUB_LIMIT - len(content) - 200
+        shown = attached.strip()
+        if len(shown) > room:
+            shown = f"{shown[: max(room, 0)]}\n(cut; the log of the run has all of it)"
+        content = _markdown(replace(report, attachment=(title, shown)), rows)
+    return content[:GITHUB_LIMIT]
+
+
+def text(report: Report, console: Console) -> None:
+    """Text for a terminal: the alarm, the headline, the attachment, then the sections."""
+    from rich.markup import escape
+
+    if report.alarm:
+        _records(report.alarm, console)
+    console.print(f"[{report.tone}]{escape(report.headline)}[/]", soft_wrap=True)
+    console.print(f"[dim]{escape(report.title)}[/]", soft_wrap=True)
+    if attached := report.attachment[1].strip():
+        console.print(f"\n{attached}", markup=False, soft_wrap=True)
+    for section in report.sections:
+        if section.rows:
+            heading = f"\n[bold]{escape(section.title)}[/]{': ' if section.note else ''}{escape(section.note)}"
+            console.print(heading, soft_wrap=True)
+            (_table if section.folded else _records)(section, console)
+    for note in report.notes:
+        console.print(f"\n{escape(note)}", soft_wrap=True)
+
+
+def _records(section: Section, console: Console) -> None:
+    from rich.markup import escape
+
+    for row in section.rows:
+        lead = "  ".join(escape(cell) for cell in row.cells[1 : section.lead] if cell)
+        console.print(f"[{row.tone}]{escape(row.cells[0])}[/]  {lead}".rstrip(), soft_wrap=True)
+        named = zip(section.columns[section.lead :], row.cells[section.lead :], strict=True)
+        for column, cell in named:
+            if cell:
+                console.print(f"    {column.lower()}: {escape(cell)}", soft_wrap=True)
+        for line in row.output.splitlines():
+            console.print(f"    | {line}", markup=False, soft_wrap=True, style="dim")
+
+
+def _table(section: Section, console: Console) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in section.columns:
+        table.add_column(escape(column), overflow="fold")
+    for row in section.rows:
+        first, *rest = map(escape, row.cells)
+        table.add_row(f"[{row.tone}]{first}[/]", *rest)
+    console.print(table)
+
+
+def _plain(report: Report) -> str:
+    from io import StringIO
+
+    from rich.console import Console
+
+    stream = StringIO()
+    text(report, Console(file=stream, width=_WIDE, highlight=False))
+    return stream.getvalue()
+
+
+def _markdown(report: Report, rows: int) -> str:
+    content = _template("report.md.j2").render(report=report, sections=_sections(report), limit=rows)
+    return f"{content.strip()}\n"
+
+
+def _sections(report: Report) -> list[Section]:
+    return [section for section in (report.alarm, *report.sections) if section and section.rows]
+
+
+@cache
+def _template(name: str) -> Template:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    is_html = name.endswith(".html.j2")
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=is_html,
+        finalize=None if is_html else markdown_cell,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["fenced"] = lambda value: Fenced(value.replace("```", "'''"))
+    environment.tests["code"] = lambda value: isinstance(value, Code)
+    return environment.get_template(name)
+
+
+class Fenced(str):
+    """Text within a fence, where Markdown has no markup."""
+
+    __slots__ = ()
+
+
+def markdown_cell(value: object) -> str:
+    """Any value in one cell of a table, without Markdown's or HTML's markup."""
+    if isinstance(value, Fenced):
+        return value
+    line = " ".join(str(value).split()).replace("|", "\\|")
+    if isinstance(value, Code):
+        return f"`{line.replace('`', chr(39))}`" if line else ""
+    return line.replace("<", "&lt;")
