@@ -12,14 +12,13 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from local.cli.problem import Problem
 from local.emulator.launch import EmulatorError
+from ops.problem import Problem
 from ops.review.command import FAILED, Parser, add_options
-from ops.review.problem import Problem as ReviewProblem
 from settings import Faults
 
 if TYPE_CHECKING:
-    from local.cli.session import Session
+    from local.commands.session import Session
 
 INTERRUPTED = 130
 VERDICTS = ("diff", "exec")
@@ -72,7 +71,7 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     """Run one command; faults of the user's and of the world's come out as text, not as tracebacks."""
-    from local.cli import commands  # boto3 is imported only once the arguments are right
+    from local.commands import commands  # boto3 is imported only once the arguments are right
 
     options = parser().parse_args(arguments)
     try:
@@ -80,7 +79,7 @@ def main(arguments: list[str]) -> int:
             commands.force_down(options.environment, options.state)
             return 0
         return _act(commands.open_session(options.environment, options.state), options)
-    except (Problem, ReviewProblem, EmulatorError, Faults) as problem:
+    except (Problem, EmulatorError, Faults) as problem:
         print(f"\n{problem}", file=sys.stderr)
         return FAILED if options.command in VERDICTS else 1
     except KeyboardInterrupt:
@@ -92,7 +91,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _act(session: Session, options: argparse.Namespace) -> int:
-    from local.cli import commands, gone
+    from local.commands import commands, gone
 
     with gone.in_words(session.state):
         if options.command == "up":

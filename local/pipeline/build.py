@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from local.cli.cdk import KEPT
+from local.commands.cdk import KEPT
 from local.pipeline import buildspec, installed
 from local.pipeline.artifacts import Artifacts
 from local.pipeline.credentials import Endpoint

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from local.cli.session import forget_users_aws
+from local.commands.session import forget_users_aws
 from local.emulator import launch
 from local.emulator.launch import Emulator
 from local.pipeline import ground, report, walk

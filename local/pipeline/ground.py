@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from local.cli.cdk import environment_for
-from local.cli.session import ROOT, Session
+from local.commands.cdk import environment_for
+from local.commands.session import ROOT, Session
 from local.emulator import launch
 from local.emulator.launch import Account, Emulator
 from local.pipeline import assembly, installed

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from local.cli.session import ROOT
+from local.commands.session import ROOT
 from local.emulator.launch import Emulator
 from local.pipeline import definition, report, walk
 from local.pipeline.approval import Answers, Approver

@@ -1,8 +1,8 @@
-"""What ends a walk before it has an outcome: wrong use, or a pipeline that this executor does not cover."""
+"""What ends a walk: a Problem before it has an outcome, ActionFailed within it."""
 
+from ops.problem import Problem
 
-class Problem(Exception):
-    """The message says what was given, what is allowed, and what to do."""
+__all__ = ["ActionFailed", "Problem"]
 
 
 class ActionFailed(Exception):

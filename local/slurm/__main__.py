@@ -12,9 +12,9 @@ from typing import get_args
 from rich.console import Console
 from rich.table import Table
 
-from local.cli.problem import Problem
 from local.slurm import Laboratory, make
 from local.slurm.plan import Base
+from ops.problem import Problem
 from settings import Faults, load
 
 ROOT = Path(__file__).resolve().parents[2]

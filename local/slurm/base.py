@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import get_args
 
-from local.cli.problem import Problem
 from local.slurm.machine import Unavailable
 from local.slurm.plan import Base
+from ops.problem import Problem
 
 HERE = Path(__file__).parent
 PACKAGES = HERE / "packages.txt"

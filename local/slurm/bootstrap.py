@@ -12,8 +12,8 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from local.cli.problem import Problem
 from local.slurm.laboratory import Laboratory
+from ops.problem import Problem
 from trainyard import cluster_bundle
 
 BUCKETS = "/run/lab/s3"

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from local.cli.problem import Problem
 from local.slurm import base, files, machine, namespaces, shares
 from local.slurm.plan import HEAD_NAME, Node, Plan, from_json, to_json
 from local.slurm.waiting import Waiting
+from ops.problem import Problem
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

@@ -8,7 +8,7 @@ import shutil
 import time
 from pathlib import Path
 
-from local.cli.problem import Problem
+from ops.problem import Problem
 
 COMMANDS = ("bash", "unshare", "nsenter", "ip", "mount", "chroot", "mmdebstrap")
 # The controllers of control groups version 1 that Slurm's plugins use. cpu and cpuset stay out: a node claims far

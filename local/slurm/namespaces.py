@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from local.cli.problem import Problem
+from ops.problem import Problem
 
 HERE = Path(__file__).parent / "node"
 SUPERVISE = HERE / "supervise.sh"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Literal
 
-from local.cli.problem import Problem
+from ops.problem import Problem
 from settings import Environment
 from settings.instances import InstanceFacts, instance_types
 from settings.model.cluster import Compute, Queue

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from local.cli.problem import Problem
 from local.slurm import Laboratory, Plan, Sizes, Unavailable, bootstrap, make
 from local.slurm.plan import to_json
+from ops.problem import Problem
 from settings import Environment, Faults, load
 from trainyard import cluster_bundle
 

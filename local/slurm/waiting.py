@@ -7,8 +7,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from local.cli.problem import Problem
 from local.slurm.plan import Plan
+from ops.problem import Problem
 
 READY_SECONDS = 60
 ENDS = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"})

@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from ops.problem import Problem
 from ops.review.command import FAILED, Parser, add_options
-from ops.review.problem import Problem
 from settings import Faults, environment_file, load
 
 ROOT = Path(__file__).resolve().parents[2]

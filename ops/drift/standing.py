@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from ops.review.problem import Problem
+from ops.problem import Problem
 from ops.review.stacks import Stacks, deployed
 
 if TYPE_CHECKING:

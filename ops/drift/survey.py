@@ -15,7 +15,7 @@ from ops.drift.detection import Detected
 from ops.drift.findings import Finding, Report
 from ops.drift.resolve import Values
 from ops.drift.standing import NESTED, Standing, nested, own, read
-from ops.review.problem import Problem
+from ops.problem import Problem
 from ops.review.stacks import Stacks
 
 if TYPE_CHECKING:

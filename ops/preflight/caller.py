@@ -6,7 +6,7 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ops.preflight.aws import Denied, Reader, code_of
-from ops.preflight.problem import Problem
+from ops.problem import Problem
 from settings import Environment
 
 _NOT_ENABLED = ("InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure")

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from ops.preflight import machine, markdown, text
 from ops.preflight.line import Report
-from ops.preflight.problem import Problem
+from ops.problem import Problem
 from ops.review.command import FAILED, Parser, add_options
 from settings import Faults, environment_file, load
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ops.preflight.problem import Problem
 from ops.preflight.question import Question
 from ops.preflight.resolve import Resolver, Unresolved
-from ops.review.problem import Problem as SynthesisProblem
 from ops.review.synthesis import ROOT, synthesize
 
 TYPE = "Custom::ParallelCluster"
@@ -47,10 +45,7 @@ def wanted(question: Question) -> Wanted:
         },
     )
     with tempfile.TemporaryDirectory(prefix="trainyard-preflight-") as folder:
-        try:
-            stacks = synthesize(ROOT, question.file, Path(folder))
-        except SynthesisProblem as problem:
-            raise Problem(str(problem)) from problem
+        stacks = synthesize(ROOT, question.file, Path(folder))
     for resource in stacks["cluster"].resources.values():
         properties = resource.get("Properties", {})
         if resource["Type"] == TYPE and properties.get("ClusterName") == environment.cluster_name:

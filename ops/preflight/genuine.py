@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ops.preflight.problem import Problem
+from ops.problem import Problem
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / "parallelcluster" / ".venv" / "bin" / "python"

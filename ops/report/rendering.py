@@ -144,12 +144,12 @@ def _sections(report: Report) -> list[Section]:
 
 @cache
 def _template(name: str) -> Template:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
     is_html = name.endswith(".html.j2")
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=is_html,
+        autoescape=select_autoescape(["html.j2"]),
         finalize=None if is_html else markdown_cell,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -40,7 +40,5 @@ def validation_report(validation: Validation) -> Report:
             "headline": validation.headline,
             "lines": [asdict(line) for line in validation.lines],
         },
-        sections=(
-            Section("Checks", ("Verdict", "Check", "Where", "Asked", "Found", "Wanted", "Do"), rows, lead=4),
-        ),
+        sections=(Section("Checks", ("Verdict", "Check", "Where", "Asked", "Found", "Wanted", "Do"), rows, lead=4),),
     )

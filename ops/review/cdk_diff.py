@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ops.review.problem import Problem
+from ops.problem import Problem
 from ops.review.stacks import Stacks
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import boto3
 
-from ops.review import machine, markdown
+from ops.problem import Problem
+from ops.report import json_text, markdown
+from ops.report.review import review_report
 from ops.review.cdk_diff import against_templates, permissions, without_progress
 from ops.review.permissions import beside_cli
-from ops.review.problem import Problem
 from ops.review.stacks import Stacks, deployed, never_created, synthesized
 from ops.review.verdict import Verdict, judge
 from settings import Environment
@@ -46,11 +47,12 @@ def gate(environment: Environment, assembly: Path, output: Path) -> int:
     changed = _permissions(without_progress(permissions(old, new, assembly)).strip(), beside_cli(verdict))
     said = without_progress(against_templates(old, new, assembly))
     output.mkdir(parents=True, exist_ok=True)
-    (output / "verdict.json").write_text(f"{machine.render(verdict)}\n", "utf-8")
+    report = review_report(verdict, said)
+    (output / "verdict.json").write_text(json_text(report), "utf-8")
     (output / "permissions.txt").write_text(f"{changed or UNCHANGED}\n", "utf-8")
     (output / "variables").write_text(variables(verdict, changed=bool(changed)), "utf-8")
     # Last: who finds it finds the others.
-    (output / "verdict.md").write_text(f"{markdown.render(verdict, said)}{_told(changed)}", "utf-8")
+    (output / "verdict.md").write_text(f"{markdown(report)}{_told(changed)}", "utf-8")
     return 0
 
 

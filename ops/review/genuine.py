@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ops.review.problem import Problem
+from ops.problem import Problem
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / "parallelcluster" / ".venv" / "bin" / "python"

@@ -17,7 +17,7 @@ from typing import Any
 from cfnlint.schema import ResourceNotFoundError
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
-from ops.review.problem import Problem
+from ops.problem import Problem
 
 ROOT = Path(__file__).resolve().parents[2]
 DATABASE = ROOT / "node_modules" / "aws-cdk" / "db.json.gz"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from ops.review.problem import Problem
+from ops.problem import Problem
 
 if TYPE_CHECKING:
     from types_boto3_cloudformation import CloudFormationClient

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ops.review.problem import Problem
+from ops.problem import Problem
 from ops.review.stacks import Stack, synthesized
 
 ROOT = Path(__file__).resolve().parents[2]

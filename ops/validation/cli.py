@@ -16,9 +16,9 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from ops.problem import Problem
 from ops.review.command import FAILED, Parser, add_options
 from ops.validation import head_node, plan
-from ops.validation.problem import Problem
 from ops.validation.report import Report
 from ops.validation.walk import TOTAL_MINUTES, Walk
 from settings import Environment, Faults, environment_file, load

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from ops.validation.problem import Problem, of_aws
+from ops.problem import Problem
+from ops.validation.problem import of_aws
 
 if TYPE_CHECKING:
     from types_boto3_ec2.client import EC2Client

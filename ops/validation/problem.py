@@ -1,15 +1,13 @@
-"""An end without a verdict, that the user can do something about."""
+"""AWS's refusals as Problems."""
 
 from __future__ import annotations
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from ops.problem import Problem
+
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "NotAuthorized")
 _EXPIRED = ("ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "UnrecognizedClientException")
-
-
-class Problem(Exception):
-    """The message is what the user reads."""
 
 
 def of_aws(error: ClientError | BotoCoreError, permission: str, resource: str) -> Problem:

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ops.problem import Problem
 from ops.validation import judge
 from ops.validation.head_node import Refused
 from ops.validation.plan import Job, Plan
-from ops.validation.problem import Problem
 from ops.validation.report import Line, Outcome
 
 GRACE_MINUTES = 5

@@ -11,7 +11,7 @@ from typing import Any
 
 import boto3
 
-from local.cli import cdk
+from local.commands import cdk
 from local.emulator import launch
 from local.steering import Steer
 

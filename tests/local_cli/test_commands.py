@@ -12,9 +12,9 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from local import __main__ as command_line
-from local.cli import cdk, gone, session
-from local.cli.problem import Problem
+from local.commands import cdk, gone, session
 from local.emulator import launch
+from ops.problem import Problem
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from local.cli.problem import Problem
 from local.slurm import Laboratory, Timeouts, bootstrap, make
+from ops.problem import Problem
 from settings import load
 from tests.slurm.conftest import ENVIRONMENT, start
 from trainyard.cluster_config.slurm import HEALTH_CHECK

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from local.cli.problem import Problem
 from local.slurm import Laboratory, base, bootstrap, images, machine, make, namespaces
 from local.slurm.plan import from_json, to_json
+from ops.problem import Problem
 from settings import load
 from tests.slurm.conftest import ENVIRONMENT, INSTALL, ROOT, plan_of, start
 

@@ -15,7 +15,7 @@ from ops.drift.detection import Detected
 from ops.drift.findings import Finding, Level, Report
 from ops.drift.standing import Standing
 from ops.drift.survey import Account, survey, undeployed
-from ops.review.problem import Problem
+from ops.problem import Problem
 from ops.review.stacks import Stack
 
 from .standings import ACCOUNT, REGION, stack_of, stubbed

@@ -23,9 +23,9 @@ from ops.preflight import __main__ as guarded
 from ops.preflight import caller, cli, genuine, machine, markdown, permissions, text
 from ops.preflight.aws import Aws, Denied
 from ops.preflight.line import Line, Report, Verdict
-from ops.preflight.problem import Problem
 from ops.preflight.question import Question
 from ops.preflight.run import CHECKS, Check, run
+from ops.problem import Problem
 from tests.cluster_config.builder import environment
 from tests.ops.preflight.account import NOW, Account, refusal
 

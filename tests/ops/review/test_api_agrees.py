@@ -24,7 +24,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from local.cli.session import aws
+from local.commands.session import aws
 from local.emulator import launch
 from ops.review import genuine
 from tests.cluster_config.references import references

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from ops.problem import Problem
 from ops.validation import plan
 from ops.validation.plan import GPUS, HELLO, NCCL, NODE_SCAN, STORAGE, Means, Wishes
-from ops.validation.problem import Problem
 from ops.validation.report import Line, Outcome, Report
 from ops.validation.walk import TOTAL_MINUTES, Walk
 from settings import load

@@ -5,14 +5,14 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
-from local.cli.problem import Problem
-from local.cli.session import ROOT
+from local.commands.session import ROOT
 from local.slurm import Laboratory, Unavailable, bootstrap, make
+from ops.problem import Problem
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from local.cli.session import Session
+    from local.commands.session import Session
 
 NODES = 2
 INSTALL = ROOT / "scripts" / "install-lab-packages.sh"

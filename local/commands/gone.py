@@ -9,8 +9,8 @@ from pathlib import Path
 from botocore.exceptions import ConnectionError as Unreachable
 from botocore.exceptions import HTTPClientError
 
-from local.cli.problem import Problem
 from local.emulator import launch
+from ops.problem import Problem
 
 
 def reason(world: launch.Emulator) -> str:

@@ -6,14 +6,14 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from local.cli.problem import Problem
+from ops.problem import Problem
 
 if TYPE_CHECKING:
     import boto3
     from rich.console import Console
     from types_boto3_cloudformation.type_defs import StackEventTypeDef
 
-    from local.cli.session import Session
+    from local.commands.session import Session
     from settings import Environment
 
 SETTLE_S = 300

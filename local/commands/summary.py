@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from local.cli import cluster_view
-from local.cli.leftovers import stacks_of
-from local.cli.session import aws
+from local.commands import cluster_view
+from local.commands.leftovers import stacks_of
+from local.commands.session import aws
 
 if TYPE_CHECKING:
     import boto3
     from rich.console import Console
 
-    from local.cli.session import Session
+    from local.commands.session import Session
     from local.emulator.launch import Emulator
 
 GIB_PER_TIB = 1024

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from local.cli import gone
-from local.cli.problem import Problem
-from local.cli.session import ROOT
+from local.commands import gone
+from local.commands.session import ROOT
+from ops.problem import Problem
 
 if TYPE_CHECKING:
     from local.emulator.launch import Emulator

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import boto3
 
-from local.cli.problem import Problem
 from local.emulator import launch
+from ops.problem import Problem
 from settings import Environment, environment_file, load
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from local.cli import cdk, hello, leftovers, summary
-from local.cli.heartbeat import Heartbeat
-from local.cli.problem import Problem
-from local.cli.progress import Progress
-from local.cli.session import DEFAULT_PORT, ROOT, Session, aws, file_of, forget_users_aws, state_folder
+from local.commands import cdk, hello, leftovers, summary
+from local.commands.heartbeat import Heartbeat
+from local.commands.progress import Progress
+from local.commands.session import DEFAULT_PORT, ROOT, Session, aws, file_of, forget_users_aws, state_folder
 from local.emulator import launch
 from local.slurm import remote
 from local.steering import Steer
+from ops.problem import Problem
 from ops.review import command, stacks
 
 WIDTH_IN_A_LOG = 160

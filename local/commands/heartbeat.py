@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 if TYPE_CHECKING:
     import boto3
 
-    from local.cli.progress import Progress
+    from local.commands.progress import Progress
 
 INTERVAL_S = 3.0
 

@@ -14,11 +14,11 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from local.cli.problem import Problem
-from local.cli.session import aws
+from local.commands.session import aws
+from ops.problem import Problem
 
 if TYPE_CHECKING:
-    from local.cli.session import Session
+    from local.commands.session import Session
     from local.emulator.launch import Emulator
 
 TIMEOUT_S = 60

@@ -8,7 +8,7 @@ import time
 from rich.console import Console
 from rich.markup import escape
 
-from local.cli.cdk import parse_event
+from local.commands.cdk import parse_event
 
 STACK = "AWS::CloudFormation::Stack"
 CLUSTER = "Custom::ParallelCluster"

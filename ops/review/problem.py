@@ -1,5 +1,0 @@
-"""An end that the user can do something about."""
-
-
-class Problem(Exception):
-    """The message is what the user reads."""
