@@ -1,10 +1,10 @@
 """Check rendered configurations with the genuine ParallelCluster package:
 
-    parallelcluster/.venv/bin/python -m parallelcluster.check CONFIG... [--world WORLD] [--template FOLDER]
+    parallelcluster/.venv/bin/python -m parallelcluster.check CONFIG... [--account ACCOUNT] [--template FOLDER]
 
-CONFIG is a JSON or YAML file with a configuration; the file's name without its ending is the cluster's. WORLD is a
-JSON file `{"<cluster>": {<attributes of seeds.Seeds>}}` for where the account is to differ from what the configurations
-name. FOLDER gets each cluster's template as `<cluster>.json`.
+CONFIG is a JSON or YAML file with a configuration; the file's name without its ending is the cluster's. ACCOUNT is a
+JSON file `{"<cluster>": {<attributes of account.Account>}}` of what differs from what the configurations name. FOLDER
+gets each cluster's template as `<cluster>.json`.
 
 Prints a JSON object: by cluster `ok`, `schema` (errors), `messages` (`level`, `type`, `message` each) and `resources`
 (how many of which type). Exit status: 0 all are good, with or without warnings; 1 one has an error; 2 wrong use.
@@ -41,26 +41,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the check; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m parallelcluster.check", description=__doc__.splitlines()[0])
     parser.add_argument("configurations", nargs="+", type=Path, metavar="CONFIG", help="JSON or YAML file")
-    parser.add_argument("--world", type=Path, help="JSON file of overrides by cluster name")
+    parser.add_argument("--account", type=Path, help="JSON file of overrides by cluster name")
     parser.add_argument("--template", type=Path, help="folder for the clusters' templates")
     options = parser.parse_args(arguments)
 
     structures = {path.stem: _structure(path) for path in options.configurations}
     if len(structures) < len(options.configurations):
         return _wrong_use("Two configurations have one cluster name; give their files different names.")
-    overrides = _structure(options.world) if options.world else {}
+    overrides = _structure(options.account) if options.account else {}
     if unknown := sorted(set(overrides) - set(structures)):
-        return _wrong_use(f"{options.world} names {', '.join(unknown)}; allowed are {', '.join(structures)}.")
+        return _wrong_use(f"{options.account} names {', '.join(unknown)}; allowed are {', '.join(structures)}.")
 
     # Imported late: it takes seconds, and wrong use should not.
-    from parallelcluster.seeds import SeedError
+    from parallelcluster.account import AccountError
     from parallelcluster.validation import check
 
     reports = {}
     for name, configuration in structures.items():
         try:
             reports[name] = check(name, configuration, overrides.get(name, {}))
-        except SeedError as error:
+        except AccountError as error:
             return _wrong_use(f"{name}: {error}")
     if options.template:
         options.template.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ import collections
 import json
 import logging
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from marshmallow import ValidationError
@@ -15,52 +16,89 @@ from pcluster.schemas.cluster_schema import ClusterSchema
 from pcluster.templates.cdk_builder import CDKTemplateBuilder
 from pcluster.validators.common import ValidatorContext
 
-from parallelcluster.report import Message, Report
-from parallelcluster.seeds import Seeds, region_of, seeds_for
-from parallelcluster.world import make_bucket, world
+from parallelcluster.account import Account, account_for, region_of
+from parallelcluster.aws import answered
 
-# The package logs each refused call as an error; the validators say the same in their messages.
+# The package logs each refused call as an error, and the validators report the same.
 logging.getLogger("pcluster").setLevel(logging.CRITICAL)
 
 _ARTIFACTS = "cluster-artifacts"
 
 
+@dataclass(frozen=True)
+class Message:
+    """A validator's message. `level` is INFO, WARNING or ERROR, `type` the validator's class name."""
+
+    level: str
+    type: str
+    message: str
+
+
+@dataclass
+class Report:
+    """The findings.
+
+    Attributes:
+        schema: errors of the schema by key, as ParallelCluster nests them; with any, nothing else was tried.
+        messages: the validators' messages; with an ERROR, no template was built.
+        resources: how many resources of which type the cluster's templates have, nested stacks included.
+        template: the cluster's own template.
+    """
+
+    schema: dict[str, Any] = field(default_factory=dict)
+    messages: list[Message] = field(default_factory=list)
+    resources: dict[str, int] = field(default_factory=dict)
+    template: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether neither the schema nor a validator found an error."""
+        return not self.schema and all(message.level != "ERROR" for message in self.messages)
+
+    def summary(self) -> dict[str, Any]:
+        """All but the template, as JSON."""
+        return {
+            "ok": self.ok,
+            "schema": self.schema,
+            "messages": [asdict(message) for message in self.messages],
+            "resources": self.resources,
+        }
+
+
 def check(name: str, configuration: Mapping[str, Any], overrides: Mapping[str, Any]) -> Report:
-    """Check `configuration` of the cluster `name` in the world that it speaks of, with `overrides` (see `seeds`).
+    """Check `configuration` of the cluster `name` in the account that it describes, with `overrides` (account.py).
 
     Raises:
-        SeedError: the overrides make no world.
+        AccountError: the overrides do not fit.
     """
-    # The schema first, in an empty world: in a wrong shape one cannot look for what the configuration names.
-    with world(Seeds(region=region_of(configuration, overrides))):
+    # The schema first, in an empty account: a wrong shape cannot be searched for what it names.
+    with answered(Account(region_of(configuration))):
         try:
             ClusterSchema(cluster_name=name).load(_copy(configuration))
         except ValidationError as error:
             messages = error.messages
             return Report(schema=messages if isinstance(messages, dict) else {"_schema": messages})
-    seeds = seeds_for(configuration, overrides)
-    with world(seeds):
-        return _checked(name, configuration, seeds)
+    with answered(account_for(configuration, overrides)):
+        return _checked(name, configuration)
 
 
-def _checked(name: str, configuration: Mapping[str, Any], seeds: Seeds) -> Report:
+def _checked(name: str, configuration: Mapping[str, Any]) -> Report:
     cluster = ClusterSchema(cluster_name=name).load(_copy(configuration))
     report = Report()
     try:
         results = cluster.validate(set(), ValidatorContext())
     except Exception as error:
-        # Some lookups are made outside of the validators: of AMIs, instance types, reservations. What AWS says to
-        # them is the finding; the API answers it with a 400.
+        # Some look-ups are made outside of the validators (AMIs, instance types, reservations); AWS's error is the
+        # finding. The API answers it with a 400.
         report.messages.append(Message("ERROR", type(error).__name__, str(error)))
         return report
     report.messages = [Message(str(r.level), r.validator_type, r.message) for r in results]
     if report.ok:
-        _build(name, cluster, seeds, report)
+        _build(name, cluster, report)
     return report
 
 
-def _build(name: str, cluster: BaseClusterConfig, seeds: Seeds, report: Report) -> None:
-    make_bucket(_ARTIFACTS, seeds.region)
+def _build(name: str, cluster: BaseClusterConfig, report: Report) -> None:
     bucket = S3Bucket(service_name=name, stack_name=name, artifact_directory=name, name=_ARTIFACTS)
     template, assets = CDKTemplateBuilder().build_cluster_template(cluster, bucket, name)
     nested = [asset["content"] for asset in assets]

@@ -14,13 +14,13 @@ Configuration = dict[str, Any]
 
 @dataclass(frozen=True)
 class Bad:
-    """`break_it` changes the configuration in place, `world` overrides what the account holds. `says` is part of the
+    """`break_it` changes the configuration in place, `account` overrides what the account holds. `says` is part of the
     schema's error, or of a message of `validator`.
     """
 
     says: str
     break_it: Callable[[Configuration], None] = lambda _: None
-    world: dict[str, Any] = field(default_factory=dict)
+    account: dict[str, Any] = field(default_factory=dict)
     validator: str | None = None
 
 
@@ -113,19 +113,21 @@ BAD: dict[str, Bad] = {
     "unknown-type": Bad("p99.48xlarge", _unknown_type, validator="AWSClientError"),
     "one-mount-twice": Bad("/fsx", _one_mount_twice, validator="DuplicateMountDirValidator"),
     "unknown-aws-policy": Bad("AmazonNoSuchPolicy", _unknown_aws_policy, validator="AdditionalIamPolicyValidator"),
-    "unknown-policy": Bad("parallelcluster-head", world={"policy_arns": []}, validator="AdditionalIamPolicyValidator"),
+    "unknown-policy": Bad(
+        "parallelcluster-head", account={"policy_arns": []}, validator="AdditionalIamPolicyValidator"
+    ),
     "small-root-volume": Bad("Root volume size 20 GiB", _small_root_volume, validator="RootVolumeSizeValidator"),
     "rsa-key-on-ubuntu": Bad(
         "does not support RSA keys", _key_pair, {"key_types": {"operators": "rsa"}}, "KeyPairValidator"
     ),
-    "no-such-file-system": Bad("does not exist", world={"lustre_ids": []}, validator="AWSClientError"),
-    "no-such-volume": Bad("does not exist", world={"openzfs_volume_ids": []}, validator="AWSClientError"),
+    "no-such-file-system": Bad("does not exist", account={"lustre_ids": []}, validator="AWSClientError"),
+    "no-such-volume": Bad("does not exist", account={"openzfs_volume_ids": []}, validator="AWSClientError"),
     "zone-without-the-type": Bad(
-        "m7i.2xlarge) is not supported", world={"zone_id": "use1-az3"}, validator="HeadNodeLaunchTemplateValidator"
+        "m7i.2xlarge) is not supported", account={"zone_id": "use1-az3"}, validator="HeadNodeLaunchTemplateValidator"
     ),
     "public-compute-subnet": Bad(
         "auto-assign public IPs",
-        world={"public_subnet_ids": ["subnet-private0000000000"]},
+        account={"public_subnet_ids": ["subnet-private0000000000"]},
         validator="MultiNetworkInterfacesInstancesValidator",
     ),
 }

@@ -94,21 +94,21 @@ GOOD = {**environments(), **FEATURES}
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the check says of each configuration."""
     folder = tmp_path_factory.mktemp("configurations")
-    world: dict[str, Any] = {}
+    account: dict[str, Any] = {}
     for name, built in GOOD.items():
-        world[name] = {"zone_id": built.network.zone, "vpc_cidr": built.network.cidr}
+        account[name] = {"zone_id": built.network.zone}
         if built.cluster.head_node.subnet == "public":
-            world[name]["public_subnet_ids"] = ["subnet-public00000000000"]
+            account[name]["public_subnet_ids"] = ["subnet-public00000000000"]
         _write(folder, name, render(built, references(built)))
     local = GOOD["local"]
     for name, bad in BAD.items():
         configuration = json.loads(json.dumps(render(local, references(local))))
         bad.break_it(configuration)
-        world[name] = {"zone_id": local.network.zone, **bad.world}
+        account[name] = {"zone_id": local.network.zone, **bad.account}
         _write(folder, name, configuration)
-    (folder / "world").write_text(json.dumps(world), "utf-8")
+    (folder / "account").write_text(json.dumps(account), "utf-8")
     files = sorted(str(path) for path in folder.glob("*.json"))
-    done = _check(*files, "--world", str(folder / "world"))
+    done = _check(*files, "--account", str(folder / "account"))
     assert done.returncode == 1 and done.stdout, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -170,7 +170,7 @@ def test_wrong_use_is_told_apart(tmp_path: Path) -> None:
     configuration = str(tmp_path / "cluster.json")
     for arguments, message in (
         ([str(tmp_path / "absent.json")], "cannot be read"),
-        ([configuration, "--world", str(tmp_path / "other")], "names another; allowed are cluster"),
+        ([configuration, "--account", str(tmp_path / "other")], "names another; allowed are cluster"),
         ([configuration], "has no Region"),
     ):
         done = _check(*arguments)
