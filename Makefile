@@ -16,7 +16,7 @@ QUICK := not e2e and not lifecycle and not lab
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' 'local/pipeline/tools/*' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help tools setup setup-steps up down diff preflight validate drift promote status lab lab-down synth schema golden check lint format test test-fast clean
+.PHONY: help tools setup setup-steps up down diff preflight validate drift promote status lab lab-down synth schema golden check lint format test test-fast mutants clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +106,9 @@ test: setup lint ## Everything that CI runs: lint, tests, life cycles and the lo
 
 test-fast: setup ## The tests that need neither the emulated AWS nor the laboratory
 	$(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'
+
+mutants: setup ## Mutation testing: which changed expression does no quick test notice (ONLY=decide,response,settings,verdict)
+	@$(UV) run --quiet --frozen --no-sync --with mutmut==3.8.1 python scripts/mutants.py $(ONLY)
 
 clean: ## Remove what setup and synth made (not a running local world: `make down` does that)
 	rm -rf .venv .tools node_modules cdk.out parallelcluster/.venv local/.venv local/node_modules

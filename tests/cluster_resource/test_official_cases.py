@@ -97,9 +97,9 @@ def test_cluster_update_of_the_name() -> None:
     assert sorted(api.clusters) == ["local", "other"]
 
 
-@pytest.mark.parametrize("left", [[], [Cluster("local", "DELETE_IN_PROGRESS", tags={OWNER_TAG: OWNER})]])
-def test_cluster_delete_out_of_band(left: list[Cluster]) -> None:
-    api = FakeApi(*left)
+@pytest.mark.parametrize("statuses", [(), ("DELETE_IN_PROGRESS",)])
+def test_cluster_delete_out_of_band(statuses: tuple[str, ...]) -> None:
+    api = FakeApi(*(Cluster("local", status, tags={OWNER_TAG: OWNER}) for status in statuses))
     assert Machine(api).run(events.delete()).status == "SUCCESS"
     assert api.clusters == {} and api.changing == []
 
