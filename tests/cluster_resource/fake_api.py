@@ -19,7 +19,7 @@ _NEXT = {
     "DELETE_IN_PROGRESS": "DELETE_COMPLETE",
 }
 # The API's own mapping (pcluster.api.converters); what is not in it is shown as it is.
-_SHOWN = {
+SHOWN_STATUS = {
     "ROLLBACK_IN_PROGRESS": "CREATE_FAILED",
     "ROLLBACK_FAILED": "CREATE_FAILED",
     "ROLLBACK_COMPLETE": "CREATE_FAILED",
@@ -258,7 +258,7 @@ def _view(cluster: Cluster) -> ClusterView:
     failed = cluster.stack_status in ("ROLLBACK_IN_PROGRESS", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
     view = ClusterView(
         name=cluster.name,
-        status=_SHOWN.get(cluster.stack_status, cluster.stack_status),
+        status=SHOWN_STATUS.get(cluster.stack_status, cluster.stack_status),
         stack_status=cluster.stack_status,
         stack_arn=f"arn:aws:cloudformation:us-east-1:123456789012:stack/{cluster.name}/1",
         version=cluster.version,

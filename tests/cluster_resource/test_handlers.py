@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from cluster_resource import identity, on_event, response, work
 from cluster_resource.report import Report
-from cluster_resource.response import LIMIT, Room, body_of, room_for_reason, send
+from cluster_resource.response import Room, body_of, room_for_reason, send
 from cluster_resource.work_item import Verdict, epoch_seconds
 from tests.cluster_resource import events
 from tests.cluster_resource.events import STARTED, own_id, properties
@@ -50,6 +50,7 @@ def receiver() -> Iterator[Receiver]:
     receiver.server.server_close()
 
 
+LIMIT = 4096  # bytes, from CloudFormation's reference of custom resource response objects
 VERDICT = Verdict("SUCCESS", "local/abc", "done", {"Status": "CREATE_COMPLETE"})
 
 
@@ -213,6 +214,26 @@ def test_a_crash_is_answered_failed_with_an_id_whose_delete_looks_for_the_cluste
     body = receiver.received[0][1]
     assert body["PhysicalResourceId"] == own_id("local")
     assert "Sandbox.Timedout: Task timed out" in body["Reason"]
+
+
+@pytest.mark.usefixtures("api")
+def test_an_early_answer_is_the_only_one(receiver: Receiver) -> None:
+    """CloudFormation has its answer; the verdict at the end is only for the resources that wait."""
+    long = properties(TimeoutMinutes="180", WaitsBehind="1")
+    event = {**events.create(long), "ResponseURL": receiver.url}
+    item = work.handler({"step": "begin", "work": {"event": event, "started": STARTED}}, None)
+    item = work.handler({"step": "tell", "work": item}, None)
+    assert item["handed_over"] is True and item["state"] == "waiting" and item["verdict"] is None
+    answers = [body for _, body in receiver.received]
+    assert [answer["Status"] for answer in answers] == ["SUCCESS"]
+    assert answers[0]["Data"]["ClusterName"] == "local"
+    while item["state"] == "waiting":
+        item = work.handler({"step": "poll", "work": item}, None)
+    verdict = work.handler({"step": "answer", "work": item}, None)
+    assert verdict == {"status": "SUCCESS", "reason": "The cluster is CREATE_COMPLETE."}
+    crashed = {**item, "error": {"Error": "Sandbox.Timedout", "Cause": "Task timed out"}}
+    assert work.handler({"step": "answer", "work": crashed}, None)["status"] == "FAILED"
+    assert len(receiver.received) == 1
 
 
 def test_a_step_of_no_name_is_refused() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from cluster_resource import identity
+from cluster_resource.api import ApiUnknownError
 from cluster_resource.aws import UNKNOWN, Execution
 from cluster_resource.identity import OWNER_TAG
 from cluster_resource.properties import GONE_TYPE, WAIT_TYPE
@@ -46,6 +47,20 @@ class Slow(FakeApi):
     def describe(self, name: str) -> Any:  # noqa: ANN401
         self._looks -= 1
         self.frozen = self._looks > 0
+        return super().describe(name)
+
+
+class Silent(Slow):
+    """Does not answer from the look of that number on."""
+
+    def __init__(self, *clusters: Cluster, polls: int, looks: int, silent_for: int = 1) -> None:
+        super().__init__(*clusters, looks=looks)
+        self._silent = range(looks - polls, looks - polls - silent_for, -1)
+
+    def describe(self, name: str) -> Any:  # noqa: ANN401
+        if self._looks in self._silent:
+            self._looks -= 1
+            raise ApiUnknownError("GET: HTTP 504")
         return super().describe(name)
 
 
@@ -156,6 +171,16 @@ def test_a_long_deletion_is_left_to_what_stands_before_the_cluster() -> None:
     assert first.polls == 55 * 4 and "local" in api.clusters
     assert Machine(api).run(beside("Delete", GONE_TYPE, WaitsBefore="1")).status == "SUCCESS"
     assert "local" not in api.clusters and api.changing == [("delete", "local")]
+
+
+def test_a_deletion_is_left_to_the_next_resource_although_the_api_is_silent_at_the_windows_end() -> None:
+    """A minute of grace: the next look, 15 seconds later, shows the deletion."""
+    api = Silent(cluster(), polls=220, looks=300)
+    verdict = Machine(api).run(events.delete(SMALL))
+    assert verdict.status == "SUCCESS" and "another resource waits for the end" in verdict.reason
+    api = Silent(cluster(), polls=220, silent_for=5, looks=300)
+    verdict = Machine(api).run(events.delete(SMALL))
+    assert verdict.status == "FAILED" and "the API could not be reached" in verdict.reason
 
 
 def test_the_last_that_waits_for_a_deletion_tells_the_truth() -> None:
