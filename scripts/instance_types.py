@@ -1,12 +1,11 @@
-"""Writes settings/data/instance_types.json and settings/data/region_families.json from moto's copy of EC2's
-answers.
+"""Writes settings/data/instance_types.json and settings/data/region_families.json from moto's copy of EC2's answers.
 
-Run it in an environment that has moto, after an update of moto:
+Run it after an update of moto, in an environment that has moto:
 
     parallelcluster/.venv/bin/python scripts/instance_types.py
 
-moto refreshes the files from DescribeInstanceTypes and DescribeInstanceTypeOfferings; its release date is
-the date of the data.
+moto records DescribeInstanceTypes and DescribeInstanceTypeOfferings; the data is as old as moto's release. Add types
+that moto does not have yet to settings/data/additions.json by hand; this script lists those that moto has by now.
 """
 
 from __future__ import annotations
@@ -34,6 +33,9 @@ def main() -> None:
         for path in sorted((RESOURCES / "instance_type_offerings" / "region").glob("*.json.gz"))
     }
     _write(OUT / "region_families.json", source, "regions", regions)
+    added = json.loads((OUT / "additions.json").read_text(encoding="utf-8"))["types"]
+    for name in sorted(added.keys() & kept.keys()):
+        print(f"moto has {name} now: remove it from additions.json")
 
 
 def _read(path: Path) -> Any:  # noqa: ANN401 - JSON
@@ -42,7 +44,7 @@ def _read(path: Path) -> Any:  # noqa: ANN401 - JSON
 
 
 def _facts(info: dict[str, Any]) -> dict[str, object]:
-    """Only what differs from the defaults of `settings.instances.InstanceType`."""
+    """The facts that differ from the defaults of `settings.instances.InstanceFacts`."""
     architectures = info["ProcessorInfo"]["SupportedArchitectures"]
     if "mac" in info["InstanceType"]:
         architectures = []

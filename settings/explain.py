@@ -1,6 +1,4 @@
-"""Faults of types, from pydantic's errors: in the words of the file, with what is allowed taken from the
-model.
-"""
+"""Turns pydantic's errors into faults, with what is allowed taken from the model."""
 
 from __future__ import annotations
 
@@ -15,14 +13,13 @@ from pydantic_core import ErrorDetails
 from settings.faults import KeyPath
 from settings.model.base import Part
 from settings.model.patterns import MEANINGS
-from settings.salvage import nested_part
-from settings.source import Source
+from settings.source import MAX_DIGITS, Source
 
 
 def explain(error: ValidationError, source: Source, root: type[Part]) -> None:
     """Add a fault to `source` for each of pydantic's errors."""
     for detail in error.errors(include_url=False):
-        if _counted_unsound(detail):
+        if _only_counts_valid_items(detail):
             continue
         key = _in_file(detail["loc"], source)
         kind = detail["type"]
@@ -35,15 +32,22 @@ def explain(error: ValidationError, source: Source, root: type[Part]) -> None:
             source.add(key, given, _allowed(detail, key, root), _advice(detail, given, _field_at(key, root)))
 
 
-def _counted_unsound(detail: ErrorDetails) -> bool:
-    """Whether a list is called too short only because items with faults of their own do not count."""
+def nested_part(annotation: object) -> type[Part] | None:
+    """The part that an annotation holds: of `X`, `X | None` or `tuple[X, ...]`."""
+    if isinstance(annotation, type) and issubclass(annotation, Part):
+        return annotation
+    return next((part for argument in get_args(annotation) if (part := nested_part(argument))), None)
+
+
+def _only_counts_valid_items(detail: ErrorDetails) -> bool:
+    """Whether pydantic calls a list too short only because it does not count items that have faults."""
     given = detail["input"]
     least = detail.get("ctx", {}).get("min_length", 0)
     return detail["type"] == "too_short" and isinstance(given, list) and len(given) >= least
 
 
 def _in_file(location: Sequence[str | int], source: Source) -> KeyPath:
-    """Pydantic's location without what it adds for unions and for the keys of a mapping."""
+    """The location without the parts that pydantic adds for unions and for the keys of a mapping."""
     key: list[str | int] = []
     data: object = source.data
     for index, part in enumerate(location):
@@ -71,7 +75,7 @@ def _part_at(key: KeyPath, root: type[Part]) -> type[Part] | None:
         if isinstance(name, int):
             continue
         info = part.model_fields.get(name) if part else None
-        part = nested_part(info.annotation)[0] if info else None
+        part = nested_part(info.annotation) if info else None
     return part
 
 
@@ -86,14 +90,14 @@ def _unknown_key(key: KeyPath, source: Source, root: type[Part]) -> None:
     known = list(part.model_fields) if part else []
     name = str(key[-1])
     if name == "<<":
-        advice = "merge keys are not taken: write the values out, or use an alias for a whole value"
+        advice = "merge keys are not supported: write the values out, or use an alias for a whole value"
     else:
-        advice = suggestion(name, known) or "take the key out"
-    source.add(key, "a key that is not known here", ", ".join(known), advice)
+        advice = suggestion(name, known) or "remove the key"
+    source.add(key, "an unknown key", ", ".join(known), advice)
 
 
 def suggestion(given: str, known: Sequence[str]) -> str:
-    """`did you mean x?`, or nothing where nothing is near."""
+    """`did you mean x?`, or an empty text if nothing is similar."""
     near = difflib.get_close_matches(given.lower(), [str(name) for name in known], n=1, cutoff=0.6)
     return f"did you mean {near[0]}?" if near else ""
 
@@ -114,8 +118,7 @@ def _given(source: Source, key: KeyPath, detail: ErrorDetails) -> str:
         return "nothing (null)"
     text = source.texts.get(key, str(value))
     shown = text if len(text) <= 80 else text[:77] + "..."
-    quoted = isinstance(value, str)
-    return repr(shown) if quoted else shown
+    return repr(shown) if isinstance(value, str) else shown
 
 
 def _allowed(detail: ErrorDetails, key: KeyPath, root: type[Part]) -> str:
@@ -144,8 +147,8 @@ def _advice(detail: ErrorDetails, given: str, info: FieldInfo | None) -> str:
     kind = detail["type"]
     if kind == "string_type" and isinstance(detail["input"], int | float) and not isinstance(detail["input"], bool):
         return f'put it in quotes: "{given}"'
-    if kind in {"int_type", "int_parsing"} and isinstance(detail["input"], str) and given.strip("'").isdigit():
-        return "write the number without quotes"
+    if kind in {"int_type", "int_parsing"} and given.strip("'").isdigit():
+        return "write the number without quotes" if len(given) <= MAX_DIGITS + 2 else "write a smaller number"
     if kind == "bool_type" and str(detail["input"]).lower() in {"yes", "no", "on", "off", "y", "n", "true", "false"}:
         return "write true or false, without quotes"
     if kind == "literal_error":

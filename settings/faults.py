@@ -1,4 +1,4 @@
-"""What is wrong with an environment file, in a form that a reader can act on."""
+"""What is wrong with an environment or pipeline file, in a form that a reader can act on."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 KeyPath = tuple[str | int, ...]
-"""Where a value stands: keys and list indices from the top of the file."""
+"""The path of a value in a file: keys and list indices, from the top."""
 
 
 def key_text(key: KeyPath) -> str:
-    """The path as it is written in messages, for example `storage.lustre[0].capacity_gib`."""
+    """The path as messages show it, for example `storage.lustre[0].capacity_gib`."""
     text = ""
     for part in key:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -22,8 +22,11 @@ def key_text(key: KeyPath) -> str:
 class Fault:
     """One fault of one file.
 
-    `line` counts from 1, and is 0 where there is no line to name. `given` is what the file says, `allowed`
-    what it may say, `advice` what to do next (empty where `allowed` says it all).
+    Attributes:
+        line: counts from 1; 0 for a fault of the file as a whole.
+        given: what the file says.
+        allowed: what it may say.
+        advice: what to do next; empty if `allowed` already says it.
     """
 
     file: Path
@@ -40,12 +43,12 @@ class Fault:
 
 
 class Faults(Exception):
-    """All the faults of a file, by line."""
+    """All faults that were found, sorted by line."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
-        self.faults = tuple(sorted(faults, key=lambda fault: (fault.line, fault.key, fault.given)))
+        self.faults = tuple(sorted(dict.fromkeys(faults), key=lambda fault: (fault.line, fault.key, fault.given)))
         if not self.faults:
-            raise ValueError("Faults are raised for at least one fault")
+            raise ValueError("Faults needs at least one fault")
         super().__init__(self.faults)
 
     def __str__(self) -> str:

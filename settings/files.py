@@ -1,4 +1,4 @@
-"""Where environment files are, and which one a user means."""
+"""Finds the environment or pipeline file that a user names."""
 
 from __future__ import annotations
 
@@ -6,22 +6,46 @@ import os
 from pathlib import Path
 
 ENVIRONMENTS = Path(__file__).resolve().parents[1] / "environments"
-SUFFIXES = {".yaml", ".yml"}
+PIPELINES = ENVIRONMENTS / "pipelines"
+SUFFIXES = (".yaml", ".yml")
+
+
+def environment_names() -> list[str]:
+    """Names of the files under environments/."""
+    return list(_files(ENVIRONMENTS))
 
 
 def environment_file(name: str) -> Path:
-    """The file that a user means: a name under environments/, or a path that ends in .yaml or .yml.
+    """The file for a name under environments/, or for a path that ends in .yaml or .yml.
 
     Raises:
-        ValueError: no file of that name under environments/. (A path is not looked at here: `load` says what is wrong.)
+        ValueError: no file has that name. (A path is returned unchecked: `load` reports what is wrong with it.)
     """
+    return _find(name, ENVIRONMENTS, "environment")
+
+
+def pipeline_file(name: str) -> Path:
+    """The file for a name under environments/pipelines/, or for a path that ends in .yaml or .yml.
+
+    Raises:
+        ValueError: as for `environment_file`.
+    """
+    return _find(name, PIPELINES, "pipeline")
+
+
+def _find(name: str, folder: Path, what: str) -> Path:
     if Path(name).suffix in SUFFIXES:
-        shipped = ENVIRONMENTS / name
+        shipped = folder / name
         return shipped if "/" not in name and not Path(name).exists() and shipped.exists() else Path(name)
-    files = {file.stem: file for file in sorted(ENVIRONMENTS.glob("*.yaml"))}
+    files = _files(folder)
     if name not in files:
+        where = folder.relative_to(ENVIRONMENTS.parent)
         raise ValueError(
-            f"There is no environment {name!r}. Under environments/ there are: {', '.join(files)}. "
+            f"There is no {what} {name!r}. Under {where}/ there are: {', '.join(files)}. "
             "Name one of these, or the path of a .yaml file."
         )
     return Path(os.path.relpath(files[name]))
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    return {file.stem: file for suffix in reversed(SUFFIXES) for file in sorted(folder.glob(f"*{suffix}"))}

@@ -1,4 +1,8 @@
-"""What is known of EC2's instance types, from the data files that `scripts/instance_types.py` writes."""
+"""Facts about EC2 instance types.
+
+`scripts/instance_types.py` generates instance_types.json and region_families.json. `additions.json` is written by hand,
+in the same form, for types and offers that the generated files do not have yet; its entries win.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,22 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 DATA = Path(__file__).parent / "data"
 
 
 @dataclass(frozen=True)
 class InstanceFacts:
-    """One instance type. `memory_mib` of the whole instance, `gpu_memory_mib` of one GPU, `nvme_gb` of all
-    local disks.
+    """One instance type.
+
+    Attributes:
+        memory_mib: memory of the whole instance, MiB.
+        architecture: x86_64 or arm64.
+        gpus: number of NVIDIA GPUs.
+        gpu: name of the GPU, for example H100.
+        gpu_memory_mib: memory of one GPU, MiB.
+        nvme_gb: size of all local NVMe disks together, GB.
     """
 
     vcpus: int
@@ -31,12 +43,20 @@ class InstanceFacts:
 @cache
 def instance_types() -> dict[str, InstanceFacts]:
     """All known types by name: x86_64 and arm64, without Macs."""
-    data = json.loads((DATA / "instance_types.json").read_text(encoding="utf-8"))
-    return {name: InstanceFacts(**facts) for name, facts in data["types"].items()}
+    types = _read("instance_types.json")["types"] | _read("additions.json")["types"]
+    return {name: InstanceFacts(**facts) for name, facts in types.items()}
 
 
 @cache
 def region_families() -> dict[str, frozenset[str]]:
-    """The instance families (`p5e` of `p5e.48xlarge`) that a region offers, for the regions that are known."""
-    data = json.loads((DATA / "region_families.json").read_text(encoding="utf-8"))
-    return {region: frozenset(families.split()) for region, families in data["regions"].items()}
+    """The instance families (`p5e` of `p5e.48xlarge`) that each known region offers."""
+    added = _read("additions.json")["regions"]
+    return {
+        region: frozenset(families.split()) | frozenset(added.get(region, "").split())
+        for region, families in _read("region_families.json")["regions"].items()
+    }
+
+
+def _read(name: str) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((DATA / name).read_text(encoding="utf-8"))
+    return data

@@ -1,4 +1,4 @@
-"""From a file to an `Environment`, or to all the faults of the file at once."""
+"""Loads an environment file as an `Environment`, or reports its faults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from settings.faults import Faults
 from settings.model import Environment
 from settings.model.base import Part
 from settings.rules import findings
-from settings.salvage import salvage
 from settings.source import Source, read
 
 P = TypeVar("P", bound=Part)
@@ -22,27 +21,31 @@ P = TypeVar("P", bound=Part)
 def load(path: Path) -> Environment:
     """Read, type and check one environment file.
 
-    Raises `Faults` with every fault of the file: of its YAML, of its types and of the rules across fields.
-    Where the types are wrong in one place, the rules still run on everything else. Nothing else is ever
-    raised for what a file says.
+    Raises:
+        Faults: all faults of the file's YAML and types; if there are none, all faults of the rules across fields.
+            No content of a file raises anything else.
     """
     source = read(Path(path))
-    environment, sound = typed(source, Environment)
-    for finding in findings(environment, partial=not sound):
+    environment = typed(source, Environment)
+    for finding in findings(environment):
         source.add(finding.key, finding.given, finding.allowed, finding.advice)
     if source.faults:
-        raise Faults(dict.fromkeys(source.faults))
+        raise Faults(source.faults)
     return environment
 
 
-def typed(source: Source, root: type[P]) -> tuple[P, bool]:
-    """The model of type `root` that a file's data give, and whether all of it is sound.
+def typed(source: Source, root: type[P]) -> P:
+    """The content of a file as a model of type `root`.
 
-    What does not fit goes into the source's faults; the model is then what `salvage` leaves.
+    Raises:
+        Faults: all faults of the file's YAML and types.
     """
-    # As JSON, because strict mode takes a list for a tuple there, and still no "5" for a number.
+    model = None
     try:
-        return root.model_validate_json(json.dumps(source.data), strict=True), not source.faults
+        # Validated as JSON: strict mode then accepts a list for a tuple, but still not "5" for a number.
+        model = root.model_validate_json(json.dumps(source.data), strict=True)
     except ValidationError as error:
         explain(error, source, root)
-        return salvage(root, source.data), False
+    if source.faults or model is None:
+        raise Faults(source.faults)
+    return model

@@ -1,7 +1,8 @@
-"""YAML text to plain data that remembers the line of each key.
+"""Reads YAML into plain data and remembers the line of each key.
 
-Scalars are read as YAML 1.2 reads them, because the older rules change what people write: `18:00` would be
-1080, `no` would be false and `012` would be 10. Here these are the texts that they look like.
+Scalars follow YAML 1.2: PyYAML's own YAML 1.1 rules would read `18:00` as 1080, `no` as false and `012` as 10. Here
+they stay texts. This is not ruamel.yaml because that stops at the first duplicate key, turns dates, `0x1f` and `1_000`
+into values and drops the text of a number, so this walk over the nodes would be needed all the same.
 """
 
 from __future__ import annotations
@@ -18,34 +19,34 @@ from settings.faults import Fault, Faults, KeyPath, key_text
 MAX_DEPTH = 20
 MAX_VALUES = 20_000
 MAX_BYTES = 1_000_000
+MAX_DIGITS = 18
 
 _TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq")}
-_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_INTEGER = re.compile(rf"-?(0|[1-9][0-9]{{0,{MAX_DIGITS - 1}}})")
 _FLOAT = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]+([eE][-+]?[0-9]{1,3})?")
 _CONSTANTS: dict[str, bool | None] = {
-    "true": True,
-    "True": True,
-    "TRUE": True,
-    "false": False,
-    "False": False,
-    "FALSE": False,
-    "null": None,
-    "Null": None,
-    "NULL": None,
-    "~": None,
-    "": None,
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys(("null", "Null", "NULL", "~", "")),
 }
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes only; implicit tags are left alone, `_plain` decides."""
+    """Only composes nodes. Without implicit resolvers every scalar keeps its text; `_Reader` decides its type."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own attribute
 
 
 @dataclass
 class Source:
-    """A parsed file: its data, and where each part of them stands."""
+    """A parsed file.
+
+    Attributes:
+        data: the content as plain data.
+        lines: the line of each key.
+        texts: the text of each scalar as it is in the file.
+        faults: what is wrong with it so far.
+    """
 
     file: Path
     data: dict[str, object] = field(default_factory=dict)
@@ -54,22 +55,20 @@ class Source:
     faults: list[Fault] = field(default_factory=list)
 
     def line(self, key: KeyPath) -> int:
-        """The line of a key, or of the nearest part around it that stands in the file."""
-        for length in range(len(key), 0, -1):
-            if key[:length] in self.lines:
-                return self.lines[key[:length]]
-        return 1
+        """The line of a key, or of its nearest parent in the file."""
+        return next((self.lines[key[:end]] for end in range(len(key), 0, -1) if key[:end] in self.lines), 1)
 
     def add(self, key: KeyPath, given: str, allowed: str, advice: str = "", line: int | None = None) -> None:
-        """Note a fault at a key."""
+        """Record a fault at a key."""
         at = self.line(key) if line is None else line
         self.faults.append(Fault(self.file, at, key_text(key), given, allowed, advice))
 
 
 def read(file: Path, *, what: str = "an environment", example: str = "environments/local.yaml") -> Source:
-    """Read a file that is to hold `what`, as `example` does.
+    """Read a file that should hold `what`, as `example` does.
 
-    Raises `Faults` where it is no YAML mapping at all; lesser faults lie in the result's `faults`.
+    Raises:
+        Faults: the file is not a YAML mapping. Lesser faults are in the result's `faults`.
     """
     source = Source(file)
     root = _compose(file, _text(file))
@@ -115,28 +114,27 @@ def _compose(file: Path, text: str) -> yaml.Node | None:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        lines = text.splitlines()
-        shown = lines[line - 1].strip() if line <= len(lines) else ""
+        number = mark.line if mark else 0
+        line = ([*text.splitlines(), ""])[number]
         given = ", ".join(part for part in (error.context, error.problem) if part) or "broken YAML"
-        if line <= len(lines) and "\t" in lines[line - 1][: len(lines[line - 1]) - len(lines[line - 1].lstrip())]:
-            advice = "indent with spaces: YAML takes no tabs"
-        else:
-            advice = f"look at this line and the one before it: {shown[:80]}" if shown else "look at the line before it"
-        raise _single(file, line, given, "YAML", advice) from error
+        advice = "check the line before this one"
+        if "\t" in line[: len(line) - len(line.lstrip())]:
+            advice = "indent with spaces: YAML does not allow tabs"
+        elif line.strip():
+            advice = f"check this line and the one before it: {line.strip()[:80]}"
+        raise _single(file, number + 1, given, "YAML", advice) from error
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise _single(file, line, f"character U+{ord(text[error.position]):04X}", "printable text") from error
+        line_number = text.count("\n", 0, error.position) + 1
+        raise _single(file, line_number, f"character U+{ord(text[error.position]):04X}", "printable text") from error
     except yaml.YAMLError as error:
         raise _single(file, 1, str(error), "YAML") from error
     except (RecursionError, ValueError) as error:
-        raise _single(
-            file, 1, "YAML that is nested too deeply or cannot be read", f"at most {MAX_DEPTH} levels"
-        ) from error
+        given = "YAML that is nested too deeply or cannot be read"
+        raise _single(file, 1, given, f"at most {MAX_DEPTH} levels") from error
 
 
 class _Reader:
-    """Turns nodes into plain data and writes down lines, original texts and faults."""
+    """Turns nodes into plain data and records lines, texts and faults."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -146,10 +144,9 @@ class _Reader:
         self._values += 1
         line = node.start_mark.line + 1
         if len(key) > MAX_DEPTH or self._values > MAX_VALUES:
-            limit = f"at most {MAX_DEPTH} levels and {MAX_VALUES} values, aliases counted each time"
-            raise Faults(
-                [Fault(self._source.file, line, key_text(key[:4]), "too much nesting or too many values", limit)]
-            )
+            limit = f"at most {MAX_DEPTH} levels and {MAX_VALUES} values; an aliased value counts each time"
+            fault = Fault(self._source.file, line, key_text(key[:4]), "too much nesting or too many values", limit)
+            raise Faults([fault])
         if node.tag not in _TAGS:
             self._source.add(key, f"the tag {node.tag}", "plain YAML without tags", line=line)
             return None
@@ -168,15 +165,15 @@ class _Reader:
                 continue
             name = str(name_node.value)
             at = (*key, name)
-            if _unreadable(name):
-                self._source.add(key, f"the key {name!r}", "characters that UTF-8 can carry", line=line)
+            if _has_surrogate(name):
+                self._source.add(key, f"the key {name!r}", "characters that UTF-8 can encode", line=line)
                 continue
             if name in data:
                 first = self._source.lines[at]
                 self._source.add(at, f"the key twice, first in line {first}", "each key once", line=line)
                 continue
-            on_own_line = isinstance(value_node, yaml.ScalarNode) and value_node.value
-            self._source.lines[at] = value_node.start_mark.line + 1 if on_own_line else line
+            is_text = isinstance(value_node, yaml.ScalarNode) and value_node.value
+            self._source.lines[at] = value_node.start_mark.line + 1 if is_text else line
             data[name] = self.plain(value_node, at)
         return data
 
@@ -189,9 +186,12 @@ class _Reader:
 
     def _scalar(self, node: yaml.Node, key: KeyPath) -> object:
         text = str(node.value)
-        if _unreadable(text):
-            self._source.add(key, repr(text), "characters that UTF-8 can carry")
+        if _has_surrogate(text):
+            self._source.add(key, repr(text), "characters that UTF-8 can encode")
             return None
+        if "{{resolve:" in text:
+            allowed = "a plain value: CloudFormation would replace this dynamic reference with a secret or parameter"
+            self._source.add(key, repr(text[:80]), allowed)
         self._source.texts[key] = text
         if isinstance(node, yaml.ScalarNode) and node.style is not None:
             return text
@@ -204,6 +204,6 @@ class _Reader:
         return text
 
 
-def _unreadable(text: str) -> bool:
-    """A lone surrogate, which an escape in double quotes can make, is no text."""
+def _has_surrogate(text: str) -> bool:
+    """Whether a text has a lone surrogate, which an escape in double quotes can make."""
     return any("\ud800" <= character <= "\udfff" for character in text)

@@ -89,7 +89,7 @@ def _queue(queue: Queue) -> dict[str, object]:
     return {
         "name": queue.name,
         "scratch": queue.scratch,
-        "health_check": queue.gpu_health_check is not False,
+        "health_check": queue.node_health_check,
         "compute": [
             {"name": compute.name, "efa": compute.efa, "instances": _instances(compute)} for compute in queue.compute
         ],
@@ -113,11 +113,6 @@ def _instances(compute: Compute) -> list[dict[str, object]]:
     ]
 
 
-# FSx counts a Lustre file system of 1200 GiB as 1.2 TiB where it says MB/s per TiB:
-# https://docs.aws.amazon.com/fsx/latest/LustreGuide/performance.html
-_GIB_OF_FSX_TIB = 1000
-
-
 def _mounts(environment: Environment) -> list[dict[str, object]]:
     """The mounts; `throughput_mb_s` is what the file system is provisioned for, shared by all volumes of an OpenZFS."""
     storage = environment.storage
@@ -126,7 +121,7 @@ def _mounts(environment: Environment) -> list[dict[str, object]]:
             "name": lustre.name,
             "path": lustre.mount,
             "type": "lustre",
-            "throughput_mb_s": lustre.capacity_gib * lustre.throughput // _GIB_OF_FSX_TIB,
+            "throughput_mb_s": lustre.throughput_mb_s,
         }
         for lustre in storage.lustre
     ]

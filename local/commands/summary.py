@@ -11,6 +11,7 @@ from rich.table import Table
 from local.commands import cluster_view
 from local.commands.leftovers import stacks_of
 from local.commands.session import aws
+from settings.model.storage import lustre_throughput_mb_s
 
 if TYPE_CHECKING:
     import boto3
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
     from local.commands.session import Session
     from local.emulator.launch import Emulator
-
-GIB_PER_TIB = 1024
 
 
 def show(session: Session, world: Emulator, console: Console) -> None:
@@ -85,7 +84,7 @@ def _file_systems(account: boto3.Session, resources: Resources) -> Iterator[tupl
         if system["FileSystemType"] == "LUSTRE":
             lustre = system["LustreConfiguration"]
             per_tib = lustre["PerUnitStorageThroughput"]
-            rate = capacity / GIB_PER_TIB * per_tib
+            rate = lustre_throughput_mb_s(capacity, per_tib)
             details = (
                 f"Lustre {lustre['DeploymentType']}, {capacity} GiB, {per_tib} MB/s per TiB ({rate:,.0f} MB/s), "
                 f"compression {lustre['DataCompressionType']}"

@@ -22,7 +22,7 @@ from ops.validation import head_node, plan
 from ops.validation.report import Report
 from ops.validation.walk import TOTAL_MINUTES, Walk
 from settings import Environment, Faults, environment_file, load
-from settings.model.validation import Validation
+from settings.model.environment import Validation
 
 if TYPE_CHECKING:
     import boto3

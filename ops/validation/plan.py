@@ -11,7 +11,7 @@ from ops.validation.report import HEAD_SCAN, Line, Outcome
 from settings import Environment
 from settings.instances import InstanceFacts, instance_types
 from settings.model.cluster import Compute, Queue
-from settings.model.validation import Check
+from settings.model.environment import Check
 
 NODE_SCAN, HELLO, GPUS, NCCL, STORAGE = "scan", "hello-gpu", "gpu-check", "nccl", "storage"
 CHECKS: tuple[str, ...] = get_args(Check)
@@ -31,8 +31,6 @@ ASKED = {
 """What each check asks, in words."""
 
 _JOBS = {NODE_SCAN: "host-scan", HELLO: "hello-gpu", GPUS: "gpu-check", NCCL: "nccl-tests", STORAGE: "storage-test"}
-# FSx counts a Lustre file system of 1200 GiB as 1.2 TiB where it says MB/s per TiB.
-_GIB_OF_FSX_TIB = 1000
 # storage-test writes so many MB a segment and process, with so many processes a node; as much as the provisioned rate
 # takes this long to write is more than a client's buffers and quick enough.
 _SEGMENT_MB, _PROCESSES, _STORAGE_SECONDS = 16.8, 8, 20
@@ -186,7 +184,7 @@ def _storage(environment: Environment, place: Place, wishes: Wishes, means: Mean
             yield _not_asked(STORAGE, lustre.mount, why, _image_action(means.images), wishes)
         return
     for lustre in environment.storage.lustre:
-        rate = lustre.capacity_gib * lustre.throughput // _GIB_OF_FSX_TIB
+        rate = lustre.throughput_mb_s
         yield _job(
             STORAGE, place, *tool, "--mounts-to-test", lustre.mount, "--fraction", str(wishes.storage_percent),
             "--segments", str(_segments(rate, place.nodes)), facts={"mount": lustre.mount, "mb_s": rate},

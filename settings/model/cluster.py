@@ -1,6 +1,4 @@
-"""The Slurm cluster of an environment, in Trainyard's words; `trainyard.cluster_config` renders it for
-ParallelCluster.
-"""
+"""The Slurm cluster of an environment. `trainyard.cluster_config` renders it for ParallelCluster."""
 
 from __future__ import annotations
 
@@ -9,34 +7,35 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from settings.model import patterns
-from settings.model.base import ClusterName, MountPath, Part, QueueName
+from settings.model.base import ClusterName, LogDays, MountPath, Part, QueueName
 
 InstanceType = Annotated[str, StringConstraints(pattern=patterns.INSTANCE_TYPE)]
+Ami = Annotated[str, StringConstraints(pattern=patterns.AMI)]
 Os = Literal["alinux2023", "ubuntu2204", "ubuntu2404", "rhel8", "rhel9", "rocky8", "rocky9"]
+Subnet = Literal["private", "public"]
+
+_AMI = "Id of your own image. Default: ParallelCluster's image for `os`."
+_SUBNET = "Connect to private nodes through SSM."
 
 
 class RootVolume(Part):
     """The gp3 root volume of a node, encrypted."""
 
-    size_gib: int = Field(default=100, ge=45, le=16384, description="GiB.")
+    size_gib: int = Field(default=100, ge=45, le=16384, description="Size in GiB.")
     iops: int = Field(default=3000, ge=3000, le=16000, description="Provisioned IOPS.")
-    throughput: int = Field(default=125, ge=125, le=1000, description="MB/s.")
+    throughput: int = Field(default=125, ge=125, le=1000, description="Throughput in MB/s.")
 
 
 class HeadNode(Part):
-    """The head node: slurmctld, and where users land."""
+    """The head node. It runs slurmctld, and users log in to it."""
 
     instance_type: InstanceType = Field(default="m7i.2xlarge", description="Instance type; it needs no GPU.")
-    subnet: Literal["private", "public"] = Field(
-        default="private", description="Private nodes are reached through SSM."
-    )
+    subnet: Subnet = Field(default="private", description=_SUBNET)
     root_volume: RootVolume = Field(default=RootVolume(), description="Root volume.")
-    key_name: str | None = Field(
-        default=None, description="EC2 key pair for SSH; none by default, connect through SSM."
+    key_name: Annotated[str, StringConstraints(pattern=patterns.KEY_NAME, max_length=255)] | None = Field(
+        default=None, description="Name of the EC2 key pair for SSH. Default: none; connect through SSM."
     )
-    ami: Annotated[str, StringConstraints(pattern=patterns.AMI)] | None = Field(
-        default=None, description="An image of your own instead of ParallelCluster's."
-    )
+    ami: Ami | None = Field(default=None, description=_AMI)
 
 
 class LoginNodes(Part):
@@ -44,22 +43,22 @@ class LoginNodes(Part):
 
     name: QueueName = Field(default="login", description="Name of the pool.")
     instance_type: InstanceType = Field(default="m7i.xlarge", description="Instance type.")
-    count: int = Field(default=1, ge=0, le=10, description="Login nodes that run.")
-    subnet: Literal["private", "public"] = Field(
-        default="private", description="Private nodes are reached through SSM."
+    count: int = Field(default=1, ge=0, le=10, description="Number of login nodes.")
+    subnet: Subnet = Field(default="private", description=_SUBNET)
+    grace_minutes: int = Field(
+        default=10, ge=3, le=120, description="Minutes that users get to log out before a node is terminated."
     )
-    grace_minutes: int = Field(default=10, ge=3, le=120, description="Minutes that users get before a node goes away.")
 
 
 class Capacity(Part):
-    """What a queue's instances are taken from."""
+    """The capacity that a queue's instances come from."""
 
     type: Literal["on-demand", "spot", "odcr", "capacity-block"] = Field(
         default="on-demand",
-        description="odcr is an on-demand capacity reservation, capacity-block one for machine learning.",
+        description="odcr: an On-Demand Capacity Reservation; capacity-block: a Capacity Block for ML.",
     )
     reservation: Annotated[str, StringConstraints(pattern=patterns.RESERVATION)] | None = Field(
-        default=None, description="Id of the on-demand capacity reservation or the capacity block."
+        default=None, description="Id of the On-Demand Capacity Reservation or the Capacity Block."
     )
     reservation_group: Annotated[str, StringConstraints(pattern=patterns.RESERVATION_GROUP)] | None = Field(
         default=None, description="ARN of a resource group of reservations, instead of one reservation."
@@ -67,15 +66,15 @@ class Capacity(Part):
 
 
 class Compute(Part):
-    """One compute resource of a queue: instances of one or more types that count as the same."""
+    """One compute resource of a queue: instances of one or more interchangeable types."""
 
-    name: QueueName = Field(description="Name, part of the names of its nodes.")
+    name: QueueName = Field(description="Name; it becomes part of the node names.")
     instance_types: tuple[InstanceType, ...] = Field(
-        min_length=1, description="Instance types that count as the same node."
+        min_length=1, description="Instance types; Slurm treats nodes of all these types alike."
     )
-    min: int = Field(default=0, ge=0, description="Nodes that always run.")
-    max: int = Field(gt=0, description="Most nodes that may run.")
-    efa: bool = Field(default=False, description="Elastic Fabric Adapter on every interface that has it.")
+    min: int = Field(default=0, ge=0, description="Number of nodes that always run.")
+    max: int = Field(gt=0, description="Maximum number of nodes.")
+    efa: bool = Field(default=False, description="Enable Elastic Fabric Adapter on every network card that has it.")
 
 
 class Queue(Part):
@@ -83,119 +82,130 @@ class Queue(Part):
 
     name: QueueName = Field(description="Name of the partition.")
     compute: tuple[Compute, ...] = Field(min_length=1, description="Compute resources.")
-    capacity: Capacity = Field(default=Capacity(), description="What the instances are taken from.")
+    capacity: Capacity = Field(default=Capacity(), description="Capacity that the instances come from.")
     placement_group: bool | None = Field(
         default=None,
-        description="Left out: on where EFA is used on on-demand or spot capacity, off otherwise.",
+        description="Launch the nodes in a placement group. Default: on for queues with EFA on on-demand or spot"
+        " capacity, off otherwise.",
     )
-    exclusive: bool = Field(default=False, description="A job gets whole nodes.")
+    exclusive: bool = Field(default=False, description="Give each job whole nodes.")
     scratch: MountPath = Field(
-        default="/scratch", description="Where the local NVMe disks of types that have them are mounted as one."
+        default="/scratch", description="Mount point of the local NVMe disks, on instance types that have them."
     )
-    gpu_health_check: bool | None = Field(default=None, description="Left out: on for instances with GPUs.")
+    gpu_health_check: bool | None = Field(
+        default=None,
+        description="ParallelCluster's GPU check with DCGM before each job. Default: on for instances with GPUs.",
+    )
+    node_health_check: bool = Field(
+        default=True,
+        description="Trainyard's check of GPUs, EFA, disks and mounts, at boot and periodically, which takes unhealthy"
+        " nodes out of service. false: nodes only log what is wrong.",
+    )
     root_volume: RootVolume = Field(default=RootVolume(), description="Root volume of the nodes.")
-    ami: Annotated[str, StringConstraints(pattern=patterns.AMI)] | None = Field(
-        default=None, description="An image of your own instead of ParallelCluster's."
-    )
+    ami: Ami | None = Field(default=None, description=_AMI)
 
 
 class Accounting(Part):
-    """Slurm accounting in a database that exists already."""
+    """Slurm accounting in an existing database."""
 
-    uri: str = Field(description="host or host:port of a MySQL-compatible server.")
-    user: str = Field(description="User of the database.")
-    password_secret_arn: Annotated[str, StringConstraints(pattern=patterns.SECRET_ARN)] = Field(
-        description="ARN of the secret with its password."
+    uri: str = Field(description="Address of a MySQL-compatible server, as host or host:port.")
+    user: Annotated[str, StringConstraints(pattern=patterns.DATABASE_USER, max_length=32)] = Field(
+        description="Database user."
     )
-    database: str | None = Field(default=None, description="Name of the database; left out, the cluster's.")
+    password_secret_arn: Annotated[str, StringConstraints(pattern=patterns.SECRET_ARN)] = Field(
+        description="ARN of the Secrets Manager secret with the user's password."
+    )
+    database: Annotated[str, StringConstraints(pattern=patterns.DATABASE, max_length=64)] | None = Field(
+        default=None, description="Name of the database. Default: ParallelCluster derives it from the cluster's name."
+    )
 
 
 class Slurm(Part):
-    """Settings of the scheduler."""
+    """Scheduler settings."""
 
-    scaledown_minutes: int = Field(default=10, ge=1, le=10080, description="Idle minutes until a node is given back.")
+    scaledown_minutes: int = Field(
+        default=10, ge=1, le=10080, description="Idle minutes after which a node is terminated."
+    )
     memory_scheduling: bool = Field(
-        default=False, description="Schedule by memory too, so that small jobs share a node."
+        default=False, description="Schedule memory as well as CPUs, so that small jobs can share a node."
     )
     queue_update: Literal["DRAIN", "COMPUTE_FLEET_STOP", "TERMINATE"] = Field(
-        default="DRAIN", description="What an update may do to running nodes."
+        default="DRAIN", description="How an update replaces running nodes (ParallelCluster's QueueUpdateStrategy)."
     )
     scaling: Literal["all-or-nothing", "best-effort", "greedy-all-or-nothing"] = Field(
-        default="all-or-nothing", description="What happens when not all nodes of a job can be had."
+        default="all-or-nothing",
+        description="What to do if only some nodes of a job can be launched (ParallelCluster's ScalingStrategy).",
     )
     settings: dict[str, str | int] = Field(
-        default_factory=dict, description="slurm.conf parameters, beside ParallelCluster's own."
+        default_factory=dict, description="slurm.conf parameters, in addition to ParallelCluster's own."
     )
-    accounting: Accounting | None = Field(default=None, description="Accounting in a database; left out, none.")
+    accounting: Accounting | None = Field(default=None, description="Accounting in a database. Default: none.")
 
 
 class Monitoring(Part):
     """Logs, metrics and dashboard of the cluster."""
 
-    detailed: bool = Field(default=False, description="EC2 metrics each minute instead of every five.")
-    log_days: Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365] = Field(default=14, description="Days that logs are kept.")
+    detailed: bool = Field(default=False, description="EC2 metrics every minute instead of every five minutes.")
+    log_days: LogDays = Field(default=14, description="Days that logs are kept.")
     dashboard: bool = Field(default=True, description="CloudWatch dashboard.")
-    alarms: bool = Field(default=True, description="CloudWatch alarms of the head node.")
+    alarms: bool = Field(default=True, description="CloudWatch alarms for the head node.")
 
 
 class Api(Part):
-    """A ParallelCluster API that stands already, instead of one of the environment's own. Of the pinned
-    version.
-    """
+    """An existing ParallelCluster API of the pinned version, instead of one of the environment's own."""
 
     url: Annotated[str, StringConstraints(pattern=patterns.API_URL)] = Field(description="Invoke URL with its stage.")
     user_role_arn: Annotated[str, StringConstraints(pattern=patterns.ROLE)] = Field(
-        description="Role that may call it."
+        description="ARN of the role that may call it."
     )
 
 
 class Updates(Part):
-    """What an update may do to a running cluster where nothing else brings it about. Anything else fails, and says
-    why.
-    """
+    """What an update may do to a running cluster if the change needs it. Otherwise the update fails and says why."""
 
     stop_fleet: Literal["never", "when-needed"] = Field(
         default="never", description="Stop the compute fleet for the update and start it again."
     )
     replace: Literal["never", "when-needed"] = Field(
         default="never",
-        description="Delete the cluster and create it anew under its name; file systems are not part of it.",
+        description="Delete the cluster and create it again under its name. File systems are not affected.",
     )
     running_jobs: Literal["protect", "may-be-killed"] = Field(
-        default="protect", description="protect: an update that would end jobs fails while any run."
+        default="protect", description="protect: an update that would end jobs fails while any job runs."
     )
 
 
 class Cluster(Part):
     """The Slurm cluster."""
 
-    name: ClusterName | None = Field(default=None, description="Left out: the environment's name.")
+    name: ClusterName | None = Field(default=None, description="Name of the cluster. Default: the environment's name.")
     predecessor: ClusterName | None = Field(
         default=None,
-        description="The cluster's former name: that cluster stays as it is beside the new one, on the same file"
-        " systems, until this is taken out.",
+        description="Former name of the cluster. The cluster of that name keeps running next to the new one, on the"
+        " same file systems, until this key is removed.",
     )
     os: Os = Field(default="ubuntu2204", description="Operating system of all nodes.")
     head_node: HeadNode = Field(default=HeadNode(), description="The head node.")
     login_nodes: LoginNodes | None = Field(
-        default=None, description="Login nodes; left out, users work on the head node."
+        default=None, description="Login nodes. Default: none; users work on the head node."
     )
     queues: tuple[Queue, ...] = Field(min_length=1, max_length=50, description="Slurm partitions.")
-    slurm: Slurm = Field(default=Slurm(), description="Settings of the scheduler.")
+    slurm: Slurm = Field(default=Slurm(), description="Scheduler settings.")
     monitoring: Monitoring = Field(default=Monitoring(), description="Logs, metrics and dashboard.")
     api: Api | None = Field(
-        default=None, description="A ParallelCluster API that stands already; left out, the environment gets its own."
+        default=None, description="An existing ParallelCluster API. Default: the environment deploys its own."
     )
     timeout_minutes: int = Field(
-        default=55, ge=10, le=720, description="Most minutes that a create, update or delete may take."
+        default=55, ge=10, le=720, description="Maximum minutes for a create, update or delete."
     )
     answer_minutes: int = Field(
         default=55,
         ge=1,
         le=55,
-        description="Minutes after which CloudFormation is told that the work goes on; a further resource then waits.",
+        description="Minutes after which the handler answers CloudFormation while the work continues; another"
+        " resource then waits for the end of the work.",
     )
-    updates: Updates = Field(default=Updates(), description="What an update may do to the cluster that runs.")
+    updates: Updates = Field(default=Updates(), description="What an update may do to the running cluster.")
     permissions_boundary: Annotated[str, StringConstraints(pattern=patterns.POLICY)] | None = Field(
-        default=None, description="ARN of a policy that bounds every role of the cluster."
+        default=None, description="ARN of the policy that is the permissions boundary of every role of the cluster."
     )

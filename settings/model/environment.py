@@ -1,4 +1,4 @@
-"""One environment: the whole of what one file under `environments/` says."""
+"""One environment: everything that one file under `environments/` describes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from settings.model import patterns
-from settings.model.base import Name, Part
+from settings.model.base import Account, MountPath, Name, Part, Region
 from settings.model.cluster import Cluster
 from settings.model.images import Images
-from settings.model.models import Model
 from settings.model.network import Network
 from settings.model.storage import Storage
-from settings.model.validation import Validation
 
 
 class Retention(Part):
-    """What a destroy keeps. Everything that holds data is kept unless the file says otherwise."""
+    """What remains after `cdk destroy`. Everything that holds data is kept unless the file says otherwise."""
 
     buckets: Literal["keep", "delete-if-empty", "delete-with-data"] = Field(
         default="keep", description="The data, checkpoint and asset buckets."
@@ -27,26 +25,57 @@ class Retention(Part):
     logs: Literal["keep", "delete"] = Field(default="keep", description="Log groups.")
 
 
+class ModelFolders(Part):
+    """Folders of a project. The head node's bootstrap creates them, owned by the cluster's user, mode 775."""
+
+    data: MountPath = Field(description="Data set; several projects may share one.")
+    checkpoints: MountPath = Field(description="Checkpoints.")
+    outputs: MountPath = Field(description="Final models and other results.")
+    logs: MountPath = Field(description="Training logs.")
+    tensorboard: MountPath = Field(description="TensorBoard event files.")
+
+
+class Model(Part):
+    """One training project: its share of the nodes and its folders."""
+
+    name: Name = Field(description="Name of the project.")
+    queue: str = Field(description="Name of the queue that its jobs use.")
+    nodes: int = Field(gt=0, description="Number of nodes that a production job of this project uses.")
+    folders: ModelFolders = Field(description="Folders of the project, each below the mount of a shared file system.")
+
+
+Check = Literal["head-scan", "scan", "hello-gpu", "gpu-check", "nccl", "storage"]
+
+
+class Validation(Part):
+    """Settings of the validation that runs on the cluster after a deployment (docs/validation.md)."""
+
+    image: Annotated[str, StringConstraints(pattern=patterns.TAG, max_length=128)] | None = Field(
+        default=None,
+        description="Name of an imported image that has nccl-tests, and IOR and mdtest or fio. "
+        "Default: the programs that are installed on the nodes.",
+    )
+    required: tuple[Check, ...] = Field(
+        default=(), description="Checks that must run: they fail, instead of being skipped, if they cannot run."
+    )
+
+
 class Environment(Part):
     """A deployment of Trainyard."""
 
     name: Annotated[Name, StringConstraints(max_length=25)] = Field(
-        description="Prefix of the stacks, and the cluster's name unless it has its own."
+        description="Prefix of the stack names, and default name of the cluster."
     )
-    account: Annotated[str, StringConstraints(pattern=patterns.ACCOUNT)] = Field(
-        description="AWS account id, in quotes."
-    )
-    region: Annotated[str, StringConstraints(pattern=patterns.REGION)] = Field(
-        description="AWS region, for example us-east-1."
-    )
-    tags: dict[str, str] = Field(default_factory=dict, description="Tags on every resource; at most 40.")
-    retention: Retention = Field(default=Retention(), description="What a destroy keeps.")
-    network: Network = Field(description="VPC, subnets and who may come in.")
+    account: Account = Field(description="AWS account id, in quotes.")
+    region: Region = Field(description="AWS region, for example us-east-1.")
+    tags: dict[str, str] = Field(default_factory=dict, description="Tags of every resource; at most 40.")
+    retention: Retention = Field(default=Retention(), description="What remains after `cdk destroy`.")
+    network: Network = Field(description="VPC, subnets and who may connect.")
     storage: Storage = Field(default=Storage(), description="Buckets and file systems.")
     images: Images = Field(default=Images(), description="Container images.")
     cluster: Cluster = Field(description="The Slurm cluster.")
     models: tuple[Model, ...] = Field(default=(), description="The training projects that share the cluster.")
-    validation: Validation = Field(default=Validation(), description="What is asked of the cluster after a deployment.")
+    validation: Validation = Field(default=Validation(), description="The validation of a deployed cluster.")
 
     @property
     def cluster_name(self) -> str:

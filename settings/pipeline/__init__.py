@@ -1,6 +1,6 @@
-"""Pipeline files: which environments follow each other, and who lets a change pass from one to the next."""
+"""Pipeline files: the order of the environments, and who approves a change before it is deployed to the next one."""
 
-from settings.pipeline.files import pipeline_file
+from settings.files import pipeline_file
 from settings.pipeline.loader import Promotion, Target, load
 from settings.pipeline.model import Pipeline
 

@@ -1,4 +1,4 @@
-"""From a file to a `Promotion`, or to all the faults of the file and of the environments that it names at once."""
+"""Loads a pipeline file and the environment files that it names, or reports their faults."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from pathlib import Path
 
 from settings import loader
 from settings.faults import Fault, Faults
-from settings.files import ENVIRONMENTS, environment_file
+from settings.files import ENVIRONMENTS, environment_file, environment_names
 from settings.model import Environment
-from settings.model.base import NotSoundError
 from settings.pipeline import rules
 from settings.pipeline.model import Approval, Pipeline
 from settings.source import Source, read
@@ -20,8 +19,8 @@ class Target:
     """A stage with the environment that it deploys.
 
     Attributes:
-        reference: the environment as every command takes it, at the top of the repository.
-        approval: whether a person lets every change in.
+        reference: the environment as commands take it, from the top of the repository.
+        approval: whether a person approves every change.
     """
 
     environment: Environment
@@ -41,15 +40,16 @@ def load(path: Path) -> Promotion:
     """Read, type and check one pipeline file and the environment files that it names.
 
     Raises:
-        Faults: every fault of the file, and of the environments.
+        Faults: all faults of the file's YAML and types; if there are none, all faults of the environments and of the
+            rules across the valid ones.
     """
     source = read(Path(path), what="a pipeline", example="environments/pipelines/promotion.yaml")
-    pipeline, sound = loader.typed(source, Pipeline)
+    pipeline = loader.typed(source, Pipeline)
     environments, others = _environments(source, pipeline)
-    for finding in rules.findings(pipeline, environments, partial=not sound):
+    for finding in rules.findings(pipeline, environments):
         source.add(finding.key, finding.given, finding.allowed, finding.advice)
     if source.faults or others:
-        raise Faults(dict.fromkeys([*source.faults, *others]))
+        raise Faults([*source.faults, *others])
     targets = (
         Target(environments[index], stage.environment, pipeline.approval(index))
         for index, stage in enumerate(pipeline.stages)
@@ -58,30 +58,22 @@ def load(path: Path) -> Promotion:
 
 
 def _environments(source: Source, pipeline: Pipeline) -> tuple[dict[int, Environment], list[Fault]]:
-    """The environments by the index of their stage, as far as they can be read, and the faults of their files."""
+    """The valid environments by the index of their stage, and the faults of the other files."""
     found: dict[int, Environment] = {}
     faults: list[Fault] = []
-    try:
-        stages = pipeline.stages
-    except NotSoundError:
-        return found, faults
-    for index, stage in enumerate(stages):
+    for index, stage in enumerate(pipeline.stages):
         try:
-            reference = stage.environment
-        except NotSoundError:
-            continue
-        try:
-            found[index] = loader.load(_file(reference))
+            found[index] = loader.load(_file(stage.environment))
         except ValueError as unknown:
-            names = ", ".join(file.stem for file in sorted(ENVIRONMENTS.glob("*.yaml")))
-            allowed = f"one of {names}, or the path of a .yaml file"
-            source.add(("stages", index, "environment"), repr(reference), allowed, str(unknown).partition(".")[0])
+            allowed = f"one of {', '.join(environment_names())}, or the path of a .yaml file"
+            key = ("stages", index, "environment")
+            source.add(key, repr(stage.environment), allowed, str(unknown).partition(".")[0])
         except Faults as wrong:
             faults += wrong.faults
     return found, faults
 
 
 def _file(reference: str) -> Path:
-    """A path in a pipeline file counts from the repository's top, where every step runs."""
+    """A relative path in a pipeline file starts at the top of the repository, where every step runs."""
     file = environment_file(reference)
     return file if file.is_absolute() or file.exists() else ENVIRONMENTS.parent / file

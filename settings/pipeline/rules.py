@@ -1,11 +1,10 @@
-"""The rules across fields of a pipeline file and of the environments that it names."""
+"""The rules across fields of a pipeline file and the environments that it names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
 from settings.model import Environment
-from settings.model.base import NotSoundError
 from settings.pipeline.model import Pipeline
 from settings.regions import partition
 from settings.rules.finding import Finding
@@ -14,25 +13,21 @@ Environments = Mapping[int, Environment]
 Rule = Callable[[Pipeline, Environments], Iterator[Finding]]
 
 
-def findings(pipeline: Pipeline, environments: Environments, *, partial: bool) -> Iterator[Finding]:
-    """What all rules find. With `partial`, a rule that needs an unsound field is passed over."""
+def findings(pipeline: Pipeline, environments: Environments) -> Iterator[Finding]:
+    """The findings of all rules. `environments` holds the valid ones, by the index of their stage."""
     for rule in RULES:
-        try:
-            yield from rule(pipeline, environments)
-        except NotSoundError:
-            if not partial:
-                raise
+        yield from rule(pipeline, environments)
 
 
 def runner(pipeline: Pipeline, _: Environments) -> Iterator[Finding]:
-    """Something must carry the changes."""
+    """At least one of CodePipeline and GitHub Actions deploys the changes."""
     if pipeline.source is None and pipeline.github is None:
         allowed = "source (CodePipeline), github (GitHub Actions), or both"
         yield Finding((), "neither source nor github", allowed, "add the key source or the key github")
 
 
-def once(_: Pipeline, environments: Environments) -> Iterator[Finding]:
-    """Each environment once. Stages are called by the environment's name, so that must be its own."""
+def unique_names(_: Pipeline, environments: Environments) -> Iterator[Finding]:
+    """Each environment occurs once, and names are unique, because stages are named after their environments."""
     first: dict[str, int] = {}
     for index, environment in sorted(environments.items()):
         if environment.name in first:
@@ -42,15 +37,15 @@ def once(_: Pipeline, environments: Environments) -> Iterator[Finding]:
         first.setdefault(environment.name, index)
 
 
-def not_the_pipelines(_: Pipeline, environments: Environments) -> Iterator[Finding]:
-    """The pipeline's own stack stands beside the stages, under this id."""
+def not_called_pipeline(_: Pipeline, environments: Environments) -> Iterator[Finding]:
+    """The pipeline's own stack uses this id, next to the stages."""
     for index, environment in sorted(environments.items()):
         if environment.name == "pipeline":
             yield Finding(("stages", index, "environment"), environment.name, "an environment of any other name")
 
 
-def clusters_once(_: Pipeline, environments: Environments) -> Iterator[Finding]:
-    """Two environments of one account and region must not make the same cluster."""
+def unique_clusters(_: Pipeline, environments: Environments) -> Iterator[Finding]:
+    """Two environments of one account and region may not create the same cluster."""
     first: dict[tuple[str, str, str], int] = {}
     for index, environment in sorted(environments.items()):
         place = (environment.account, environment.region, environment.cluster_name)
@@ -63,7 +58,7 @@ def clusters_once(_: Pipeline, environments: Environments) -> Iterator[Finding]:
 
 
 def one_partition(pipeline: Pipeline, environments: Environments) -> Iterator[Finding]:
-    """Roles are not assumed from one partition of AWS into another, nor is anything deployed."""
+    """Roles cannot be assumed across AWS partitions."""
     own = partition(pipeline.region)
     if pipeline.source is not None:
         given = pipeline.source.connection
@@ -77,32 +72,32 @@ def one_partition(pipeline: Pipeline, environments: Environments) -> Iterator[Fi
             yield Finding(("stages", index, "environment"), given, allowed, "write a pipeline for each partition")
 
 
-def one_provider_an_account(pipeline: Pipeline, environments: Environments) -> Iterator[Finding]:
-    """An account takes one identity provider of a URL, and each environment's own stack would make it."""
+def one_provider_per_account(pipeline: Pipeline, environments: Environments) -> Iterator[Finding]:
+    """An account allows one identity provider per URL, and each environment's own stack would create it."""
     if pipeline.github is None or pipeline.github.provider == "existing":
         return
     first: dict[str, int] = {}
     for index, environment in sorted(environments.items()):
         if environment.account in first:
             given = f"create, with stages[{first[environment.account]}] and stages[{index}] in one account"
-            advice = "make the provider by hand, once for the account"
+            advice = "create the provider by hand, once for the account"
             yield Finding(("github", "provider"), given, "existing, where stages share an account", advice)
         first.setdefault(environment.account, index)
 
 
 def both_ids(pipeline: Pipeline, _: Environments) -> Iterator[Finding]:
-    """GitHub's tokens name owner and repository by number, or neither of them."""
+    """GitHub's tokens contain the ids of both owner and repository, or of neither."""
     github = pipeline.github
     if github is None or (github.owner_id is None) is (github.repository_id is None):
         return
     given, missing = ("owner_id", "repository_id") if github.repository_id is None else ("repository_id", "owner_id")
-    allowed = "both owner_id and repository_id, or none of them"
-    advice = f"ask for both: gh api repos/{github.repository} --jq .owner.id,.id"
+    allowed = "both owner_id and repository_id, or neither"
+    advice = f"to find both, run: gh api repos/{github.repository} --jq .owner.id,.id"
     yield Finding(("github",), f"{given} without {missing}", allowed, advice)
 
 
-def emails_once(pipeline: Pipeline, _: Environments) -> Iterator[Finding]:
-    """Each address once."""
+def unique_emails(pipeline: Pipeline, _: Environments) -> Iterator[Finding]:
+    """E-mail addresses are unique."""
     seen: set[str] = set()
     for index, address in enumerate(pipeline.notifications.emails):
         if address in seen:
@@ -111,5 +106,6 @@ def emails_once(pipeline: Pipeline, _: Environments) -> Iterator[Finding]:
 
 
 RULES: tuple[Rule, ...] = (
-    *(runner, once, not_the_pipelines, clusters_once, one_partition, one_provider_an_account, both_ids, emails_once),
+    *(runner, unique_names, not_called_pipeline, unique_clusters, one_partition, one_provider_per_account, both_ids),
+    unique_emails,
 )

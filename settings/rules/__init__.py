@@ -1,4 +1,4 @@
-"""The rules across fields: what types alone cannot say. One subject a module."""
+"""The rules across fields, which types cannot express. One subject per module; each lists its rules in `RULES`."""
 
 from __future__ import annotations
 
@@ -7,31 +7,23 @@ from collections.abc import Iterator
 from settings.model import Environment
 from settings.rules import (
     associations,
-    buckets,
     capacity,
     compute,
+    file_systems,
     images,
-    lustre,
     models,
     mounts,
     names,
     network,
-    openzfs,
     slurm,
-    tags,
-    volumes,
-    windows,
 )
 from settings.rules.finding import Finding, Rule
 
-MODULES = (
-    *(names, tags, network, lustre, openzfs, associations, mounts, windows, buckets, images),
-    *(compute, volumes, capacity, slurm, models),
-)
+MODULES = (names, network, file_systems, associations, mounts, images, compute, capacity, slurm, models)
 RULES: tuple[Rule, ...] = tuple(rule for module in MODULES for rule in module.RULES)
 
 
-def findings(environment: Environment, *, partial: bool = False) -> Iterator[Finding]:
-    """What all rules find. With `partial`, a rule that needs an unsound field is passed over."""
+def findings(environment: Environment) -> Iterator[Finding]:
+    """The findings of all rules on a valid environment."""
     for rule in RULES:
-        yield from rule(environment, partial)
+        yield from rule(environment)

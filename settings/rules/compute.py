@@ -1,69 +1,69 @@
-"""Instance types: known, offered, of one architecture, fit for EFA and for each other."""
+"""Nodes: instance types, numbers of nodes, health checks, images and root volumes."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 
+from settings.explain import suggestion
 from settings.faults import KeyPath
 from settings.instances import InstanceFacts, instance_types, region_families
 from settings.model import Environment
-from settings.model.cluster import Compute, Queue
-from settings.rules.finding import Finding, rule, rule_for_each
+from settings.model.cluster import Compute, Queue, RootVolume
+from settings.rules.finding import Finding, for_each
 from settings.rules.items import TypeUse, computes, queues, type_uses
 
-MOST_COMPUTE = 50
+MAX_COMPUTE_RESOURCES = 50
+SOURCE_OF_TYPES = "scripts/instance_types.py updates the list, or add the type to settings/data/additions.json"
+
+NODES_PER_GIB, SYSTEM_GIB, MAX_HEAD_GIB = 25, 0.6, 16
+MEMORY_MARGIN_MIB, MEMORY_MARGIN = 4096, 0.2
+IOPS_PER_GIB = 500
+IOPS_PER_MB_S = 4
 
 
-@rule_for_each(type_uses)
+def _family(name: str) -> str:
+    return name.split(".", maxsplit=1)[0]
+
+
+@for_each(type_uses)
 def known(_: Environment, key: KeyPath, use: TypeUse) -> Iterator[Finding]:
-    """The type exists. Source: settings/data/instance_types.json."""
+    """The type exists. Source: settings/data."""
     if use.name not in instance_types():
-        near = difflib.get_close_matches(use.name, instance_types(), n=1, cutoff=0.6)
-        meant = f"did you mean {near[0]}? " if near else ""
-        advice = f"{meant}A type that is newer than the table comes in with scripts/instance_types.py"
-        yield Finding(key, use.name, "an instance type of EC2 (x86_64 or arm64)", advice)
+        meant = suggestion(use.name, list(instance_types()))
+        advice = f"{meant} For a newer type: {SOURCE_OF_TYPES}".strip()
+        yield Finding(key, use.name, "an EC2 instance type (x86_64 or arm64)", advice)
 
 
-@rule_for_each(type_uses)
+@for_each(type_uses)
 def offered(environment: Environment, key: KeyPath, use: TypeUse) -> Iterator[Finding]:
-    """The region offers the family. Zones are not looked at here. Source:
-    settings/data/region_families.json.
-    """
+    """The region offers the family. (The preflight checks the zone.) Source: settings/data."""
     families = region_families().get(environment.region)
-    family = use.name.split(".")[0]
+    family = _family(use.name)
     if families is None or use.name not in instance_types() or family in families:
         return
-    elsewhere = sorted(region for region, offers in region_families().items() if family in offers)
-    advice = f"{family} is offered in {', '.join(elsewhere)}" if elsewhere else f"no known region offers {family}"
-    if use.role != "compute":
-        alike = _alike(use.name, families)
-        advice = f"of the same size there: {', '.join(alike)}" if alike else advice
-    allowed = f"a type that {environment.region} offers"
-    yield Finding(key, use.name, allowed, f"{advice}; newer offers come in with scripts/instance_types.py")
+    regions = sorted(region for region, offers in region_families().items() if family in offers)
+    advice = f"{family} is offered in {', '.join(regions)}" if regions else f"no known region offers {family}"
+    similar = _similar(use.name, families) if use.role != "compute" else []
+    if similar:
+        advice = f"of the same size there: {', '.join(similar)}"
+    yield Finding(key, use.name, f"a type that {environment.region} offers", f"{advice}; {SOURCE_OF_TYPES}")
 
 
-def _alike(name: str, families: frozenset[str]) -> list[str]:
-    wanted = instance_types()[name]
-    same = [
+def _similar(name: str, families: frozenset[str]) -> list[str]:
+    def size(facts: InstanceFacts) -> tuple[object, ...]:
+        return facts.vcpus, facts.memory_mib, facts.architecture, facts.gpus
+
+    wanted = size(instance_types()[name])
+    return sorted(
         other
         for other, facts in instance_types().items()
-        if facts.vcpus == wanted.vcpus
-        and facts.memory_mib == wanted.memory_mib
-        and facts.architecture == wanted.architecture
-        and facts.gpus == wanted.gpus
-        and other.split(".")[0] in families
-        and other[0] == name[0]
-        and "flex" not in other
-    ]
-    return sorted(same)[-3:]
+        if size(facts) == wanted and _family(other) in families and other[0] == name[0] and "flex" not in other
+    )[-3:]
 
 
-@rule_for_each(type_uses)
+@for_each(type_uses)
 def architecture(environment: Environment, key: KeyPath, use: TypeUse) -> Iterator[Finding]:
-    """All nodes have the head node's architecture. Source: ParallelCluster,
-    InstanceArchitectureCompatibilityValidator.
-    """
+    """Nodes have the head node's architecture. Source: ParallelCluster, InstanceArchitectureCompatibilityValidator."""
     head = instance_types().get(environment.cluster.head_node.instance_type)
     facts = instance_types().get(use.name)
     if head and facts and facts.architecture != head.architecture:
@@ -77,35 +77,27 @@ def _facts(compute: Compute) -> list[tuple[int, str, InstanceFacts]]:
     return [(i, name, types[name]) for i, name in enumerate(compute.instance_types) if name in types]
 
 
-@rule_for_each(computes)
+@for_each(computes)
 def efa(_: Environment, key: KeyPath, compute: Compute) -> Iterator[Finding]:
-    """EFA on types that have it. Source: ParallelCluster, EfaValidator and InstancesEFAValidator."""
+    """EFA only on types that have it. Source: ParallelCluster, EfaValidator and InstancesEFAValidator."""
     for _index, name, facts in _facts(compute):
         if compute.efa and not facts.efa_interfaces:
-            larger = [
-                other
-                for other, its in instance_types().items()
-                if other.split(".")[0] == name.split(".")[0] and its.efa_interfaces
-            ]
-            advice = (
-                f"of the family, {', '.join(larger)} can"
-                if larger
-                else f"no type of the family {name.split('.')[0]} can"
-            )
+            family = _family(name)
+            able = [o for o, its in instance_types().items() if _family(o) == family and its.efa_interfaces]
+            advice = f"types of the family with EFA: {', '.join(able) or 'none'}"
             yield Finding((*key, "efa"), f"true, with {name}", "false: this type has no EFA", advice)
 
 
-SAME: tuple[tuple[str, Callable[[InstanceFacts], object]], ...] = (
+SAME: tuple[tuple[str, Callable[[InstanceFacts], int]], ...] = (
     ("vCPUs", lambda facts: facts.vcpus),
     ("GPUs", lambda facts: facts.gpus),
     ("Neuron devices", lambda facts: facts.neuron_devices),
 )
 
 
-@rule_for_each(computes)
-def alike(_: Environment, key: KeyPath, compute: Compute) -> Iterator[Finding]:
-    """Types of one compute resource count as the same node: as many vCPUs, GPUs and accelerators, and each
-    type once.
+@for_each(computes)
+def interchangeable(_: Environment, key: KeyPath, compute: Compute) -> Iterator[Finding]:
+    """Types of one compute resource have as many vCPUs, GPUs and accelerators. Each type is listed once.
 
     Source: ParallelCluster, InstancesCPUValidator and InstancesAcceleratorsValidator.
     """
@@ -114,72 +106,67 @@ def alike(_: Environment, key: KeyPath, compute: Compute) -> Iterator[Finding]:
     facts = _facts(compute)
     for what, count in SAME:
         for index, name, its in facts[1:]:
-            if count(its) != count(facts[0][2]):
+            first, first_facts = facts[0][1:]
+            if count(its) != count(first_facts):
                 yield Finding(
                     (*key, "instance_types", index),
                     f"{name} with {count(its)} {what}",
-                    f"types with as many {what} as {facts[0][1]}, which has {count(facts[0][2])}",
+                    f"types with as many {what} as {first}, which has {count(first_facts)}",
                     "put it into a compute resource of its own",
                 )
 
 
-@rule_for_each(computes)
+@for_each(computes)
 def memory(environment: Environment, key: KeyPath, compute: Compute) -> Iterator[Finding]:
-    """Scheduling by memory knows one size for all types of a compute resource, the smallest; the rest would
-    lie idle.
+    """Scheduling by memory uses the smallest type's memory for all types of a compute resource; the rest is unused.
 
     Source: ParallelCluster, InstancesMemorySchedulingWarningValidator, which only warns, beyond 4 GiB and 20 %.
     """
     facts = _facts(compute)
-    if not environment.cluster.slurm.memory_scheduling or len(facts) < 2:
+    if not environment.cluster.slurm.memory_scheduling or not facts:
         return
-    smallest = min(facts, key=lambda fact: fact[2].memory_mib)
+    smallest, smallest_facts = min(facts, key=lambda fact: fact[2].memory_mib)[1:]
+    least = smallest_facts.memory_mib
     for index, name, its in facts:
-        more = its.memory_mib - smallest[2].memory_mib
-        if more > 4096 and more > smallest[2].memory_mib * 0.2:
+        if its.memory_mib - least > max(MEMORY_MARGIN_MIB, least * MEMORY_MARGIN):
             yield Finding(
                 (*key, "instance_types", index),
                 f"{name} with {its.memory_mib // 1024} GiB, under memory_scheduling",
-                f"types with about the memory of {smallest[1]}, {smallest[2].memory_mib // 1024} GiB",
+                f"types with about the memory of {smallest}, {least // 1024} GiB",
                 "put it into a compute resource of its own",
             )
 
 
-@rule_for_each(computes)
+@for_each(computes)
 def counts(_: Environment, key: KeyPath, compute: Compute) -> Iterator[Finding]:
-    """At least as many nodes may run as always run."""
+    """min is at most max."""
     if compute.min > compute.max:
         yield Finding((*key, "min"), f"{compute.min}, with max {compute.max}", f"at most max, {compute.max}")
 
 
-@rule
 def resources(environment: Environment) -> Iterator[Finding]:
-    """At most 50 compute resources a cluster. Source: ParallelCluster,
-    MAX_NUMBER_OF_COMPUTE_RESOURCES_PER_CLUSTER.
-    """
-    total = sum(len(queue.compute) for _, queue in queues(environment))
-    if total > MOST_COMPUTE:
-        allowed = f"at most {MOST_COMPUTE} in all queues together"
+    """At most 50 compute resources. Source: ParallelCluster, MAX_NUMBER_OF_COMPUTE_RESOURCES_PER_CLUSTER."""
+    total = len(list(computes(environment)))
+    if total > MAX_COMPUTE_RESOURCES:
+        allowed = f"at most {MAX_COMPUTE_RESOURCES} in all queues together"
         yield Finding(("cluster", "queues"), f"{total} compute resources", allowed)
 
 
-@rule
 def head_memory(environment: Environment) -> Iterator[Finding]:
-    """The head node needs a GiB for each 25 nodes and 0.6 for the system, up to 16.
+    """The head node needs 0.6 GiB and one GiB for each 25 nodes, but not more than 16 GiB.
 
     Source: ParallelCluster, HeadNodeMemorySizeValidator.
     """
     name = environment.cluster.head_node.instance_type
     facts = instance_types().get(name)
     nodes = sum(compute.max for _, compute in computes(environment))
-    needed = min(nodes / 25 + 0.6, 16)
+    needed = min(nodes / NODES_PER_GIB + SYSTEM_GIB, MAX_HEAD_GIB)
     if facts and facts.memory_mib / 1024 < needed:
         given = f"{name} with {facts.memory_mib / 1024:g} GiB for {nodes} nodes"
-        allowed = f"a type with at least {needed:g} GiB"
-        yield Finding(("cluster", "head_node", "instance_type"), given, allowed)
+        yield Finding(("cluster", "head_node", "instance_type"), given, f"a type with at least {needed:g} GiB")
 
 
-@rule_for_each(queues)
+@for_each(queues)
 def gpu_check(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]:
     """The GPU health check needs GPUs."""
     if not queue.gpu_health_check:
@@ -188,25 +175,41 @@ def gpu_check(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]:
         without = [name for _, name, its in _facts(compute) if not its.gpus]
         if without:
             given = f"true, with {', '.join(without)} in {compute.name}"
-            yield Finding((*key, "gpu_health_check"), given, "true only where all types have GPUs")
+            yield Finding((*key, "gpu_health_check"), given, "true only if all types have GPUs")
 
 
-@rule
+def _node_groups(environment: Environment) -> Iterator[tuple[KeyPath, str | None, RootVolume]]:
+    head = environment.cluster.head_node
+    yield ("cluster", "head_node"), head.ami, head.root_volume
+    for key, queue in queues(environment):
+        yield key, queue.ami, queue.root_volume
+
+
 def private_images(environment: Environment) -> Iterator[Finding]:
     """ParallelCluster publishes no images for Rocky Linux. Source: its PRIVATE_OSES."""
-    cluster = environment.cluster
-    if not cluster.os.startswith("rocky"):
-        return
-    images: list[tuple[KeyPath, str | None]] = [(("cluster", "head_node"), cluster.head_node.ami)]
-    images += [(key, queue.ami) for key, queue in queues(environment)]
-    for key, image in images:
-        if image is None:
-            given = f"no ami, with os {cluster.os}"
-            allowed = "the id of an image of your own: ParallelCluster publishes none"
-            yield Finding((*key, "ami"), given, allowed, "build one with pcluster build-image, or take another os")
+    os = environment.cluster.os
+    for key, image, _ in _node_groups(environment):
+        if os.startswith("rocky") and image is None:
+            allowed = "the id of your own image: ParallelCluster publishes none"
+            advice = "build one with pcluster build-image, or choose another os"
+            yield Finding((*key, "ami"), f"no ami, with os {os}", allowed, advice)
+
+
+def root_volumes(environment: Environment) -> Iterator[Finding]:
+    """gp3 has up to 500 IOPS per GiB and 0.25 MB/s per IOPS. Source: EBS user guide, "General Purpose SSD"."""
+    for key, _, volume in _node_groups(environment):
+        most_iops = volume.size_gib * IOPS_PER_GIB
+        if volume.iops > most_iops:
+            given = f"{volume.iops} on {volume.size_gib} GiB"
+            yield Finding((*key, "root_volume", "iops"), given, f"at most {IOPS_PER_GIB} per GiB: {most_iops}")
+        if volume.throughput > volume.iops / IOPS_PER_MB_S:
+            given = f"{volume.throughput} with {volume.iops} IOPS"
+            allowed = f"at most {volume.iops // IOPS_PER_MB_S}"
+            advice = f"set iops to {volume.throughput * IOPS_PER_MB_S} or more"
+            yield Finding((*key, "root_volume", "throughput"), given, allowed, advice)
 
 
 RULES = (
-    *(known, offered, architecture, efa, alike, memory, counts),
-    *(resources, head_memory, gpu_check, private_images),
+    *(known, offered, architecture, efa, interchangeable, memory, counts),
+    *(resources, head_memory, gpu_check, private_images, root_volumes),
 )

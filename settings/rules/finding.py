@@ -1,4 +1,4 @@
-"""What a rule hands back, and the marks that make a function a rule."""
+"""What a rule returns, and a decorator for rules over the items of a list."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import TypeVar
 
 from settings.faults import KeyPath
 from settings.model import Environment
-from settings.model.base import NotSoundError
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault by its key; the loader adds file and line."""
+    """A fault at a key; the loader adds file and line."""
 
     key: KeyPath
     given: str
@@ -23,44 +22,19 @@ class Finding:
     advice: str = ""
 
 
-Check = Callable[[Environment], Iterator[Finding]]
-Rule = Callable[[Environment, bool], Iterator[Finding]]
-"""Takes an environment, and whether parts of it are unsound and to be passed over."""
+Rule = Callable[[Environment], Iterator[Finding]]
 
 
-def rule(check: Check) -> Rule:
-    """A rule over the whole environment."""
-
-    def run(environment: Environment, partial: bool) -> Iterator[Finding]:
-        try:
-            yield from check(environment)
-        except NotSoundError:
-            if not partial:
-                raise
-
-    return run
-
-
-def rule_for_each(
+def for_each(
     items: Callable[[Environment], Iterable[tuple[KeyPath, T]]],
 ) -> Callable[[Callable[[Environment, KeyPath, T], Iterator[Finding]]], Rule]:
-    """A rule over each item by itself: an unsound one does not keep the others from being judged."""
+    """Makes a rule of a function that checks one item."""
 
     def decorate(check: Callable[[Environment, KeyPath, T], Iterator[Finding]]) -> Rule:
-        def run(environment: Environment, partial: bool) -> Iterator[Finding]:
-            try:
-                found = list(items(environment))
-            except NotSoundError:
-                if not partial:
-                    raise
-                return
-            for key, item in found:
-                try:
-                    yield from check(environment, key, item)
-                except NotSoundError:
-                    if not partial:
-                        raise
+        def rule(environment: Environment) -> Iterator[Finding]:
+            for key, item in items(environment):
+                yield from check(environment, key, item)
 
-        return run
+        return rule
 
     return decorate

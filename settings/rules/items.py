@@ -1,15 +1,14 @@
-"""The parts of an environment that rules go through one by one, each with its key."""
+"""The items of an environment that rules check one by one, each with its key."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from settings.faults import KeyPath
 from settings.model import Environment
-from settings.model.base import NotSoundError, Part
 from settings.model.cluster import Compute, Queue
-from settings.model.models import Model
+from settings.model.environment import Model
 from settings.model.storage import Association, Lustre, OpenZfs, Volume
 
 
@@ -38,6 +37,14 @@ def volumes(environment: Environment) -> Iterator[tuple[KeyPath, Volume]]:
             yield (*key, "volumes", index), item
 
 
+def mounts(environment: Environment) -> Iterator[tuple[KeyPath, str]]:
+    """The mount point of each Lustre file system and each OpenZFS volume."""
+    for key, lustre in lustres(environment):
+        yield (*key, "mount"), lustre.mount
+    for key, volume in volumes(environment):
+        yield (*key, "mount"), volume.mount
+
+
 def queues(environment: Environment) -> Iterator[tuple[KeyPath, Queue]]:
     """Each queue."""
     for index, item in enumerate(environment.cluster.queues):
@@ -47,9 +54,8 @@ def queues(environment: Environment) -> Iterator[tuple[KeyPath, Queue]]:
 def computes(environment: Environment) -> Iterator[tuple[KeyPath, Compute]]:
     """Each compute resource of each queue."""
     for key, queue in queues(environment):
-        if has(queue, "compute"):
-            for index, item in enumerate(queue.compute):
-                yield (*key, "compute", index), item
+        for index, item in enumerate(queue.compute):
+            yield (*key, "compute", index), item
 
 
 def models(environment: Environment) -> Iterator[tuple[KeyPath, Model]]:
@@ -60,46 +66,33 @@ def models(environment: Environment) -> Iterator[tuple[KeyPath, Model]]:
 
 @dataclass(frozen=True)
 class TypeUse:
-    """An instance type that the file names, and what for: `head`, `login` or `compute`."""
+    """An instance type in the file, and its role: `head`, `login` or `compute`."""
 
     name: str
     role: str
 
 
 def type_uses(environment: Environment) -> Iterator[tuple[KeyPath, TypeUse]]:
-    """Each instance type of the cluster, where it is readable."""
+    """Each instance type of the cluster."""
     cluster = environment.cluster
-    if has(cluster, "head_node") and has(cluster.head_node, "instance_type"):
-        yield ("cluster", "head_node", "instance_type"), TypeUse(cluster.head_node.instance_type, "head")
-    if has(cluster, "login_nodes") and cluster.login_nodes and has(cluster.login_nodes, "instance_type"):
+    yield ("cluster", "head_node", "instance_type"), TypeUse(cluster.head_node.instance_type, "head")
+    if cluster.login_nodes:
         yield ("cluster", "login_nodes", "instance_type"), TypeUse(cluster.login_nodes.instance_type, "login")
-    if has(cluster, "queues"):
-        for key, compute in computes(environment):
-            if has(compute, "instance_types"):
-                for index, name in enumerate(compute.instance_types):
-                    yield (*key, "instance_types", index), TypeUse(name, "compute")
-
-
-def has(part: Part, field: str) -> bool:
-    """Whether a field is there; on a file with faults of types it may not be."""
-    try:
-        getattr(part, field)
-    except NotSoundError:
-        return False
-    return True
+    for key, compute in computes(environment):
+        for index, name in enumerate(compute.instance_types):
+            yield (*key, "instance_types", index), TypeUse(name, "compute")
 
 
 def overlap(first: str, second: str) -> bool:
-    """Whether one of two absolute paths is, or lies in, the other."""
+    """Whether two absolute paths are equal, or one is inside the other."""
     a, b = first.rstrip("/") + "/", second.rstrip("/") + "/"
     return a.startswith(b) or b.startswith(a)
 
 
-def doubled(named: list[tuple[KeyPath, str]]) -> Iterator[tuple[KeyPath, str, KeyPath]]:
-    """Each value that was there before, with the key of the first."""
+def repeated(named: Iterable[tuple[KeyPath, str]]) -> Iterator[tuple[KeyPath, str, KeyPath]]:
+    """Each value that occurred before, with the key of its first occurrence."""
     first: dict[str, KeyPath] = {}
     for key, value in named:
         if value in first:
             yield key, value, first[value]
-        else:
-            first[value] = key
+        first.setdefault(value, key)

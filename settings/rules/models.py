@@ -1,4 +1,4 @@
-"""The training projects: their shares of the fleet, and their folders."""
+"""The training projects: their shares of the nodes, and their folders."""
 
 from __future__ import annotations
 
@@ -6,74 +6,62 @@ from collections.abc import Iterator
 
 from settings.faults import KeyPath, key_text
 from settings.model import Environment
-from settings.model.models import Model
-from settings.rules.finding import Finding, rule, rule_for_each
-from settings.rules.items import has, lustres, models, overlap, queues, volumes
+from settings.model.environment import Model
+from settings.rules.finding import Finding, for_each
+from settings.rules.items import models, mounts, overlap, queues
 
 OWN_FOLDERS = ("checkpoints", "outputs", "logs", "tensorboard")
-ALL_FOLDERS = ("data", *OWN_FOLDERS)
 
 
-@rule_for_each(models)
+@for_each(models)
 def queue(environment: Environment, key: KeyPath, model: Model) -> Iterator[Finding]:
-    """A project's jobs go to a queue that there is."""
+    """The project's queue exists."""
     names = [item.name for _, item in queues(environment)]
     if model.queue not in names:
         yield Finding((*key, "queue"), model.queue, f"one of the queues: {', '.join(names)}")
 
 
-@rule
 def shares(environment: Environment) -> Iterator[Finding]:
-    """The nodes of a queue's projects add up to the queue's fleet: more could not train side by side, fewer
-    leave nodes idle that are paid for. A queue without projects is free.
+    """The nodes of a queue's projects add up to the queue's maximum.
+
+    With more, the projects could not train at the same time; with fewer, nodes that are paid for would be idle. A queue
+    without projects has no such rule.
     """
     for key, item in queues(environment):
         mine = [(at, model) for at, model in models(environment) if model.queue == item.name]
         fleet = sum(compute.max for compute in item.compute)
         total = sum(model.nodes for _, model in mine)
         if mine and total != fleet:
-            sums = " + ".join(str(model.nodes) for _, model in mine)
-            given = (
-                f"{sums} = {total} nodes for the queue {item.name}"
-                if len(mine) > 1
-                else f"{total} nodes of {item.name}"
-            )
-            spare = f"{total - fleet} too many" if total > fleet else f"{fleet - total} would stay idle"
+            given = f"{total} nodes for the queue {item.name}"
+            if len(mine) > 1:
+                given = f"{' + '.join(str(model.nodes) for _, model in mine)} = {given}"
+            spare = f"{total - fleet} too many" if total > fleet else f"{fleet - total} would be idle"
             yield Finding(
                 (*mine[-1][0], "nodes"),
                 given,
-                f"shares that add up to the queue's fleet, {fleet} ({key_text(key)})",
-                f"{spare}: change the shares, or max of the queue's compute resources",
+                f"nodes that add up to the queue's maximum, {fleet} ({key_text(key)})",
+                f"{spare}: change the projects' nodes, or max of the queue's compute resources",
             )
 
 
-@rule_for_each(models)
+@for_each(models)
 def on_a_mount(environment: Environment, key: KeyPath, model: Model) -> Iterator[Finding]:
-    """Folders lie on shared file systems, each below a mount: what is on a node's own disk is gone with the
-    node.
-    """
-    mounts = [lustre.mount for _, lustre in lustres(environment)]
-    mounts += [volume.mount for _, volume in volumes(environment)]
-    for name in ALL_FOLDERS:
-        if has(model.folders, name):
-            folder = getattr(model.folders, name)
-            if not any(folder.startswith(mount + "/") for mount in mounts):
-                yield Finding(
-                    (*key, "folders", name), folder, f"a folder below one of {', '.join(mounts) or 'no mounts'}"
-                )
+    """Folders are below a shared mount: a node's own disk is deleted with the node."""
+    shared = [mount for _, mount in mounts(environment)]
+    for name, folder in model.folders.model_dump().items():
+        if not any(folder.startswith(mount + "/") for mount in shared):
+            allowed = f"a folder below one of {', '.join(shared) or 'no mounts'}"
+            yield Finding((*key, "folders", name), folder, allowed)
 
 
-@rule
-def folders_of_their_own(environment: Environment) -> Iterator[Finding]:
-    """No two projects write into the same folder, and none inside another's. Data may be shared.
+def own_folders(environment: Environment) -> Iterator[Finding]:
+    """No two projects write to the same folder, or one inside the other's. They may share data.
 
-    Within a project checkpoints and outputs are apart; what is written to logs may hold the TensorBoard folder.
+    The folders of one project are apart too, except that logs may contain the TensorBoard folder.
     """
     before: list[tuple[int, KeyPath, str]] = []
     for index, (key, model) in enumerate(models(environment)):
         for name in OWN_FOLDERS:
-            if not has(model, "folders") or not has(model.folders, name):
-                continue
             at, folder = (*key, "folders", name), str(getattr(model.folders, name))
             for owner, other_key, other in before:
                 nested_logs = owner == index and name == "tensorboard" and other_key[-1] == "logs" and folder != other
@@ -84,4 +72,4 @@ def folders_of_their_own(environment: Environment) -> Iterator[Finding]:
             before.append((index, at, folder))
 
 
-RULES = (queue, shares, on_a_mount, folders_of_their_own)
+RULES = (queue, shares, on_a_mount, own_folders)

@@ -1,4 +1,4 @@
-"""Mount points: of Lustre, of OpenZFS volumes, and of the nodes' own disks."""
+"""Mount points of Lustre, of OpenZFS volumes and of the nodes' own disks."""
 
 from __future__ import annotations
 
@@ -7,81 +7,63 @@ from collections.abc import Iterator
 from settings.faults import KeyPath, key_text
 from settings.model import Environment
 from settings.model.cluster import Queue
-from settings.rules.finding import Finding, rule, rule_for_each
-from settings.rules.items import has, lustres, overlap, queues, volumes
+from settings.rules.finding import Finding, for_each
+from settings.rules.items import mounts, overlap, queues
 
 RESERVED = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/media", "/mnt", "/opt", "/proc", "/root", "/run", "/sbin"),
     *("/srv", "/sys", "/tmp", "/usr", "/var"),  # noqa: S108 - names, not files
 )
+"""Folders that may not be mount points; folders inside them may be, unless they are inside one of SEALED."""
 SEALED = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var"),
     *("/tmp", "/opt/amazon", "/opt/aws", "/opt/intel", "/opt/parallelcluster", "/opt/slurm"),  # noqa: S108
 )
-MOST_EXISTING = 20
-
-
-def shared(environment: Environment) -> Iterator[tuple[KeyPath, str]]:
-    """Each shared mount point, where it is readable."""
-    storage = environment.storage
-    if has(storage, "lustre"):
-        for key, lustre in lustres(environment):
-            if has(lustre, "mount"):
-                yield (*key, "mount"), lustre.mount
-    if has(storage, "openzfs") and storage.openzfs and has(storage.openzfs, "volumes"):
-        for key, volume in volumes(environment):
-            if has(volume, "mount"):
-                yield (*key, "mount"), volume.mount
+MAX_EXISTING = 20
 
 
 def _system(key: KeyPath, mount: str) -> Iterator[Finding]:
-    inside = next((folder for folder in SEALED if (mount + "/").startswith(folder + "/")), None)
-    if mount in RESERVED or inside:
-        allowed = "a folder that the operating system and ParallelCluster do not use, for example /fsx"
-        yield Finding(key, mount, allowed)
+    if mount in RESERVED or any((mount + "/").startswith(folder + "/") for folder in SEALED):
+        yield Finding(key, mount, "a folder that the operating system and ParallelCluster do not use, for example /fsx")
 
 
-@rule_for_each(shared)
+@for_each(mounts)
 def not_over_the_system(_: Environment, key: KeyPath, mount: str) -> Iterator[Finding]:
-    """A mount would hide the system's files. Source: ParallelCluster 3.16.1,
-    SharedStorageMountDirValidator, whose exact names are widened here by what lies below those that nobody
-    should mount into.
+    """A mount must not hide files of the system.
+
+    Source: ParallelCluster 3.16.1, SharedStorageMountDirValidator, which refuses the exact names only.
     """
     yield from _system(key, mount)
 
 
-@rule
 def apart(environment: Environment) -> Iterator[Finding]:
-    """No shared mount is, or lies in, another. Source: ParallelCluster 3.16.1, OverlappingMountDirValidator."""
-    found = list(shared(environment))
+    """Shared mounts do not contain each other. Source: ParallelCluster 3.16.1, OverlappingMountDirValidator."""
+    found = list(mounts(environment))
     for index, (key, mount) in enumerate(found):
         for before, other in found[:index]:
             if overlap(mount, other):
                 given = f"{mount}, which overlaps with {other} of {key_text(before)}"
-                yield Finding(key, given, "mounts of which none is, or lies in, another")
+                yield Finding(key, given, "mounts that do not contain each other")
                 break
 
 
-@rule_for_each(queues)
+@for_each(queues)
 def scratch(environment: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]:
-    """The local disks are mounted on the same nodes as the shared file systems. Source: as for `apart`."""
-    yield from _system((*key, "scratch"), queue.scratch)
-    for other_key, mount in shared(environment):
+    """The nodes' own disks follow the rules of `not_over_the_system` and `apart` too."""
+    at = (*key, "scratch")
+    yield from _system(at, queue.scratch)
+    for other_key, mount in mounts(environment):
         if overlap(queue.scratch, mount):
-            yield Finding(
-                (*key, "scratch"),
-                f"{queue.scratch}, which overlaps with {mount} of {key_text(other_key)}",
-                "a folder apart from the shared mounts",
-            )
+            given = f"{queue.scratch}, which overlaps with {mount} of {key_text(other_key)}"
+            yield Finding(at, given, "a folder that does not overlap with a shared mount")
 
 
-@rule
 def count(environment: Environment) -> Iterator[Finding]:
     """ParallelCluster mounts at most 20 existing FSx file systems. Source: its MAX_EXISTING_STORAGE_COUNT."""
-    found = list(shared(environment))
-    if len(found) > MOST_EXISTING:
+    found = list(mounts(environment))
+    if len(found) > MAX_EXISTING:
         given = f"{len(found)} Lustre file systems and OpenZFS volumes"
-        yield Finding(found[MOST_EXISTING][0], given, f"at most {MOST_EXISTING} together")
+        yield Finding(found[MAX_EXISTING][0], given, f"at most {MAX_EXISTING} together")
 
 
 RULES = (not_over_the_system, apart, scratch, count)

@@ -1,131 +1,109 @@
-"""Names that ParallelCluster, Slurm and CloudFormation take, and that nothing has twice."""
+"""Names and tags: limits of ParallelCluster, Slurm, CloudFormation and S3, and uniqueness."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from settings.faults import KeyPath, key_text
 from settings.model import Environment
 from settings.model.cluster import Queue
-from settings.rules.finding import Finding, rule, rule_for_each
-from settings.rules.items import computes, doubled, has, lustres, models, queues, volumes
+from settings.rules.finding import Finding, for_each
+from settings.rules.items import computes, lustres, models, queues, repeated, volumes
+from settings.stacks import STACKS, stack_name
 
-CLUSTER_NAME_WITH_ACCOUNTING = 40
-STACKS = ("network", "storage", "data-links", "images", "api", "cluster")
+MAX_CLUSTER_NAME_WITH_ACCOUNTING = 40
+BUCKET_PREFIXES_OF_S3 = ("xn--", "sthree-", "amzn-s3-demo-")
+MAX_TAGS = 40
+TAG_PREFIXES = ("aws:", "parallelcluster:", "trainyard:")
+TAG_KEY = re.compile(r"[\w .:/=+@-]{1,128}")
+TAG_VALUE = re.compile(r"[\w .:/=+@-]{0,256}")
 
 
-@rule
 def cluster(environment: Environment) -> Iterator[Finding]:
-    """At most 40 characters with accounting, where Slurm puts the name into table names of its database.
-    The cluster's own CloudFormation stack has the cluster's name, so it must not be that of one of ours.
+    """The cluster's name is not the name of another stack, as the cluster's own CloudFormation stack bears it.
 
-    Source: ParallelCluster 3.16.1, PCLUSTER_NAME_MAX_LENGTH_SLURM_ACCOUNTING. (60 without accounting: in
-    the model.)
+    With accounting it has at most 40 characters, because Slurm uses it in table names. Source: ParallelCluster 3.16.1,
+    PCLUSTER_NAME_MAX_LENGTH_SLURM_ACCOUNTING.
     """
     name = environment.cluster_name
     key: KeyPath = ("cluster", "name") if environment.cluster.name else ("name",)
-    if environment.cluster.slurm.accounting and len(name) > CLUSTER_NAME_WITH_ACCOUNTING:
-        allowed = f"at most {CLUSTER_NAME_WITH_ACCOUNTING} characters with accounting"
+    if environment.cluster.slurm.accounting and len(name) > MAX_CLUSTER_NAME_WITH_ACCOUNTING:
+        allowed = f"at most {MAX_CLUSTER_NAME_WITH_ACCOUNTING} characters with accounting"
         yield Finding(key, f"{name} ({len(name)} characters)", allowed)
-    if name in {f"{environment.name}-{stack}" for stack in STACKS}:
-        yield Finding(key, name, "a name that none of the environment's own stacks has", "take another name")
+    if name in {stack_name(environment, part) for part in STACKS}:
+        yield Finding(key, name, "a name that none of the environment's own stacks has", "choose another name")
 
 
-@rule
 def predecessor(environment: Environment) -> Iterator[Finding]:
-    """A cluster takes over from another, not from itself."""
+    """The predecessor is another cluster."""
     if environment.cluster.predecessor == environment.cluster_name:
-        given = environment.cluster.predecessor
-        yield Finding(
-            ("cluster", "predecessor"), given, "another name than the cluster's own", "give the new one a name"
-        )
+        allowed = "another name than the cluster's own"
+        yield Finding(("cluster", "predecessor"), environment.cluster_name, allowed, "give the new cluster a name")
 
 
-def _not_default(key: KeyPath, name: str) -> Iterator[Finding]:
-    if name == "default":
-        yield Finding((*key, "name"), name, "any other name: ParallelCluster forbids this one")
+def _storage(environment: Environment) -> list[tuple[KeyPath, str]]:
+    file_systems = [(key, item.name) for key, item in lustres(environment)]
+    return file_systems + [(key, item.name) for key, item in volumes(environment)]
 
 
-@rule
 def not_default(environment: Environment) -> Iterator[Finding]:
-    """No queue, compute resource or pool of login nodes is called `default`.
+    """ParallelCluster forbids the name `default`.
 
-    Source: ParallelCluster 3.16.1, NameValidator.
+    Source: ParallelCluster 3.16.1, NameValidator and SharedStorageNameValidator.
     """
-    for key, queue in queues(environment):
-        if has(queue, "name"):
-            yield from _not_default(key, queue.name)
-    for key, compute in computes(environment):
-        if has(compute, "name"):
-            yield from _not_default(key, compute.name)
+    items: list[tuple[KeyPath, str]] = [(key, item.name) for key, item in queues(environment)]
+    items += [(key, item.name) for key, item in computes(environment)]
+    items += _storage(environment)
+    if environment.cluster.login_nodes:
+        items.append((("cluster", "login_nodes"), environment.cluster.login_nodes.name))
+    for key, name in items:
+        if name == "default":
+            yield Finding((*key, "name"), name, "any other name: ParallelCluster forbids this one")
 
 
-@rule
-def not_default_storage(environment: Environment) -> Iterator[Finding]:
-    """Nor a file system that the cluster mounts. Source: ParallelCluster 3.16.1, SharedStorageNameValidator."""
-    for key, lustre in lustres(environment):
-        if has(lustre, "name"):
-            yield from _not_default(key, lustre.name)
-    for key, volume in volumes(environment):
-        if has(volume, "name"):
-            yield from _not_default(key, volume.name)
+def _unique(named: list[tuple[KeyPath, str]], what: str) -> Iterator[Finding]:
+    for key, name, first in repeated(named):
+        yield Finding((*key, "name"), f"{name}, the name of {key_text(first)} too", f"a name that no other {what} has")
 
 
-@rule
-def login_pool(environment: Environment) -> Iterator[Finding]:
-    """The login nodes' pool is named as queues are. Source: as for `not_default`."""
-    login = environment.cluster.login_nodes
-    if login:
-        yield from _not_default(("cluster", "login_nodes"), login.name)
+def unique(environment: Environment) -> Iterator[Finding]:
+    """Names of queues, of projects and of file systems are unique. Lustre and OpenZFS volumes share one namespace."""
+    yield from _unique([(key, item.name) for key, item in queues(environment)], "queue")
+    yield from _unique([(key, item.name) for key, item in models(environment)], "model")
+    yield from _unique(_storage(environment), "file system or volume")
 
 
-def _once(named: list[tuple[KeyPath, str]], what: str) -> Iterator[Finding]:
-    for key, name, first in doubled(named):
-        yield Finding(key, f"{name}, the name of {key_text(first[:-1])} too", f"a name that no other {what} has")
+@for_each(queues)
+def unique_in_queue(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]:
+    """Compute resources are unique in their queue: nodes are named <queue>-dy-<compute resource>-<number>."""
+    named: list[tuple[KeyPath, str]] = [((*key, "compute", i), item.name) for i, item in enumerate(queue.compute)]
+    yield from _unique(named, "compute resource of the queue")
 
 
-@rule
-def queues_once(environment: Environment) -> Iterator[Finding]:
-    """Each queue's name once."""
-    yield from _once([((*key, "name"), item.name) for key, item in queues(environment) if has(item, "name")], "queue")
+def bucket_prefix(environment: Environment) -> Iterator[Finding]:
+    """S3 reserves some prefixes. Source: S3 user guide, "General purpose bucket naming rules"."""
+    given = environment.storage.buckets.name_prefix
+    if given and given.startswith(BUCKET_PREFIXES_OF_S3):
+        allowed = f"a prefix that does not start with {', '.join(BUCKET_PREFIXES_OF_S3)}, which S3 reserves"
+        yield Finding(("storage", "buckets", "name_prefix"), given, allowed)
 
 
-@rule_for_each(queues)
-def computes_once(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]:
-    """Each compute resource's name once in its queue: nodes are called <queue>-dy-<compute
-    resource>-<number>.
+def tags(environment: Environment) -> Iterator[Finding]:
+    """AWS allows 50 tags per resource; ten are left for CloudFormation, ParallelCluster and Trainyard.
+
+    Source: Tagging AWS resources, "Tag naming limits". ParallelCluster's schema refuses `parallelcluster:`.
     """
-    named: list[tuple[KeyPath, str]] = [
-        ((*key, "compute", index, "name"), item.name) for index, item in enumerate(queue.compute) if has(item, "name")
-    ]
-    yield from _once(named, "compute resource of the queue")
+    if len(environment.tags) > MAX_TAGS:
+        yield Finding(("tags",), f"{len(environment.tags)} tags", f"at most {MAX_TAGS}")
+    for key, value in environment.tags.items():
+        at = ("tags", key)
+        if key.lower().startswith(TAG_PREFIXES):
+            yield Finding(at, key, f"a key that does not start with {', '.join(TAG_PREFIXES)}")
+        elif not TAG_KEY.fullmatch(key):
+            yield Finding(at, f"the key {key[:60]!r}", "1 to 128 letters, digits, spaces and _ . : / = + - @")
+        if not TAG_VALUE.fullmatch(value):
+            yield Finding(at, repr(value[:60]), "at most 256 letters, digits, spaces and _ . : / = + - @")
 
 
-@rule
-def file_systems_once(environment: Environment) -> Iterator[Finding]:
-    """Lustre file systems and OpenZFS volumes share the cluster's names of storage."""
-    named: list[tuple[KeyPath, str]] = []
-    if has(environment.storage, "lustre"):
-        named += [((*key, "name"), item.name) for key, item in lustres(environment) if has(item, "name")]
-    if has(environment.storage, "openzfs") and (not (zfs := environment.storage.openzfs) or has(zfs, "volumes")):
-        named += [((*key, "name"), item.name) for key, item in volumes(environment) if has(item, "name")]
-    yield from _once(named, "file system or volume")
-
-
-@rule
-def models_once(environment: Environment) -> Iterator[Finding]:
-    """Each training project's name once."""
-    yield from _once([((*key, "name"), item.name) for key, item in models(environment) if has(item, "name")], "model")
-
-
-RULES = (
-    predecessor,
-    cluster,
-    not_default,
-    not_default_storage,
-    login_pool,
-    queues_once,
-    computes_once,
-    file_systems_once,
-    models_once,
-)
+RULES = (cluster, predecessor, not_default, unique, unique_in_queue, bucket_prefix, tags)

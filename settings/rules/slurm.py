@@ -1,4 +1,4 @@
-"""Settings of Slurm that ParallelCluster keeps for itself, and accounting."""
+"""Slurm parameters that ParallelCluster sets itself, and accounting."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from settings.model import Environment
-from settings.rules.finding import Finding, rule
+from settings.rules.finding import Finding
 
 DENIED = {
     *("epilog", "grestypes", "launchparameters", "prolog", "reconfigflags", "resumefailprogram", "resumeprogram"),
@@ -18,13 +18,14 @@ DENIED_WITH_ACCOUNTING = {
     "jobacctgathertype",
 }
 INSTEAD = {"suspendtime": "set slurm.scaledown_minutes"}
-KEY = re.compile(r"[A-Za-z][A-Za-z0-9]*")
-MOST_VALUE = 1024
+PARAMETER = re.compile(r"[A-Za-z][A-Za-z0-9]*")
+MAX_VALUE = 1024
+DATABASE_ADDRESS = re.compile(r"[A-Za-z0-9.-]+(:(\d{1,5}))?")
+MAX_PORT = 65535
 
 
-@rule
 def settings(environment: Environment) -> Iterator[Finding]:
-    """Parameters that ParallelCluster writes itself are refused, in whatever case they are written.
+    """Parameters that ParallelCluster sets itself are refused, whatever their case.
 
     Source: ParallelCluster 3.16.1, SLURM_SETTINGS_DENY_LIST.
     """
@@ -33,22 +34,22 @@ def settings(environment: Environment) -> Iterator[Finding]:
     seen: dict[str, str] = {}
     for name, value in slurm.settings.items():
         key = ("cluster", "slurm", "settings", name)
-        if not KEY.fullmatch(name):
-            yield Finding(key, repr(name[:60]), "the name of a parameter of slurm.conf: letters and digits")
+        if not PARAMETER.fullmatch(name):
+            yield Finding(key, repr(name[:60]), "the name of a slurm.conf parameter: letters and digits")
         elif name.lower() in denied:
             allowed = "a parameter that ParallelCluster does not set itself"
-            yield Finding(key, name, allowed, INSTEAD.get(name.lower(), "take it out"))
+            yield Finding(key, name, allowed, INSTEAD.get(name.lower(), "remove it"))
         elif name.lower() in seen:
-            yield Finding(key, f"{name} beside {seen[name.lower()]}", "each parameter once: slurm.conf knows no case")
+            given = f"{name} and {seen[name.lower()]}"
+            yield Finding(key, given, "each parameter once: slurm.conf ignores the case of names")
         seen[name.lower()] = name
         text = str(value)
-        if not text.strip() or len(text) > MOST_VALUE or not text.isprintable():
-            yield Finding(key, repr(text[:60]), f"one line of 1 to {MOST_VALUE} printable characters")
+        if not text.strip() or len(text) > MAX_VALUE or not text.isprintable():
+            yield Finding(key, repr(text[:60]), f"one line of 1 to {MAX_VALUE} printable characters")
 
 
-@rule
 def accounting(environment: Environment) -> Iterator[Finding]:
-    """The database's address has no scheme and no path, and its secret lies in the cluster's region.
+    """The database's address has no scheme and no path, and its secret is in the cluster's region.
 
     Source: ParallelCluster 3.16.1, DatabaseUriValidator.
     """
@@ -56,13 +57,13 @@ def accounting(environment: Environment) -> Iterator[Finding]:
     if given is None:
         return
     key = ("cluster", "slurm", "accounting")
-    match = re.fullmatch(r"[A-Za-z0-9.-]+(:(\d{1,5}))?", given.uri)
-    if not match or (match[2] and not 0 < int(match[2]) < 65536):
+    match = DATABASE_ADDRESS.fullmatch(given.uri)
+    if not match or (match[2] and not 0 < int(match[2]) <= MAX_PORT):
         yield Finding((*key, "uri"), given.uri, "host or host:port, without mysql:// and without a path")
-    parts = given.password_secret_arn.split(":")
-    if len(parts) > 3 and parts[3] != environment.region:
+    region = given.password_secret_arn.split(":")[3]
+    if region != environment.region:
         allowed = f"a secret in the cluster's region, {environment.region}"
-        yield Finding((*key, "password_secret_arn"), f"a secret in {parts[3] or 'no region'}", allowed)
+        yield Finding((*key, "password_secret_arn"), f"a secret in {region}", allowed)
 
 
 RULES = (settings, accounting)

@@ -18,7 +18,7 @@ import yaml
 
 from ops.review.structure import differences
 from settings import Environment
-from settings.pipeline.files import PIPELINES
+from settings.files import PIPELINES
 from tests.cluster_config.references import environments, references
 from tests.ops.review.synthesis import pipeline_template, stacks_of
 from trainyard.cluster_config import render

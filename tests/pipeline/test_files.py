@@ -53,7 +53,7 @@ def test_the_last_stage_is_approved_by_a_person_unless_the_file_says_otherwise(t
     [
         ({"environment: dev": "environment: devel"}, ":19: stages[0].environment", "one of dev, guide-2xg5"),
         ({"environment: staging": "environment: dev"}, "stages[1].environment", "dev, the name of stages[0] too"),
-        ({'account: "5555': 'account: "5x55'}, ":10: account", "the 12 digits of an account's id"),
+        ({'account: "5555': 'account: "5x55'}, ":10: account", "an account id, 12 digits"),
         ({'account: "555566667777"': "account: 555566667777"}, ":10: account", "put it in quotes"),
         ({"arn:aws:codeconnections": "arn:aws:codecommit"}, "source.connection", "the ARN of a connection"),
         ({"arn:aws:codeconnections": "arn:aws-cn:codeconnections"}, "source.connection", "in the partition aws,"),
@@ -63,7 +63,7 @@ def test_the_last_stage_is_approved_by_a_person_unless_the_file_says_otherwise(t
         ({"ml-platform@example.com": "ml-platform"}, "notifications.emails[0]", "an e-mail address"),
         ({"[ml-platform@example.com]": "[a@b.org, a@b.org]"}, "notifications.emails[1]", "each address once"),
         ({"name: trainyard": "name: Trainyard"}, ":9: name", "lower-case"),
-        ({"  branch: main": "  tag: v1"}, "source.tag", "a key that is not known here"),
+        ({"  branch: main": "  tag: v1"}, "source.tag", "an unknown key"),
         ({"notifications:": "log_days: 31\nnotifications:"}, "log_days", "one of 1, 3, 5, 7, 14, 30, 60, 90"),
         ({"notifications:": "artifact_days: 1\nnotifications:"}, "artifact_days", "7 or more"),
     ],
@@ -80,10 +80,12 @@ def test_a_fault_says_where_what_and_what_is_allowed(
 def test_faults_of_the_file_and_of_its_environments_come_together(tmp_path: Path) -> None:
     broken = tmp_path / "broken.yaml"
     broken.write_text((ROOT / "environments" / "dev.yaml").read_text("utf-8").replace("max: 2", "max: two"), "utf-8")
-    text = faults(tmp_path, {"environment: dev": f"environment: {broken}", "branch: main": "branch: -main"})
+    text = faults(
+        tmp_path, {"environment: dev": f"environment: {broken}", "[ml-platform@example.com]": "[a@b.org, a@b.org]"}
+    )
     assert f"{broken}:" in text
     assert "cluster.queues[0].compute[0].max" in text
-    assert "source.branch" in text
+    assert "notifications.emails[1]" in text
 
 
 def test_stages_of_one_account_make_different_clusters(tmp_path: Path) -> None:
@@ -133,7 +135,7 @@ def test_github_is_told_by_both_ids_or_by_none(tmp_path: Path, given: str, missi
 
 
 def test_a_name_that_is_not_there_is_refused_with_those_that_are() -> None:
-    with pytest.raises(ValueError, match="Under pipelines/ there are: promotion"):
+    with pytest.raises(ValueError, match="Under environments/pipelines/ there are: promotion"):
         settings.pipeline.pipeline_file("promotions")
 
 

@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from settings.__main__ import main
+from settings.explain import nested_part
 from settings.model import Environment
 from settings.model.base import Part
 from settings.reference import DOCUMENT, document_with_reference
-from settings.salvage import nested_part
 from settings.schema import SCHEMA, schema_text
 
 ROOT = SCHEMA.parent.parent
@@ -79,6 +79,6 @@ def test_every_key_is_described() -> None:
     waiting: list[type[Part]] = [Environment]
     for part in waiting:
         silent += [f"{part.__name__}.{name}" for name, info in part.model_fields.items() if not info.description]
-        inner = [nested_part(info.annotation)[0] for info in part.model_fields.values()]
+        inner = [nested_part(info.annotation) for info in part.model_fields.values()]
         waiting += [one for one in inner if one is not None and one not in waiting]
     assert silent == []

@@ -39,14 +39,14 @@ def test_the_figures_are_those_of_the_pinned_parallelcluster() -> None:
     its = json.loads(done.stdout)
     schema = settings.Environment.model_json_schema()["$defs"]
     cluster = schema["Cluster"]["properties"]
-    assert its["accounting_name"] == names.CLUSTER_NAME_WITH_ACCOUNTING
+    assert its["accounting_name"] == names.MAX_CLUSTER_NAME_WITH_ACCOUNTING
     assert its["name"] == cluster["name"]["anyOf"][0]["maxLength"]
     assert its["queue_name"] == schema["Queue"]["properties"]["name"]["maxLength"]
     assert its["queue_name"] == schema["Compute"]["properties"]["name"]["maxLength"]
     assert its["storage_name"] == schema["Lustre"]["properties"]["name"]["maxLength"]
     assert its["queues"] == cluster["queues"]["maxItems"]
-    assert its["compute"] == compute.MOST_COMPUTE
-    assert its["fsx"] == mounts.MOST_EXISTING
+    assert its["compute"] == compute.MAX_COMPUTE_RESOURCES
+    assert its["fsx"] == mounts.MAX_EXISTING
     assert set(its["deny"]) == slurm.DENIED
     assert set(its["deny_accounting"]) == slurm.DENIED_WITH_ACCOUNTING
     assert set(its["oses"]) == set(cluster["os"]["enum"])

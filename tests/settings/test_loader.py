@@ -1,4 +1,4 @@
-"""Reading files: faults of YAML and of types, each at its line, all at once, and never a traceback."""
+"""Reading files: faults of YAML and of types, each at its line, all of one layer at once, and never a traceback."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hypothesis import settings as budget
 from hypothesis import strategies as st
 
 import settings
+from settings import files
 from settings.model.patterns import MEANINGS
 from settings.pipeline import Pipeline
 
@@ -77,6 +78,7 @@ def test_a_good_file_gives_a_frozen_environment(tmp_path: Path) -> None:
         (swap(5, "  zone: use1-az4\n  flow_log_days: 31"), 6, "network.flow_log_days", "one of 1, 3, 5, 7"),
         (swap(5, "  zone: use1-az4\n  clients: 10.0.0.0/8"), 6, "network.clients", "a list"),
         (swap(12, '          max: "2"'), 12, "cluster.queues[0].compute[0].max", "without quotes"),
+        (swap(12, f"          max: {'9' * 23}"), 12, "cluster.queues[0].compute[0].max", "write a smaller number"),
         (swap(12, "          max: 0"), 12, "cluster.queues[0].compute[0].max", "more than 0"),
         (swap(12, "          max: 2.5"), 12, "cluster.queues[0].compute[0].max", "a whole number"),
         (swap(11, "          instance_types: []"), 11, "cluster.queues[0].compute[0].instance_types", "at least 1"),
@@ -87,6 +89,7 @@ def test_a_good_file_gives_a_frozen_environment(tmp_path: Path) -> None:
         (GOOD + "tags:\n  <<: {a: b}\n", 15, "tags.<<", "a text"),
         (GOOD + "<<: {a: b}\n", 14, "<<", "merge keys"),
         (GOOD + "tags: !!python/name:os.system x\n", 14, "tags", "without tags"),
+        (GOOD + 'tags: {a: "{{resolve:ssm:x}}"}\n', 14, "tags.a", "dynamic reference"),
         (GOOD + "? [a, b]\n: c\n", 14, "(file)", "as a key"),
         (GOOD + 'tags: {a: "\\ud800"}\n', 14, "tags.a", "UTF-8"),
         (GOOD + "storage:\n  openzfs:\n    capacity_gib: 64\n", 15, "storage.openzfs.volumes", "add the key volumes"),
@@ -126,6 +129,18 @@ def test_times_and_numbers_with_zeros_stay_texts(tmp_path: Path) -> None:
     assert environment.storage.lustre[0].maintenance_window == "7:18:00"
 
 
+@pytest.mark.parametrize("suffix", ["yaml", "yml"])
+def test_a_name_finds_files_of_both_suffixes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    monkeypatch.setattr(files, "ENVIRONMENTS", tmp_path / "environments")
+    (tmp_path / "environments").mkdir()
+    (tmp_path / "environments" / f"demo.{suffix}").write_text(GOOD)
+    assert settings.load(files.environment_file("demo")).name == "demo"
+    assert files.environment_file(f"demo.{suffix}") == tmp_path / "environments" / f"demo.{suffix}"
+    assert files.environment_file("elsewhere/demo.yml") == Path("elsewhere/demo.yml")
+    with pytest.raises(ValueError, match=r"no environment 'other'. Under environments/ there are: demo\."):
+        files.environment_file("other")
+
+
 @pytest.mark.parametrize("name", ["missing.yaml", "."])
 def test_a_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
     with pytest.raises(settings.Faults, match="cannot be read") as caught:
@@ -134,32 +149,53 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
 
 
 def test_all_faults_come_at_once_in_the_order_of_lines(tmp_path: Path) -> None:
-    text = swap(2, "account: 1").replace("use1-az4", "usw2-az1").replace("efa: true", "efa: maybe")
-    text += """\
+    text = (
+        swap(2, "account: 1").replace("efa: true", "efa: maybe")
+        + """\
+tags: !!set {a}
 storage:
   lustre:
-    - {name: a1, mount: /etc, capacity_gib: 1000, efaa: true}
-    - {name: b1, mount: /b, capacity_gib: no}
+    - {name: a1, mount: fsx, capacity_gib: 1200, efaa: true}
+    - {name: b1, mount: /b, capacity_gib: no, name: b2}
+"""
+    )
+    assert [(line, key) for line, key, _ in faults_in(tmp_path, text)] == [
+        (2, "account"),
+        (13, "cluster.queues[0].compute[0].efa"),
+        (14, "tags"),
+        (14, "tags"),
+        (17, "storage.lustre[0].efaa"),
+        (17, "storage.lustre[0].mount"),
+        (18, "storage.lustre[1].capacity_gib"),
+        (18, "storage.lustre[1].name"),
+    ]
+
+
+def test_rules_run_on_a_file_of_valid_types_and_their_faults_come_at_once(tmp_path: Path) -> None:
+    text = (
+        GOOD.replace("use1-az4", "usw2-az1")
+        + """\
+storage:
+  lustre:
+    - {name: a1, mount: /etc, capacity_gib: 1000}
+    - {name: b1, mount: /b, capacity_gib: 1200}
     - {name: c1, mount: /b, capacity_gib: 1300}
 """
-    found = [(line, key) for line, key, _ in faults_in(tmp_path, text)]
-    assert found == [
-        (2, "account"),
+    )
+    assert [(line, key) for line, key, _ in faults_in(tmp_path, text)] == [
         (5, "network.zone"),
-        (13, "cluster.queues[0].compute[0].efa"),
         (16, "storage.lustre[0].capacity_gib"),
-        (16, "storage.lustre[0].efaa"),
         (16, "storage.lustre[0].mount"),
-        (17, "storage.lustre[1].capacity_gib"),
         (18, "storage.lustre[2].capacity_gib"),
         (18, "storage.lustre[2].mount"),
     ]
+    assert [key for _, key, _ in faults_in(tmp_path, text + "tags: {a: 1}\n")] == ["tags.a"]
 
 
 def test_a_fault_is_printed_with_what_to_do(tmp_path: Path) -> None:
     [(_, _, said)] = faults_in(tmp_path, swap(1, "nmae: demo\nname: demo"))
     file = tmp_path / "demo.yaml"
-    assert said.startswith(f"{file}:1: nmae\n    given:   a key that is not known here\n    allowed: name, account, ")
+    assert said.startswith(f"{file}:1: nmae\n    given:   an unknown key\n    allowed: name, account, ")
     assert said.endswith("\n    do:      did you mean name?")
 
 
@@ -228,7 +264,6 @@ def _paths(data: object, path: tuple[str, ...] = ()) -> list[str]:
 def test_no_spoilt_part_of_a_good_file_makes_anything_but_faults(
     edit: Callable[[Mapping[str, object]], Path], good: dict[str, Any], data: st.DataObject
 ) -> None:
-    """Here the rules run on what is left sound, with holes in every place."""
     chosen = data.draw(st.lists(st.sampled_from(_paths(good)), min_size=1, max_size=4, unique=True))
     leaves = [path for path in chosen if not any(other.startswith(f"{path}.") for other in chosen)]
     _only_faults(edit({path: data.draw(JUNK) for path in leaves}))

@@ -38,14 +38,13 @@ def check(question: Question) -> Iterator[Line]:
         capacity = sum(lustre.capacity_gib for lustre in storage.lustre)
         yield _counted(question, LUSTRE_COUNT, len(storage.lustre), len(there), "file systems")
         yield _counted(question, LUSTRE_CAPACITY, capacity, _sum(there, _capacity), "GiB")
-        # FSx calls 1200 GiB 1.2 TiB here.
-        throughput = sum(lustre.capacity_gib * lustre.throughput / 1000 for lustre in storage.lustre)
+        throughput = sum(lustre.throughput_mb_s for lustre in storage.lustre)
         yield Line(
             CHECK,
             "throughput of Lustre on SSD",
             "nothing",
             "no quota",
-            f"about {throughput:.0f} MB/s; it comes with the capacity",
+            f"{throughput} MB/s; it comes with the capacity",
             Verdict.NOTE,
         )
     openzfs = storage.openzfs

@@ -158,7 +158,7 @@ def test_a_small_network_is_too_small_here_and_for_the_rule() -> None:
     )
     [line] = addresses.check(question(Account(), small))
     assert line.verdict is Verdict.FAULT
-    assert ("network", "cidr") in [finding.key for finding in findings(small, partial=False)]
+    assert ("network", "cidr") in [finding.key for finding in findings(small)]
 
 
 def test_an_existing_subnet_must_have_room_for_what_is_not_there_yet() -> None:

@@ -12,7 +12,7 @@ BAD: list[Bad] = [
     ({f"{M}.1.name": "one"}, "models[1].name", "models[0]"),
     ({f"{M}.0.queue": "gpus"}, "models[0].queue", "gpu, cpu"),
     ({f"{M}.0.nodes": 4}, "models[1].nodes", "1 too many"),
-    ({f"{M}.0.nodes": 2}, "models[1].nodes", "1 would stay idle"),
+    ({f"{M}.0.nodes": 2}, "models[1].nodes", "1 would be idle"),
     ({f"{M}.0.folders.outputs": "/scratch/o"}, "models[0].folders.outputs", "below one of /fsx"),
     ({f"{M}.0.folders.outputs": "/fsx"}, "models[0].folders.outputs", "below one of"),
     ({f"{M}.0.folders.data": "/fsx/../etc"}, "models[0].folders.data", "absolute path"),

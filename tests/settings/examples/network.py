@@ -27,8 +27,8 @@ BAD: list[Bad] = [
     ({f"{N}.clients": ["0.0.0.0/1"]}, "network.clients[0]", "/8 or smaller"),
     ({f"{N}.clients": ["203.0.113.7/24"]}, "network.clients[0]", "use 203.0.113.0/24"),
     ({f"{N}.grafana": True}, "network.grafana", "without network.clients"),
-    ({f"{N}.existing": EXISTING, f"{N}.cidr": "10.0.0.0/16"}, "network.cidr", "take the key out"),
-    ({f"{N}.existing": EXISTING, f"{N}.egress": "endpoints-only"}, "network.egress", "take the key out"),
+    ({f"{N}.existing": EXISTING, f"{N}.cidr": "10.0.0.0/16"}, "network.cidr", "remove the key"),
+    ({f"{N}.existing": EXISTING, f"{N}.egress": "endpoints-only"}, "network.egress", "remove the key"),
     ({f"{N}.existing": EXISTING | {"vpc_cidr": "10.0.0.1/16"}}, "network.existing.vpc_cidr", "host bits"),
     (
         {f"{N}.existing": EXISTING | {"public_subnet_id": "subnet-0123456789abcdef0"}},

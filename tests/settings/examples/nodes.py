@@ -16,7 +16,7 @@ GOOD: list[Good] = [
     {f"{P}.min": 4},
     {f"{C}.queues.1.compute.0.instance_types": ["c7i.xlarge", "c6i.xlarge"], f"{C}.slurm.memory_scheduling": True},
     {f"{Q}.root_volume": {"size_gib": 200, "iops": 16000, "throughput": 1000}},
-    {f"{Q}.gpu_health_check": True},
+    {f"{Q}.gpu_health_check": True, f"{C}.queues.1.node_health_check": False},
 ]
 
 BAD: list[Bad] = [

@@ -17,6 +17,8 @@ GOOD: list[Good] = [
     {f"{C}.name": "a" * 40, f"{C}.slurm.accounting": ACCOUNTING},
     {f"{C}.slurm.settings": {"MaxJobCount": 20000, "PriorityType": "priority/multifactor"}},
     {f"{C}.os": "rocky9", f"{C}.head_node.ami": AMI, f"{Q}.ami": AMI, f"{C}.queues.1.ami": AMI},
+    {f"{C}.permissions_boundary": "arn:aws:iam::aws:policy/job-function/ReadOnly"},
+    {f"{C}.head_node.key_name": "team key (1)"},
     {"tags": {"cost centre": "a/b:c+d=e@f_g.h-i"}},
     {"tags": {f"t{i}": "v" for i in range(40)}},
 ]
@@ -25,6 +27,10 @@ BAD: list[Bad] = [
     ({f"{C}.name": "a" * 41, f"{C}.slurm.accounting": ACCOUNTING}, "cluster.name", "at most 40"),
     ({f"{C}.name": "a" * 61}, "cluster.name", "at most 60"),
     ({f"{C}.name": "base-api"}, "cluster.name", "own stacks"),
+    ({f"{C}.name": "base-promotion"}, "cluster.name", "own stacks"),
+    ({f"{C}.head_node.key_name": "$(id)"}, "cluster.head_node.key_name", "key pair"),
+    ({f"{C}.permissions_boundary": "arn:aws:iam::1:policy/x"}, "cluster.permissions_boundary", "one policy"),
+    ({f"{C}.permissions_boundary": "arn:aws:iam::111122223333:policy/*"}, "cluster.permissions_boundary", "one policy"),
     ({f"{Q}.name": "a" * 26, **NO_MODELS}, "cluster.queues[0].name", "at most 25"),
     ({f"{P}.name": "a" * 26}, "cluster.queues[0].compute[0].name", "at most 25"),
     ({f"{P}.name": "P5"}, "cluster.queues[0].compute[0].name", "lower-case"),
@@ -55,10 +61,16 @@ BAD: list[Bad] = [
     ({f"{C}.slurm.settings": {"A b": "x"}}, "cluster.slurm.settings.A b", "letters and digits"),
     ({f"{C}.slurm.settings": {"MaxJobCount": "x\nProlog=/x"}}, "cluster.slurm.settings.MaxJobCount", "one line"),
     ({f"{C}.slurm.settings": {"MaxJobCount": 1, "maxjobcount": 2}}, "cluster.slurm.settings.maxjobcount", "once"),
+    ({f"{C}.slurm.settings.Comment": "{{resolve:ssm:x}}"}, "cluster.slurm.settings.Comment", "dynamic reference"),
+    ({f"{C}.slurm.accounting": ACCOUNTING | {"user": "a b"}}, "cluster.slurm.accounting.user", "database user"),
+    ({f"{C}.slurm.accounting": ACCOUNTING | {"database": "A-b"}}, "cluster.slurm.accounting.database", "lower-case"),
     ({f"{C}.slurm.accounting": ACCOUNTING | {"uri": "mysql://h"}}, "cluster.slurm.accounting.uri", "host:port"),
     ({f"{C}.slurm.accounting": ACCOUNTING | {"uri": "h:70000"}}, "cluster.slurm.accounting.uri", "host:port"),
     (
-        {f"{C}.slurm.accounting": ACCOUNTING | {"password_secret_arn": "arn:aws:secretsmanager:eu-west-1:1:secret:x"}},
+        {
+            f"{C}.slurm.accounting": ACCOUNTING
+            | {"password_secret_arn": "arn:aws:secretsmanager:eu-west-1:111122223333:secret:x"}
+        },
         "cluster.slurm.accounting.password_secret_arn",
         "us-east-1",
     ),
