@@ -14,7 +14,6 @@ import aws_cdk as cdk
 import settings
 import settings.pipeline
 from stacks.deployment import compose
-from stacks.pipeline import compose_promotion
 
 DEFAULT = "local"
 
@@ -40,6 +39,9 @@ def _compose(app: cdk.App) -> None:
     if env and pipeline:
         raise ValueError(f"Both env={env} and pipeline={pipeline} are given. Give one of them.")
     if pipeline:
+        # Not at the top: the CDK's modules for pipelines take a tenth of a second to import.
+        from stacks.pipeline import compose_promotion
+
         promotion = settings.pipeline.load(settings.pipeline.pipeline_file(str(pipeline)))
         compose_promotion(app, promotion, context=str(pipeline))
     else:

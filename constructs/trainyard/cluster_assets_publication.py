@@ -13,8 +13,7 @@ from aws_cdk import aws_s3_deployment as s3_deployment
 from constructs import Construct
 
 from trainyard import cluster_bundle
-from trainyard.nag import acknowledge
-from trainyard.nag_wildcards import wildcard_resource
+from trainyard.nag import acknowledge, wildcard_resource
 
 
 class ClusterAssetsPublication(Construct):

@@ -9,8 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from trainyard.nag import acknowledge
-from trainyard.nag_wildcards import wildcard_resource
+from trainyard.nag import acknowledge, wildcard_resource
 
 # The API may attach policies of ours only if their ARN has `policy/parallelcluster` (its template, policy
 # DefaultParallelClusterIamAdminPolicy); a path does that and leaves the name to CloudFormation.

@@ -1,4 +1,4 @@
-"""Acknowledged cdk-nag findings: one rule, on one construct, with the reason beside the code it concerns."""
+"""Acknowledged cdk-nag findings: one rule, on one construct, with the reason next to the code that it concerns."""
 
 from __future__ import annotations
 
@@ -18,6 +18,20 @@ def acknowledge_resource(construct: IConstruct, arn: str, reason: str) -> None:
     acknowledge(construct, f"AwsSolutions-IAM5[Resource::{_written(Stack.of(construct).resolve(arn))}]", reason)
 
 
+def wildcard_resource(scope: IConstruct, owner: IConstruct, arn: str, suffix: str) -> str:
+    """The finding that a policy in the stack of `scope` has the resource `arn` of `owner` followed by `suffix`.
+
+    An ARN of another stack comes in as that stack's export; cdk-nag writes the export's name in its place.
+    """
+    stack, owners_stack = Stack.of(scope), Stack.of(owner)
+    if stack.node.path == owners_stack.node.path:
+        name = _written(stack.resolve(arn))
+    else:
+        # The export that the reference makes anyway: asking for it twice makes one.
+        name = owners_stack.resolve(owners_stack.export_value(arn))["Fn::ImportValue"]
+    return f"AwsSolutions-IAM5[Resource::{name}{suffix}]"
+
+
 def _written(value: Any) -> str:  # noqa: ANN401 - a resolved token is whatever CloudFormation takes
     """A resolved value as cdk-nag writes it into a finding: references as <LogicalId> and <LogicalId.Attribute>."""
     match value:
@@ -30,5 +44,5 @@ def _written(value: Any) -> str:  # noqa: ANN401 - a resolved token is whatever 
         case {"Fn::Join": [separator, parts]}:
             return str(separator).join(_written(part) for part in parts)
     raise ValueError(
-        f"{value!r} is no ARN that a finding could name: use text, references, attributes and joins of them."
+        f"{value!r} is not an ARN that a finding could name: use text, references, attributes and joins of them."
     )

@@ -73,7 +73,8 @@ class SecurityGroups(Construct):
         lustre = self._group(vpc, "Lustre", "FSx for Lustre file systems")
         openzfs = self._group(vpc, "OpenZfs", "FSx for OpenZFS file system")
 
-        groups = {"Head": head, "Compute": compute, "Login": login, "Lustre": lustre, "OpenZfs": openzfs}
+        named = {"Head": head, "Compute": compute, "Login": login, "Lustre": lustre, "OpenZfs": openzfs}
+        groups = {name: group.security_group_id for name, group in named.items()}
         for node in ("Head", "Compute", "Login"):
             self._allow(groups, node, "Lustre", LUSTRE_PORTS, "Lustre")
             # File servers call clients back for their locks.
@@ -106,7 +107,7 @@ class SecurityGroups(Construct):
 
     def _allow(
         self,
-        groups: Mapping[str, ec2.ISecurityGroup],
+        groups: Mapping[str, str],
         source: str,
         target: str,
         ports: Iterable[Ports],
@@ -122,8 +123,8 @@ class SecurityGroups(Construct):
             ec2.CfnSecurityGroupEgress(
                 self,
                 f"{source}To{target}{port.label}",
-                group_id=groups[source].security_group_id,
-                destination_security_group_id=groups[target].security_group_id,
+                group_id=groups[source],
+                destination_security_group_id=groups[target],
                 ip_protocol=port.protocol,
                 from_port=port.first,
                 to_port=port.last,
@@ -132,8 +133,8 @@ class SecurityGroups(Construct):
             ec2.CfnSecurityGroupIngress(
                 self,
                 f"{target}From{source}{port.label}",
-                group_id=groups[target].security_group_id,
-                source_security_group_id=groups[source].security_group_id,
+                group_id=groups[target],
+                source_security_group_id=groups[source],
                 ip_protocol=port.protocol,
                 from_port=port.first,
                 to_port=port.last,
