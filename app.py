@@ -26,10 +26,6 @@ def main() -> int:
         _compose(app)
     except (settings.Faults, ValueError) as fault:
         return _fail(fault)
-    except RuntimeError as error:
-        if "Failed to bundle asset" not in str(error):
-            raise
-        return _fail(error)
     app.synth()
     return 0
 

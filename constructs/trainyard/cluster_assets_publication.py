@@ -13,7 +13,7 @@ from aws_cdk import aws_s3_deployment as s3_deployment
 from constructs import Construct
 
 from trainyard import cluster_bundle
-from trainyard.nag import acknowledge, wildcard_resource
+from trainyard.nag import acknowledge, acknowledge_resource, wildcard_resource
 
 
 class ClusterAssetsPublication(Construct):
@@ -68,9 +68,6 @@ class ClusterAssetsPublication(Construct):
         reasons = {
             "AwsSolutions-L1": "The runtime of CDK's own function comes with the pinned aws-cdk-lib.",
             f"AwsSolutions-IAM4[Policy::{_LOGS_POLICY}]": "The AWS policy by which Lambda functions write their logs.",
-            f"AwsSolutions-IAM5[Resource::arn:{stack.partition}:s3:::{bootstrap}/*]": (
-                "Sources are named by their content, so the grant is for the bootstrap's asset bucket."
-            ),
             wildcard_resource(self, bucket, bucket.bucket_arn, "/*"): "BucketDeployment knows no grant by prefix.",
             **{
                 f"AwsSolutions-IAM5[Action::{action}]": "CDK's grants of read and write on the two buckets."
@@ -79,6 +76,11 @@ class ClusterAssetsPublication(Construct):
         }
         for finding, reason in reasons.items():
             acknowledge(function, finding, reason)
+        acknowledge_resource(
+            function,
+            f"arn:{stack.partition}:s3:::{bootstrap}/*",
+            "Sources are named by their content, so the grant is for the bootstrap's asset bucket.",
+        )
 
 
 # The id that BucketDeployment gives its function, which all deployments of a stack with the same memory share.

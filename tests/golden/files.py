@@ -1,8 +1,8 @@
-"""What each shipped environment comes to, kept in git so that a review shows what a change does to it.
+"""Golden files: what the shipped environments synthesize to, kept in git so that a diff shows what a change does.
 
-In the folder of an environment's name: `<stack>.template.json`, each stack's template, without the hashes of assets,
-which a change of any file behind them would change; and `cluster.yaml`, the configuration that ParallelCluster gets,
-with ids that read. In `pipelines/`: the template of each shipped pipeline.
+`<environment>/cluster.yaml` is the configuration that ParallelCluster gets, with readable ids. The environments of
+FULL also have `<stack>.template.json` for each stack, without the hashes of assets, which any change of a file behind
+them would change. `pipelines/` has the template of each shipped pipeline.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from tests.ops.review.synthesis import pipeline_template, stacks_of
 from trainyard.cluster_config import render
 
 FOLDER = Path(__file__).parent
+FULL = ("local", "jakarta-80xp5e")
+"""Environments with golden templates: the default, and the largest. The templates of the others are much the same."""
 SHOWN = 40
 """Differences that a failing test lists."""
 
@@ -31,13 +33,13 @@ _SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
 _OF_TOOLS = ("aws:cdk:", "aws:asset:")
 
 
-def made(environment: Environment, folder: Path) -> dict[str, str]:
-    """The files of one environment, by name; synthesizes into `folder`."""
-    files = {
-        f"{stack.id}.template.json": f"{json.dumps(_normal(stack.template), indent=1)}\n"
-        for stack in stacks_of(environment, folder).values()
-    }
-    return {**files, "cluster.yaml": _yaml(render(environment, references(environment)))}
+def made(name: str, environment: Environment, folder: Path) -> dict[str, str]:
+    """The golden files of the environment in `name`.yaml, by file name; synthesizes into `folder`."""
+    files = {"cluster.yaml": _yaml(render(environment, references(environment)))}
+    if name in FULL:
+        for stack in stacks_of(environment, folder).values():
+            files[f"{stack.id}.template.json"] = f"{json.dumps(_normal(stack.template), indent=1)}\n"
+    return files
 
 
 def made_pipelines(folder: Path) -> dict[str, str]:
@@ -50,7 +52,7 @@ def made_pipelines(folder: Path) -> dict[str, str]:
 
 
 def kept(name: str) -> dict[str, str]:
-    """The files of one environment in git."""
+    """The files of one environment, or of `pipelines`, in git."""
     return {file.name: file.read_text("utf-8") for file in sorted((FOLDER / name).glob("*"))}
 
 
@@ -59,7 +61,7 @@ def refresh() -> None:
     wanted: dict[Path, str] = {}
     for name, environment in environments().items():
         with tempfile.TemporaryDirectory() as folder:
-            files = made(environment, Path(folder))
+            files = made(name, environment, Path(folder))
         wanted |= {FOLDER / name / file: text for file, text in files.items()}
     with tempfile.TemporaryDirectory() as folder:
         wanted |= {FOLDER / "pipelines" / file: text for file, text in made_pipelines(Path(folder)).items()}
@@ -80,10 +82,10 @@ def complaint(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> str:
     more = [f"... and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
     return "\n".join(
         [
-            f"{name} is no longer what tests/golden/{name}/ says (old -> new):",
+            f"{name} differs from tests/golden/{name}/ (old -> new):",
             *lines[:SHOWN],
             *more,
-            "If that is wanted: make golden, and commit what it writes.",
+            "If you want this change: run make golden, and commit what it writes.",
         ]
     )
 
