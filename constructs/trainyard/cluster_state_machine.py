@@ -67,7 +67,7 @@ class ClusterStateMachine(Construct):
 
 
 def _definition(work: lambda_.IFunction) -> State:
-    to_answer = [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "Answer"}]
+    to_answer: list[State] = [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "Answer"}]
 
     def step(name: str, then: str, retry: State, catch: list[State] | None) -> State:
         return {
