@@ -50,31 +50,32 @@ def good() -> dict[str, Any]:
     return copy.deepcopy(BASE)
 
 
-@pytest.fixture
-def edit(tmp_path: Path) -> Edit:
+def write_edited(edits: Mapping[str, object], folder: Path) -> Path:
     """Writes the good environment with edits: `{"storage.lustre.0.efa": True}`.
 
-    `...` takes a key out; an index at the end of a list appends.
+    `...` removes a key; an index at the end of a list appends.
     """
+    data = copy.deepcopy(BASE)
+    for path, value in edits.items():
+        at: Any = data
+        *way, last = [int(step) if step.isdigit() else step for step in path.split(".")]
+        for step in way:
+            at = at.setdefault(step, {}) if isinstance(at, dict) else at[step]
+        if value is GONE:
+            del at[last]
+        elif isinstance(at, list) and last == len(at):
+            at.append(copy.deepcopy(value))
+        else:
+            at[last] = copy.deepcopy(value)
+    file = folder / "edited.yaml"
+    file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    return file
 
-    def write(edits: Mapping[str, object]) -> Path:
-        data = copy.deepcopy(BASE)
-        for path, value in edits.items():
-            at: Any = data
-            *way, last = [int(step) if step.isdigit() else step for step in path.split(".")]
-            for step in way:
-                at = at.setdefault(step, {}) if isinstance(at, dict) else at[step]
-            if value is GONE:
-                del at[last]
-            elif isinstance(at, list) and last == len(at):
-                at.append(copy.deepcopy(value))
-            else:
-                at[last] = copy.deepcopy(value)
-        file = tmp_path / "edited.yaml"
-        file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
-        return file
 
-    return write
+@pytest.fixture
+def edit(tmp_path: Path) -> Edit:
+    """See `write_edited`."""
+    return lambda edits: write_edited(edits, tmp_path)
 
 
 @pytest.fixture

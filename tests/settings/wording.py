@@ -1,0 +1,35 @@
+"""The faults of all bad examples in full, as tests/settings/faults.txt records them.
+
+After an intended change of a rule or its wording: `.venv/bin/python -m tests.settings.wording`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import settings
+from tests.settings.conftest import write_edited
+from tests.settings.examples import models, network, nodes, slurm, storage
+
+SUBJECTS = (storage, network, nodes, slurm, models)
+GOOD = [example for subject in SUBJECTS for example in subject.GOOD]
+BAD = [example for subject in SUBJECTS for example in subject.BAD]
+RECORD = Path(__file__).parent / "faults.txt"
+
+
+def faults_text() -> str:
+    """Each example's faults, without file and line."""
+    blocks = []
+    with tempfile.TemporaryDirectory() as folder:
+        for edits, _, _ in BAD:
+            try:
+                settings.load(write_edited(edits, Path(folder)))
+            except settings.Faults as found:
+                faults = [str(fault).partition(": ")[2] for fault in found.faults]
+                blocks.append("\n".join(faults))
+    return "\n\n".join(blocks) + "\n"
+
+
+if __name__ == "__main__":
+    RECORD.write_text(faults_text(), encoding="utf-8", newline="\n")
