@@ -1,21 +1,19 @@
 #!/usr/bin/env bash
 # The one script that ParallelCluster runs as a custom action: entry.sh ASSETS_BUCKET ROLE REGION
 #
-# It fetches the bundle that cluster/current.json names, verifies it, unpacks it beside older ones, and runs the steps of
-# the node's role. Its S3 key and its arguments must never change: ParallelCluster refuses an update that touches them.
-#
-# stderr carries one thing only, the reason of a failure: on a compute node ParallelCluster puts it into the node's
-# bootstrap event. Everything else goes to stdout and to the log.
+# It fetches and verifies the bundle that cluster/current.json names and runs the steps of the node's role. Its S3 key and arguments must never
+# change: ParallelCluster refuses an update that touches them. stderr carries only the reason of a failure, which ParallelCluster puts into a
+# compute node's bootstrap event; everything else goes to stdout and the log.
 #
 # Exit codes: 64 wrong arguments, 65 the bundle or the settings fail verification, 69 they cannot be fetched,
 # 70 a step failed, 72 a command is missing, 75 another run holds the lock.
 set -euo pipefail
 umask 022
 
-# Overridable, for tests and for repair by hand.
+# Overridable for tests and manual repair.
 TRAINYARD_ROOT="${TRAINYARD_ROOT:-}"
 TRAINYARD_FETCH_ATTEMPTS="${TRAINYARD_FETCH_ATTEMPTS:-6}"
-TRAINYARD_FETCH_PAUSE_MS="${TRAINYARD_FETCH_PAUSE_MS:-1000}" # before the second attempt, at most; doubles each time
+TRAINYARD_FETCH_PAUSE_MS="${TRAINYARD_FETCH_PAUSE_MS:-1000}" # upper bound before the second attempt; doubles each time
 TRAINYARD_LOCK_SECONDS="${TRAINYARD_LOCK_SECONDS:-900}"
 TRAINYARD_LOG="${TRAINYARD_LOG:-${TRAINYARD_ROOT}/var/log/trainyard/bootstrap.log}"
 TRAINYARD_ERROR_FILE="${TRAINYARD_ERROR_FILE:-${TRAINYARD_ROOT}/var/log/parallelcluster/bootstrap_error_msg}"
@@ -30,8 +28,8 @@ entry::log() {
   printf '%s trainyard: %s\n' "$(date -u +%FT%TZ)" "$*" | tee -a "${TRAINYARD_LOG}"
 }
 
-# On a head node ParallelCluster drops a script's stderr and, once the script has ended, overwrites the file whose text becomes the
-# failure message of the CloudFormation stack. So the reason is appended right after that, from a process of its own.
+# On a head node ParallelCluster ignores the script's stderr and, after the script ends, overwrites the file that becomes the failure message
+# of the CloudFormation stack. A background process appends the reason to that file once it is overwritten.
 entry::append_to_failure_message() {
   local -r reason="$1" marker="${TRAINYARD_ERROR_FILE}.trainyard"
   mkdir -p "${TRAINYARD_ERROR_FILE%/*}" && : >"${marker}" || return 0
@@ -66,8 +64,8 @@ entry::clean() {
   [[ -z "${WORK}" ]] || rm -rf -- "${WORK}"
 }
 
-# fetch KEY FILE: bounded attempts, each after a random pause whose bound doubles, so that nodes that start together spread out.
-# A missing object or bucket does not heal by waiting, so it fails at once; a refusal can (a new role takes a moment), so it is tried again.
+# fetch KEY FILE: bounded attempts with random pauses whose bound doubles, so that nodes that start together spread out. A missing object
+# or bucket fails at once; a refusal is retried, because a new role takes a moment to work.
 entry::fetch() {
   local -r key="$1" file="$2" uri="s3://${BUCKET}/$1"
   local attempt bound="${TRAINYARD_FETCH_PAUSE_MS}" pause answer=""
@@ -89,12 +87,12 @@ entry::fetch() {
 assets are published and that the node's role may read cluster/* of the bucket."
 }
 
-# install_bundle SHA256 KEY: after it, ${HOME_FOLDER}/<sha256> holds the verified bundle, whole.
+# install_bundle SHA256 KEY: unpack the verified bundle to ${HOME_FOLDER}/<sha256>.
 entry::install_bundle() {
   local -r sha256="$1" key="$2"
   local found
   if [[ -d "${HOME_FOLDER}/${sha256}" ]]; then
-    entry::log "bundle ${sha256} is here already"
+    entry::log "bundle ${sha256} is already installed"
     return 0
   fi
   entry::fetch "${key}" "${WORK}/bundle.tar"
@@ -110,11 +108,11 @@ entry::install_bundle() {
 }
 
 entry::main() {
-  [[ $# -eq 3 ]] || entry::fail 64 "entry.sh wants ASSETS_BUCKET ROLE REGION, got $# arguments: $*"
+  [[ $# -eq 3 ]] || entry::fail 64 "entry.sh takes ASSETS_BUCKET ROLE REGION, got $# arguments: $*"
   readonly BUCKET="$1" ROLE="$2" REGION="$3"
-  [[ "${BUCKET}" =~ ^[a-z0-9][a-z0-9.-]+[a-z0-9]$ ]] || entry::fail 64 "'${BUCKET}' is no bucket name"
-  [[ "${ROLE}" =~ ^[a-z]+(-[a-z]+)*$ ]] || entry::fail 64 "'${ROLE}' is no role: lower-case words joined by hyphens"
-  [[ "${REGION}" =~ ^[a-z]+(-[a-z]+)+-[0-9]+$ ]] || entry::fail 64 "'${REGION}' is no AWS region"
+  [[ "${BUCKET}" =~ ^[a-z0-9][a-z0-9.-]+[a-z0-9]$ ]] || entry::fail 64 "'${BUCKET}' is not a bucket name"
+  [[ "${ROLE}" =~ ^[a-z]+(-[a-z]+)*$ ]] || entry::fail 64 "'${ROLE}' is not a role: give lower-case words joined by hyphens"
+  [[ "${REGION}" =~ ^[a-z]+(-[a-z]+)+-[0-9]+$ ]] || entry::fail 64 "'${REGION}' is not an AWS region"
 
   local name
   for name in aws flock jq setsid sha256sum tar; do
@@ -147,7 +145,7 @@ entry::main() {
   ln -s "${sha256}" "${WORK}/current"
   mv -T "${WORK}/current" "${HOME_FOLDER}/current"
 
-  # stdout of the steps passes through; what they write to stderr is the reason.
+  # The steps' stdout passes through; their stderr is the reason.
   local reason
   if { reason="$(bash "${HOME_FOLDER}/${sha256}/lib/run.sh" "${ROLE}" 2>&1 1>&3 9>&-)"; } 3>&1; then
     entry::log "role ${ROLE} is done, bundle ${sha256}"

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# import-container.sh IMAGE_URI NAME [--force]: an image of a registry becomes NAME.sqsh on the shared file system. `--help` says all.
+# import-container.sh IMAGE_URI NAME [--force]: imports an image from a registry as NAME.sqsh on the shared file system. See --help.
 set -euo pipefail
 shopt -s inherit_errexit
 umask 022
 
 # Overridable by the environment.
-IMPORT_FOLDER="${IMPORT_FOLDER:-}"                            # where images go; else CONTAINER_IMAGES_DIR of ~/pcluster-env.sh
-IMPORT_SCRATCH="${IMPORT_SCRATCH:-}"                          # a folder on a local disk; else where Enroot keeps temporary files
+IMPORT_FOLDER="${IMPORT_FOLDER:-}"                            # where images go; default CONTAINER_IMAGES_DIR of ~/pcluster-env.sh
+IMPORT_SCRATCH="${IMPORT_SCRATCH:-}"                          # a folder on a local disk; default Enroot's folder for temporary files
 IMPORT_COMPRESSION="${IMPORT_COMPRESSION:-zstd}"              # zstd, lz4, lzo, gzip or none; docs/images.md has the measurements
-IMPORT_PARTITION="${IMPORT_PARTITION:-}"                      # of the job; else the first without GPUs, else the default one
+IMPORT_PARTITION="${IMPORT_PARTITION:-}"                      # of the job; default the first without GPUs, else Slurm's default
 IMPORT_TIME_LIMIT="${IMPORT_TIME_LIMIT:-02:00:00}"            # of the job
 IMPORT_LOG_FOLDER="${IMPORT_LOG_FOLDER:-${HOME}/import-logs}" # of the job's log; home is shared by all nodes
 IMPORT_LOCK_SECONDS="${IMPORT_LOCK_SECONDS:-7200}"            # how long to wait for another import of the same name
 IMPORT_PROGRESS_SECONDS="${IMPORT_PROGRESS_SECONDS:-30}"      # between two lines of progress
-IMPORT_FOLLOW_SECONDS="${IMPORT_FOLLOW_SECONDS:-2}"           # between two looks at the job
-IMPORT_SCRATCH_PERCENT="${IMPORT_SCRATCH_PERCENT:-}"          # scratch that is needed, of the compressed layers' size; else by compression
-IMPORT_TARGET_PERCENT="${IMPORT_TARGET_PERCENT:-}"            # space in the images folder that is needed, likewise
+IMPORT_FOLLOW_SECONDS="${IMPORT_FOLLOW_SECONDS:-2}"           # between two polls of the job
+IMPORT_SCRATCH_PERCENT="${IMPORT_SCRATCH_PERCENT:-}"          # scratch needed, percent of the compressed layers; default by compression
+IMPORT_TARGET_PERCENT="${IMPORT_TARGET_PERCENT:-}"            # space needed in the images folder, likewise
 IMPORT_ENROOT_CONF="${IMPORT_ENROOT_CONF:-/etc/enroot/enroot.conf}"
 IMPORT_ENVIRONMENT="${IMPORT_ENVIRONMENT:-/opt/trainyard/pcluster-env.sh}"
 
@@ -24,7 +24,9 @@ IMPORT_WORK=""
 IMPORT_PARTIAL=""
 IMPORT_HERE="$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)"
 readonly IMPORT_HERE IMPORT_STARTED
-for part in log reference credentials registry lock scratch space record watch job; do
+# shellcheck disable=SC2034 # read by base.sh
+LOG_NAME=import-container
+for part in ../../lib/base registry files job; do
   # shellcheck source=/dev/null
   . "${IMPORT_HERE}/lib/${part}.sh"
 done
@@ -35,23 +37,23 @@ usage: import-container.sh IMAGE_URI NAME [--force] [--job | --local] [--partiti
 
 Imports a container image with Enroot and puts it on the shared file system as NAME.sqsh, for
   srun --container-image=${IMPORT_FOLDER:-<images folder>}/NAME.sqsh ...
-An image that is there already with the registry's digest is left alone. NAME.json beside it says where it came from.
+An image that already has the registry's digest is kept. NAME.json next to it records where it came from.
 
   IMAGE_URI        HOST/REPOSITORY:TAG or HOST/REPOSITORY@sha256:DIGEST, as for docker pull
-  NAME             letters, digits, dots, _, + and -; a tag in it (train-2026-11) leaves running jobs their image
-  --force          import again even where the digest is there already
-  --job            as a Slurm job on a node of its own, its log followed here: the default outside of jobs
-  --local          on this machine: the default inside of jobs
-  --partition P    of the job; by default the first partition without GPUs, else the cluster's default
+  NAME             letters, digits, dots, _, + and -; with a date in it (train-2026-11), running jobs keep their image
+  --force          import even if the image already has the digest
+  --job            as a Slurm job on an exclusive node, with its log shown here (default outside jobs)
+  --local          on this machine (default inside jobs)
+  --partition P    of the job (default: the first partition without GPUs, else the cluster's default)
   --directory DIR  where the image goes (default: CONTAINER_IMAGES_DIR, now '${IMPORT_FOLDER:-not set}')
   --compression C  zstd, lz4, lzo, gzip or none (default: ${IMPORT_COMPRESSION})
 
 The environment may set: IMPORT_FOLDER IMPORT_SCRATCH IMPORT_COMPRESSION IMPORT_PARTITION IMPORT_TIME_LIMIT IMPORT_LOG_FOLDER
 IMPORT_LOCK_SECONDS IMPORT_PROGRESS_SECONDS.
 
-Exit status: 0 the image is there; 64 wrong arguments; 65 the registry's answer is not what was asked for; 66 no such image;
-69 registry or Slurm not reached; 70 the import failed; 72 a command is missing; 73 no space, or no right to write;
-75 another import of NAME held its lock too long; 77 no login, or no right to read the image; 78 the file system takes no locks.
+Exit status: 0 imported, or already there; 64 wrong arguments; 65 the registry sent other content than requested; 66 no such image;
+69 registry or Slurm not reachable; 70 the import failed; 72 a command is missing; 73 no space or no write permission;
+75 another import of NAME held its lock too long; 77 no login or no permission to read the image; 78 the file system supports no locks.
 END
 }
 
@@ -63,7 +65,7 @@ import::arguments() {
       --force) FORCE=yes ;;
       --job | --local) MODE="${1#--}" ;;
       --partition | --directory | --compression)
-        (($# > 1)) || log::fail 64 "$1 wants a value; see --help"
+        (($# > 1)) || log::exit 64 "$1 needs a value; see --help"
         case "$1" in
           --partition) IMPORT_PARTITION="$2" ;;
           --directory) IMPORT_FOLDER="$2" ;;
@@ -71,49 +73,41 @@ import::arguments() {
         esac
         shift
         ;;
-      -*) log::fail 64 "no option '$1'; see --help" ;;
+      -*) log::exit 64 "no option '$1'; see --help" ;;
       *) positional+=("$1") ;;
     esac
     shift
   done
-  ((${#positional[@]} == 2)) || log::fail 64 "import-container.sh wants IMAGE_URI and NAME, got ${#positional[@]} of them: ${positional[*]}. See --help."
+  ((${#positional[@]} == 2)) || log::exit 64 "import-container.sh takes IMAGE_URI and NAME, got ${#positional[@]} arguments: ${positional[*]}. See --help."
   NAME="${positional[1]}"
   reference::parse "${positional[0]}"
   reference::check_name "${NAME}"
   import::squash_options >/dev/null
   [[ "${IMPORT_FOLDER}" == /* ]] ||
-    log::fail 64 "no images folder: '${IMPORT_FOLDER}' is no absolute path. Source ~/pcluster-env.sh, or give --directory."
-  [[ -d "${IMPORT_FOLDER}" ]] || log::fail 73 "the images folder ${IMPORT_FOLDER} does not exist; the head node's bootstrap makes the cluster's own"
+    log::exit 64 "no images folder: '${IMPORT_FOLDER}' is not an absolute path. Source ~/pcluster-env.sh, or give --directory."
+  [[ -d "${IMPORT_FOLDER}" ]] || log::exit 73 "the images folder ${IMPORT_FOLDER} does not exist; the head node's bootstrap creates the cluster's own"
 }
 
-# What mksquashfs is told. Levels and block sizes: docs/images.md.
+# Options of mksquashfs. Levels and block sizes: docs/images.md.
 import::squash_options() {
   case "${IMPORT_COMPRESSION}" in
     zstd) printf -- '-comp zstd -Xcompression-level 1 -b 131072 -exit-on-error' ;;
     lz4 | lzo | gzip) printf -- '-comp %s -b 131072 -exit-on-error' "${IMPORT_COMPRESSION}" ;;
     none) printf -- '-comp lzo -noD -exit-on-error' ;; # Enroot's own default: only metadata is compressed
-    *) log::fail 64 "no compression '${IMPORT_COMPRESSION}'; there are zstd, lz4, lzo, gzip and none" ;;
+    *) log::exit 64 "no compression '${IMPORT_COMPRESSION}'; allowed: zstd, lz4, lzo, gzip, none" ;;
   esac
-}
-
-import::need() {
-  local name missing=()
-  for name in "$@"; do
-    command -v "${name}" >/dev/null || missing+=("${name}")
-  done
-  ((${#missing[@]} == 0)) || log::fail 72 "missing on $(hostname): ${missing[*]}. Use an official ParallelCluster AMI, or add them to yours."
 }
 
 import::skips() {
   [[ "${FORCE}" == no ]] && record::matches "${NAME}" "${REGISTRY_DIGEST}" || return 1
-  log::info "${IMPORT_FOLDER}/${NAME}.sqsh holds ${REGISTRY_DIGEST} already: nothing to do"
+  log::info "${IMPORT_FOLDER}/${NAME}.sqsh already has ${REGISTRY_DIGEST}: nothing to do"
 }
 
-# What imports of this name left behind. We hold the lock, so nothing of them lives.
+# Removes what killed imports of this name left; the lock is held, so none is running.
 import::clean_target() {
   local file
-  for file in "${IMPORT_FOLDER}/.${NAME}.import."*; do
-    [[ -f "${file}" && "${file##*.import.}" =~ ^[A-Za-z0-9]{8}$ && "${file##*/}" == ".${NAME}.import.${file##*.import.}" ]] || continue
+  for file in "${IMPORT_FOLDER}/.${NAME}.import."????????; do
+    [[ -f "${file}" ]] || continue
     log::info "removing ${file}, left by an import that was cut short"
     rm -f -- "${file}" || log::warn "could not remove ${file}"
   done
@@ -123,27 +117,27 @@ import::fetch() {
   local login user="" folder="" status=0
   login="$(credentials::for_enroot "${IMAGE_HOST}")"
   [[ -z "${login}" ]] || read -r user folder <<<"${login}"
-  # By digest: what is recorded is what was fetched, even if the tag moves meanwhile.
+  # By digest: the record describes what was fetched, even if the tag moves meanwhile.
   local -r uri="docker://${user:+${user}@}${IMAGE_HOST}#${IMAGE_REPOSITORY}:${REGISTRY_MANIFEST}"
   local variables=("ENROOT_TEMP_PATH=${IMPORT_WORK}" "ENROOT_MAX_PROCESSORS=$(nproc)" "ENROOT_SQUASH_OPTIONS=$(import::squash_options)")
   [[ -z "${folder}" ]] || variables+=("ENROOT_CONFIG_PATH=${folder}")
   watch::run "${IMPORT_WORK}/image.sqsh" 0 "importing" env "${variables[@]}" enroot import --output "${IMPORT_WORK}/image.sqsh" "${uri}" || status=$?
   if ((status)); then
-    (($(space::free "${IMPORT_WORK}") > 64 << 20)) || log::fail 73 "scratch is full: ${IMPORT_WORK%/*}. Free some, or set IMPORT_SCRATCH to a folder on a larger local disk."
-    log::fail 70 "enroot import ended with ${status}; its own words stand above. Nothing was changed in ${IMPORT_FOLDER}."
+    (($(space::free "${IMPORT_WORK}") > 64 << 20)) || log::exit 73 "scratch is full: ${IMPORT_WORK%/*}. Free some, or set IMPORT_SCRATCH to a folder on a larger local disk."
+    log::exit 70 "enroot import ended with status ${status}; its output is above. Nothing was changed in ${IMPORT_FOLDER}."
   fi
-  unsquashfs -s "${IMPORT_WORK}/image.sqsh" >/dev/null 2>&1 || log::fail 70 "Enroot wrote a file that is no squashfs; nothing was changed in ${IMPORT_FOLDER}"
+  unsquashfs -s "${IMPORT_WORK}/image.sqsh" >/dev/null 2>&1 || log::exit 70 "Enroot wrote a file that is not a squashfs; nothing was changed in ${IMPORT_FOLDER}"
 }
 
-# Under a hidden name in the same folder, down to the disks, then renamed: nobody ever sees half an image.
+# Under a hidden name in the same folder, synced, then renamed: no one sees an incomplete image.
 import::publish() {
   local bytes
   bytes="$(stat -c %s "${IMPORT_WORK}/image.sqsh")"
-  space::need "${IMPORT_FOLDER}" "${bytes}" "the image" "Remove images that nobody uses (list-containers.sh shows them), or enlarge the file system."
-  IMPORT_PARTIAL="$(mktemp "${IMPORT_FOLDER}/.${NAME}.import.XXXXXXXX")" || log::fail 73 "cannot write into ${IMPORT_FOLDER}: ask its owner, $(stat -c %U "${IMPORT_FOLDER}")"
+  space::need "${IMPORT_FOLDER}" "${bytes}" "the image" "${SPACE_ADVICE}"
+  IMPORT_PARTIAL="$(mktemp "${IMPORT_FOLDER}/.${NAME}.import.XXXXXXXX")" || log::exit 73 "cannot write into ${IMPORT_FOLDER}: ask its owner, $(stat -c %U "${IMPORT_FOLDER}")"
   watch::run "${IMPORT_PARTIAL}" "${bytes}" "copying to ${IMPORT_FOLDER}" \
     dd if="${IMPORT_WORK}/image.sqsh" of="${IMPORT_PARTIAL}" bs=16M conv=fsync status=none ||
-    log::fail 73 "the image could not be copied to ${IMPORT_FOLDER} ($(log::size "$(space::free "${IMPORT_FOLDER}")") free, $(log::size "${bytes}") needed); nothing was changed there"
+    log::exit 73 "the image could not be copied to ${IMPORT_FOLDER} ($(files::size "$(space::free "${IMPORT_FOLDER}")") free, $(files::size "${bytes}") needed); nothing was changed there"
   chmod 0644 "${IMPORT_PARTIAL}"
   mv -fT "${IMPORT_PARTIAL}" "${IMPORT_FOLDER}/${NAME}.sqsh"
   IMPORT_PARTIAL=""
@@ -157,7 +151,7 @@ import::end() {
 }
 
 import::local() {
-  import::need awk aws curl df dd enroot findmnt flock jq mksquashfs setsid sha256sum unsquashfs
+  base::need 72 awk aws curl df dd enroot findmnt flock jq mksquashfs setsid sha256sum unsquashfs
   trap import::end EXIT
   trap 'log::info "interrupted"; exit 130' INT
   trap 'log::info "ended by a signal"; exit 143' TERM HUP
@@ -166,7 +160,7 @@ import::local() {
   log::info "$(reference::written) is ${REGISTRY_DIGEST}"
   ! import::skips || return 0
   lock::take "${NAME}"
-  # Whoever held the lock may have imported what we want, and the tag may have moved.
+  # The previous holder of the lock may have imported the same image, and the tag may have moved.
   registry::inspect
   ! import::skips || return 0
   import::clean_target
@@ -174,7 +168,7 @@ import::local() {
   import::fetch
   import::publish
   record::write "${NAME}" $((SECONDS - IMPORT_STARTED))
-  log::info "${IMPORT_FOLDER}/${NAME}.sqsh is there: $(log::size "$(stat -c %s "${IMPORT_FOLDER}/${NAME}.sqsh")") in $((SECONDS - IMPORT_STARTED)) s"
+  log::info "${IMPORT_FOLDER}/${NAME}.sqsh is there: $(files::size "$(stat -c %s "${IMPORT_FOLDER}/${NAME}.sqsh")") in $((SECONDS - IMPORT_STARTED)) s"
 }
 
 import::main() {
@@ -190,12 +184,12 @@ import::main() {
   if [[ -z "${MODE}" ]]; then
     MODE=job
     [[ -z "${SLURM_JOB_ID:-}" ]] || MODE=local
-    command -v sbatch >/dev/null || log::fail 72 "no Slurm on $(hostname); give --local to import on this machine"
+    command -v sbatch >/dev/null || log::exit 72 "no Slurm on $(hostname); give --local to import on this machine"
   fi
   if [[ "${MODE}" == job ]]; then
-    import::need sbatch scontrol sinfo
-    # Asked here first: what cannot be imported, or is there already, needs no node to start.
-    import::need awk aws curl jq sha256sum
+    base::need 72 sbatch scontrol sinfo
+    # Checked here first: an image that cannot be imported, or is already there, needs no node.
+    base::need 72 awk aws curl jq sha256sum
     trap import::end EXIT
     IMPORT_WORK="$(mktemp -d)"
     registry::inspect

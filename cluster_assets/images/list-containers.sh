@@ -1,28 +1,29 @@
 #!/usr/bin/env bash
-# list-containers.sh [--json]: the container images on the shared file system. `--help` says all.
+# list-containers.sh [--json]: the container images on the shared file system. See --help.
 set -euo pipefail
 shopt -s inherit_errexit nullglob
 
 # Overridable by the environment.
-IMPORT_FOLDER="${IMPORT_FOLDER:-}" # else CONTAINER_IMAGES_DIR of ~/pcluster-env.sh
+IMPORT_FOLDER="${IMPORT_FOLDER:-}" # default CONTAINER_IMAGES_DIR of ~/pcluster-env.sh
 IMPORT_ENVIRONMENT="${IMPORT_ENVIRONMENT:-/opt/trainyard/pcluster-env.sh}"
 
 LIST_HERE="$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)"
 readonly LIST_HERE
-# shellcheck source=cluster_assets/images/lib/log.sh
-. "${LIST_HERE}/lib/log.sh"
-# shellcheck source=cluster_assets/images/lib/record.sh
-. "${LIST_HERE}/lib/record.sh"
+LOG_NAME=list-containers
+# shellcheck source=cluster_assets/lib/base.sh
+. "${LIST_HERE}/../lib/base.sh"
+# shellcheck source=cluster_assets/images/lib/files.sh
+. "${LIST_HERE}/lib/files.sh"
 
 list::usage() {
   cat <<END
 usage: list-containers.sh [--json] [--directory DIR]
 
-Lists the images in ${IMPORT_FOLDER:-the images folder} with what import-container.sh recorded of each. States:
+Lists the images in ${IMPORT_FOLDER:-the images folder} with import-container.sh's record of each. States:
   ok         the image is the one that its record describes
-  changed    the file is not the one that was recorded: written by other means, or copied
-  no-record  the image was not put there by import-container.sh
-  missing    there is a record, but no image
+  changed    the file differs from the recorded one: written by other means, or copied
+  no-record  not imported by import-container.sh
+  missing    a record without an image
 
   --json           a JSON array for programs
   --directory DIR  instead of CONTAINER_IMAGES_DIR (now '${IMPORT_FOLDER:-not set}')
@@ -83,11 +84,11 @@ list::main() {
       --json) json=yes ;;
       --help | -h) help=yes ;;
       --directory)
-        (($# > 1)) || log::fail 64 "--directory wants a value; see --help"
+        (($# > 1)) || log::exit 64 "--directory needs a value; see --help"
         IMPORT_FOLDER="$2"
         shift
         ;;
-      *) log::fail 64 "no argument '$1'; see --help" ;;
+      *) log::exit 64 "no argument '$1'; see --help" ;;
     esac
     shift
   done
@@ -95,13 +96,13 @@ list::main() {
     list::usage
     return 0
   fi
-  [[ -n "${IMPORT_FOLDER}" ]] || log::fail 64 "no images folder: source ~/pcluster-env.sh, or give --directory"
-  [[ -d "${IMPORT_FOLDER}" ]] || log::fail 73 "the images folder ${IMPORT_FOLDER} does not exist"
+  [[ -n "${IMPORT_FOLDER}" ]] || log::exit 64 "no images folder: source ~/pcluster-env.sh, or give --directory"
+  [[ -d "${IMPORT_FOLDER}" ]] || log::exit 73 "the images folder ${IMPORT_FOLDER} does not exist"
   all="$(list::all)"
   if [[ "${json}" == yes ]]; then
     printf '%s\n' "${all}"
   elif [[ "$(jq length <<<"${all}")" == 0 ]]; then
-    log::info "no images in ${IMPORT_FOLDER}; import-container.sh puts them there"
+    log::info "no images in ${IMPORT_FOLDER}; import one with import-container.sh"
   else
     list::table <<<"${all}"
   fi

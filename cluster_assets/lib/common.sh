@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# What every step sources: the defaults, and the helpers.
+# Sourced by every bootstrap step: defaults, and functions that write files and folders so that a second run changes nothing.
 set -euo pipefail
 shopt -s inherit_errexit
 umask 022
 
-# Overridable, for tests and for repair by hand. With TRAINYARD_ROOT set, nothing outside that folder is written.
+# Overridable for tests and manual repair. With TRAINYARD_ROOT set, nothing outside that folder is written.
 export TRAINYARD_ROOT="${TRAINYARD_ROOT:-}"
 export TRAINYARD_LOG="${TRAINYARD_LOG:-${TRAINYARD_ROOT}/var/log/trainyard/bootstrap.log}"
 export TRAINYARD_SETTINGS="${TRAINYARD_SETTINGS:-${TRAINYARD_ROOT}/opt/trainyard/settings.json}"
@@ -12,20 +12,62 @@ export TRAINYARD_MOUNT_SECONDS="${TRAINYARD_MOUNT_SECONDS:-300}"
 export TRAINYARD_MOUNT_PAUSE="${TRAINYARD_MOUNT_PAUSE:-2}"
 
 readonly TRAINYARD_LIB="${BASH_SOURCE[0]%/*}"
-# shellcheck source=cluster_assets/lib/log.sh
-. "${TRAINYARD_LIB}/log.sh"
+# shellcheck source=cluster_assets/lib/base.sh
+. "${TRAINYARD_LIB}/base.sh"
 # shellcheck source=cluster_assets/lib/settings.sh
 . "${TRAINYARD_LIB}/settings.sh"
-# shellcheck source=cluster_assets/lib/files.sh
-. "${TRAINYARD_LIB}/files.sh"
 
-# need COMMAND...: fails with all that are missing.
-common::need() {
-  local name missing=()
-  for name in "$@"; do
-    command -v "${name}" >/dev/null || missing+=("${name}")
-  done
-  if ((${#missing[@]})); then
-    log::fail "missing on this node: ${missing[*]}. Use an official ParallelCluster AMI, or add them to yours."
+# Files that this step has written.
+FILES_WRITTEN=0
+
+# write PATH MODE <text: write a file unless it already has that text and mode; counts in FILES_WRITTEN.
+# The temporary name must be hidden: Slurm includes every file of plugstack.conf.d that `*` matches.
+files::write() {
+  local -r path="$1" mode="$2"
+  local -r folder="${path%/*}"
+  local temporary text
+  # The x keeps trailing newlines, which $() removes.
+  text="$(cat && printf x)"
+  if [[ ! -L "${path}" && -f "${path}" && "$(stat -c %a "${path}")" == "${mode#0}" ]] && cmp -s "${path}" <(printf '%s' "${text%x}"); then
+    return 0
   fi
+  mkdir -p "${folder}"
+  temporary="$(mktemp "${folder}/.trainyard.XXXXXX")"
+  printf '%s' "${text%x}" >"${temporary}"
+  chmod "${mode}" "${temporary}"
+  mv -fT "${temporary}" "${path}"
+  FILES_WRITTEN=$((FILES_WRITTEN + 1))
+  log::info "wrote ${path}"
+}
+
+# folder PATH MODE: a system folder, owned by root.
+files::folder() {
+  local -r path="$1" mode="$2"
+  mkdir -p "${path}"
+  [[ "$(stat -c %a "${path}")" == "${mode#0}" ]] || chmod "${mode}" "${path}"
+}
+
+# user_folder BASE RELATIVE MODE OWNER: create each folder from BASE (exclusive) down to BASE/RELATIVE.
+# An existing folder of a user keeps its mode and owner: a project may have restricted it. An existing folder of root was created by FSx for a
+# data repository association, or by an interrupted run, and becomes OWNER's. Links are refused: users can write here, and this runs as root.
+files::user_folder() {
+  local -r base="$1" relative="$2" mode="$3" owner="$4"
+  local path="${base}" part parts created
+  IFS=/ read -r -a parts <<<"${relative}"
+  for part in "${parts[@]}"; do
+    [[ -n "${part}" ]] || continue
+    path="${path}/${part}"
+    [[ ! -L "${path}" ]] || log::fail "${path} is a symbolic link, but must be a folder: remove it, then run the bootstrap again"
+    created=no
+    if mkdir "${path}" 2>/dev/null; then
+      created=yes
+      log::info "created ${path}"
+    fi
+    [[ -d "${path}" ]] || log::fail "cannot create ${path}: a file of that name exists, or the file system is full or read-only"
+    if [[ "${created}" == yes ]] || [[ -O "${path}" && "$(stat -c %U "${path}")" != "${owner}" ]]; then
+      # The owner last: an interrupted run leaves a folder of root, which the next run repairs.
+      chmod "${mode}" "${path}"
+      chown -h "${owner}:" "${path}" || log::fail "cannot give ${path} to '${owner}'"
+    fi
+  done
 }

@@ -1,13 +1,8 @@
 #!/usr/bin/env bash
-# run.sh ROLE: runs the steps that roles/ROLE lists, in that order, and stops at the first that fails.
-# stdout and the log get everything, stderr one line: the step that failed, and why.
+# run.sh ROLE: runs the steps that roles/ROLE lists, in that order, and stops at the first failure.
+# stdout and the log get everything; stderr gets one line: the failed step and the reason.
 # shellcheck source=cluster_assets/lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-
-# last_line FILE: where a step died without a reason of its own, its last words.
-run::last_line() {
-  grep -v '^[[:space:]]*$' "$1" | tail -n 1 || true
-}
 
 run::step() {
   local -r bundle="$1" step="$2"
@@ -30,7 +25,7 @@ run::step() {
   if [[ -s "${TRAINYARD_REASON}" ]]; then
     reason="$(<"${TRAINYARD_REASON}")"
   else
-    reason="exit status ${status}: $(run::last_line "${output}")"
+    reason="exit status ${status}: $(grep -v '^[[:space:]]*$' "${output}" | tail -n 1)" || true
   fi
   log::info "step ${step} failed after ${duration}" 2>&1 | tee -a "${TRAINYARD_LOG}"
   printf 'step %s of role %s on %s: %s\n' "${step}" "${ROLE}" "${HOSTNAME}" "${reason}" >&2
@@ -41,9 +36,10 @@ run::main() {
   readonly ROLE="${1:?usage: run.sh ROLE}"
   local bundle step
   bundle="$(cd "${TRAINYARD_LIB}/.." && pwd)"
-  local -r list="${bundle}/roles/${ROLE}"
+  # An update of the head node repeats the steps of its creation.
+  local -r list="${bundle}/roles/${ROLE/#updated/head-configured}"
   if [[ ! -f "${list}" ]]; then
-    printf "no role '%s'; there are: %s\n" "${ROLE}" "$(cd "${bundle}/roles" && printf '%s ' *)" >&2
+    printf "no role '%s'; allowed: %s updated\n" "${ROLE}" "$(cd "${bundle}/roles" && echo *)" >&2
     return 1
   fi
   mkdir -p "${TRAINYARD_LOG%/*}"

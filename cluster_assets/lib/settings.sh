@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Reading settings.json (settings.schema.json says what it holds). jq is on every ParallelCluster AMI.
+# Reads settings.json (see settings.schema.json) with jq, which every ParallelCluster AMI has. Needs base.sh.
 
-# get FILTER [jq ARGUMENT...]: the values that a jq filter yields, one a line; nothing for null.
+# get FILTER [JQ_ARGUMENT...]: the values that a jq filter yields, one per line; nothing for null.
 settings::get() {
   local -r filter="$1"
   shift
@@ -9,24 +9,23 @@ settings::get() {
     log::fail "cannot read '${filter}' from ${TRAINYARD_SETTINGS}: publish the assets again"
 }
 
-# queue: the Slurm queue of this node; nothing on a node of no queue. From the file that ParallelCluster gives to each node's recipes.
+# node_value KEY: a value of the file that ParallelCluster writes for each node's recipes; nothing where it has none.
+settings::node_value() {
+  local -r file="${TRAINYARD_ROOT:-}/etc/chef/dna.json"
+  [[ ! -r "${file}" ]] || jq -r --arg key "$1" '.cluster[$key] // empty' "${file}"
+}
+
+# queue, compute_resource: this node's; nothing on head and login nodes.
 settings::queue() {
-  local -r dna="${TRAINYARD_ROOT}/etc/chef/dna.json"
-  [[ -r "${dna}" ]] || return 0
-  jq -r '.cluster.scheduler_queue_name // empty' "${dna}"
+  settings::node_value scheduler_queue_name
 }
 
-# compute_resource: the compute resource of the queue that this node belongs to; nothing on a node of no queue.
 settings::compute_resource() {
-  local -r dna="${TRAINYARD_ROOT}/etc/chef/dna.json"
-  [[ -r "${dna}" ]] || return 0
-  jq -r '.cluster.scheduler_compute_resource_name // empty' "${dna}"
+  settings::node_value scheduler_compute_resource_name
 }
 
-# health_check: whether an unhealthy node of this queue takes itself out; the environment file can say no.
+# health_check: whether an unhealthy node of this queue takes itself out of service; the environment file can turn it off.
 settings::health_check() {
-  local queue
-  queue="$(settings::queue)"
   # shellcheck disable=SC2016 # $queue is jq's
-  [[ "$(settings::get '.queues[] | select(.name == $queue) | .health_check' --arg queue "${queue}")" != false ]]
+  [[ "$(settings::get '.queues[] | select(.name == $queue) | .health_check' --arg queue "$(settings::queue)")" != false ]]
 }

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# How Enroot logs in to the environment's registry: an entry of its credentials file whose password is a command, which Enroot runs for each
-# import. So no password is stored, logged or copied, none can expire, and no service must renew any. The rights are those of the node's
-# role: to pull the environment's repositories. Each user's own file gets the entry at login, by the user, with mode 0600: root
-# writes into nobody's home, and a user's own entries stay.
+# Enroot's login to the environment's registry: an entry of its credentials file whose password is a command, which Enroot runs at each
+# import. No password is stored and none expires; the node's role grants pulls of the environment's repositories. A login shell adds the entry to
+# the user's own file, mode 0600: root writes to no home, and a user's own entries stay.
 # shellcheck source=cluster_assets/lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 
@@ -19,7 +18,7 @@ credentials::main() {
   files::write "${TRAINYARD_ROOT}/opt/trainyard/enroot-credentials" 0644 <<<"${entries}"
   files::write "${TRAINYARD_ROOT}/etc/profile.d/trainyard-enroot.sh" 0644 <<'END'
 # Written by Trainyard; do not edit.
-# Enroot's login to the environment's registry, in the user's own credentials file. A registry that is there already is left alone.
+# Enroot's login to the environment's registry, in the user's own credentials file. An existing entry stays.
 if [ -r /opt/trainyard/enroot-credentials ] && [ "$(id -u)" != 0 ] && [ -w "${HOME:-/nonexistent}" ]; then
   (
     umask 077
@@ -27,7 +26,7 @@ if [ -r /opt/trainyard/enroot-credentials ] && [ "$(id -u)" != 0 ] && [ -w "${HO
     mkdir -p "${folder}" 2>/dev/null || exit 0
     while read -r word registry rest; do
       if ! grep -qsF "machine ${registry} " "${folder}/.credentials"; then
-        # One write of one line: two logins at once cannot mix theirs.
+        # One write per line: two concurrent logins cannot mix their lines.
         printf '%s %s %s\n' "${word}" "${registry}" "${rest}" >>"${folder}/.credentials" || true
       fi
     done </opt/trainyard/enroot-credentials

@@ -12,7 +12,7 @@ enroot::has_local_nvme() {
   [[ "${models}" == *"Instance Storage"* ]]
 }
 
-# Where the big files go.
+# The folder for Enroot's large files.
 enroot::base() {
   local queue scratch=""
   queue="$(settings::queue)"
@@ -25,19 +25,19 @@ enroot::base() {
   elif mountpoint -q "${TRAINYARD_ROOT}${scratch}"; then
     printf '%s/enroot' "${scratch}"
   else
-    log::fail "the node has local NVMe, but ${scratch} is not mounted: see setup-ephemeral in the node's system log; a node without scratch would fill its root volume"
+    log::fail "the node has local NVMe, but ${scratch} is not mounted: see setup-ephemeral in the node's system log. Without scratch, images would fill the root volume"
   fi
 }
 
 enroot::main() {
-  common::need enroot lsblk mountpoint
+  base::need 1 enroot lsblk mountpoint
   pyxis::check_plugin
   local base name
   base="$(enroot::base)"
   for name in cache data tmp; do
     files::folder "${TRAINYARD_ROOT}${base}/${name}" 1777
   done
-  # /run is empty after a reboot, and custom actions do not run again: systemd makes the folders each time.
+  # /run is empty after a reboot and custom actions do not run again, so systemd creates the folders at each boot.
   files::write "${TRAINYARD_ROOT}/etc/tmpfiles.d/trainyard.conf" 0644 <<END
 d /run/enroot 1777 root root -
 d $(pyxis::runtime_path) 1777 root root -
@@ -51,7 +51,7 @@ ENROOT_CACHE_PATH ${base}/cache/user-\$(id -u)
 ENROOT_DATA_PATH ${base}/data/user-\$(id -u)
 ENROOT_TEMP_PATH ${base}/tmp
 END
-  log::info "Enroot keeps its files under ${base}"
+  log::info "Enroot's files are under ${base}"
 }
 
 enroot::main

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The environment's names as shell variables: /opt/trainyard/pcluster-env.sh, which login shells read, and ~/pcluster-env.sh for scripts
-# that source it by that name. The latter is made at a user's first login, by the user: so users who come later have it too, and
-# root writes into nobody's home.
+# that source it. A user's first login creates the latter: root writes to no home, and later users get it too.
 # shellcheck source=cluster_assets/lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 
@@ -38,7 +37,7 @@ ${variables}"
 # Written by Trainyard; do not edit.
 if [ -r /opt/trainyard/pcluster-env.sh ]; then
   . /opt/trainyard/pcluster-env.sh
-  # Last, so that nothing there comes before a command of the system.
+  # Last, so that it hides no system command.
   case ":${PATH}:" in
     *":${TRAINYARD_SCRIPTS}/images:"*) ;;
     *) PATH="${PATH}:${TRAINYARD_SCRIPTS}/images:${TRAINYARD_SCRIPTS}/scans:${TRAINYARD_SCRIPTS}/jobs" && export PATH ;;

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# The folders that jobs and people work in: common ones, those of each model, and one for tests on each file system (its root belongs to
-# root). Mode 775, owned by the cluster's user.
-# Only the head node makes them; mkdir decides between two runs at once, and nothing else here depends on the order.
+# The folders for jobs and users: common ones, those of each model, and one for tests on each file system, whose root belongs to root.
+# Mode 775, owned by the cluster's user. Only the head node creates them.
 # shellcheck source=cluster_assets/lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 
-# The mount that a path lies on: the longest that is its beginning.
+# mount_of PATH: the mount that holds it, the longest prefix.
 folders::mount_of() {
   # shellcheck disable=SC2016 # $path is jq's
   settings::get '[.mounts[].path | . as $mount | select($path | startswith($mount + "/"))] | max_by(length)' --arg path "$1"
@@ -19,7 +18,7 @@ folders::main() {
   while read -r path; do
     [[ -n "${path}" ]] || continue
     mount="$(folders::mount_of "${path}")"
-    [[ -n "${mount}" ]] || log::fail "the folder ${path} lies on none of the environment's file systems"
+    [[ -n "${mount}" ]] || log::fail "the folder ${path} is on none of the environment's file systems"
     files::user_folder "${TRAINYARD_ROOT}${mount}" "${path#"${mount}"/}" 0775 "${user}"
   done <<<"${paths}"
   while read -r mount; do

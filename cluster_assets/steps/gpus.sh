@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# GPUs stay initialised between jobs: without persistence mode the driver is loaded anew for each program, for seconds, and forgets settings.
-# NVIDIA's daemon does it where the image has it, since it does so after a restart too.
+# Persistence mode: without it the driver loads again for each program, which takes seconds and resets its settings. NVIDIA's daemon is
+# preferred because it also survives a restart.
 # shellcheck source=cluster_assets/lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 
 gpus::main() {
   if ! command -v nvidia-smi >/dev/null || ! compgen -G "${TRAINYARD_ROOT}/dev/nvidia[0-9]*" >/dev/null; then
-    # Whether it should have some is for the health step to say.
+    # The health step decides whether the node should have some.
     log::info "no GPU on this node"
     return 0
   fi
-  common::need systemctl timeout
+  base::need 1 systemctl timeout
   if systemctl is-active --quiet nvidia-persistenced 2>/dev/null; then
     log::info "nvidia-persistenced runs"
   elif systemctl enable --now nvidia-persistenced >/dev/null 2>&1; then
     log::info "started nvidia-persistenced"
   else
-    # It hangs where a GPU does; the health step says what is wrong then.
+    # nvidia-smi hangs when a GPU does; the health step then reports it.
     timeout 60 nvidia-smi -pm 1 >/dev/null || log::warn "nvidia-smi -pm 1 failed: the GPUs are slower to start"
   fi
 }

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# EFA and NCCL register memory with the network card, so it must be lockable without bound; a rank opens thousands of files and sockets.
-# The unit's own limits are for slurmd and the tasks it starts, limits.d for people's shells, whose limits Slurm carries to their jobs.
+# EFA and NCCL register memory with the network card, which needs unlimited locked memory; a rank opens thousands of files and sockets.
+# The unit's limits apply to slurmd and its tasks, limits.d to login shells, whose limits Slurm carries to jobs.
 # shellcheck source=cluster_assets/lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 
 readonly OPEN_FILES=1048576
 
 limits::main() {
-  common::need systemctl
+  base::need 1 systemctl
   files::write "${TRAINYARD_ROOT}/etc/security/limits.d/90-trainyard.conf" 0644 <<END
 * soft memlock unlimited
 * hard memlock unlimited

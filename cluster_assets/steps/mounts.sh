@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Waits until every file system of the environment is mounted, for all of them together at most TRAINYARD_MOUNT_SECONDS.
+# Waits until all file systems of the environment are mounted, at most TRAINYARD_MOUNT_SECONDS in total.
 # shellcheck source=cluster_assets/lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 
 mounts::missing() {
   local path
   for path in "$@"; do
-    # A file system whose servers do not answer hangs every call on it, for ever.
+    # A call on a file system whose servers do not answer hangs forever.
     timeout 15 mountpoint -q "${TRAINYARD_ROOT}${path}" || printf '%s\n' "${path}"
   done
 }
 
 mounts::main() {
-  common::need mountpoint timeout
+  base::need 1 mountpoint timeout
   local paths missing
   local -r deadline=$((SECONDS + TRAINYARD_MOUNT_SECONDS))
   paths="$(settings::get '.mounts[].path')"

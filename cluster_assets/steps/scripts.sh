@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# What users run, in the shared scripts folder: a folder for each version, named by the bundle's checksum, and the link `current`. None is ever
-# removed (a version has some hundred kilobytes): nothing here could know which of them a running job still reads, or one that is requeued
-# next month.
+# The scripts that users run, in the shared scripts folder: a folder per version, named by the bundle's checksum, and the link `current`.
+# Versions are never removed (some hundred kilobytes each): a running or requeued job may still read any of them.
 # shellcheck source=cluster_assets/lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 
-# The parts of the bundle that go there. The scans use lib.
+# The folders of the bundle that are copied; the others source lib.
 readonly PARTS=(images jobs lib scans training)
 
-# copy BUNDLE FOLDER: the parts as they are to lie there.
+# copy BUNDLE FOLDER
 scripts::copy() {
   local part
   for part in "${PARTS[@]}"; do
@@ -17,7 +16,7 @@ scripts::copy() {
   chmod -R u=rwX,go=rX "$2"
 }
 
-# same BUNDLE FOLDER: the folder holds the parts as the bundle has them.
+# same BUNDLE FOLDER: whether the folder holds the bundle's parts unchanged.
 scripts::same() {
   local part
   for part in "${PARTS[@]}"; do
@@ -25,14 +24,14 @@ scripts::same() {
   done
 }
 
-# install BUNDLE TARGET: whole under a hidden name first, then renamed, so that nobody ever sees half a version.
+# install BUNDLE TARGET: under a hidden name first, then renamed, so that no one sees an incomplete version.
 scripts::install() {
   local staged
   staged="$(mktemp -d "${2%/*}/.staged.XXXXXX")"
   # shellcheck disable=SC2064 # the value of now
   trap "rm -rf -- '${staged}'" EXIT
   scripts::copy "$1" "${staged}"
-  # A folder is never renamed onto one that holds something: where another run came first, its folder is as good.
+  # mv fails if a concurrent run has created the folder; its content is the same.
   if mv -T "${staged}" "$2" 2>/dev/null; then
     log::info "installed $2"
   elif [[ ! -d "$2" ]]; then
@@ -44,18 +43,18 @@ scripts::main() {
   local scripts bundle version base
   scripts="$(settings::get .folders.scripts)"
   if [[ -z "${scripts}" ]]; then
-    log::info "the environment has no shared file system for scripts: users have those of /opt/trainyard/current"
+    log::info "the environment has no shared file system for scripts: users run those in /opt/trainyard/current"
     return 0
   fi
   bundle="$(cd "${TRAINYARD_LIB}/.." && pwd -P)"
   version="${bundle##*/}"
   base="${TRAINYARD_ROOT}${scripts}"
-  [[ ! -L "${base}/versions" ]] || log::fail "${base}/versions is a symbolic link where a folder is due: remove it, then run the bootstrap again"
-  [[ ! -e "${base}/current" || -L "${base}/current" ]] || log::fail "${base}/current is no symbolic link: move it away, then run the bootstrap again"
+  [[ ! -L "${base}/versions" ]] || log::fail "${base}/versions is a symbolic link, but must be a folder: remove it, then run the bootstrap again"
+  [[ ! -e "${base}/current" || -L "${base}/current" ]] || log::fail "${base}/current is not a symbolic link: move it away, then run the bootstrap again"
   files::folder "${base}/versions" 0755
 
   if [[ -d "${base}/versions/${version}" ]] && ! scripts::same "${bundle}" "${base}/versions/${version}"; then
-    log::warn "${base}/versions/${version} is not as it was published: kept as ${version}.changed.$$, and installed anew"
+    log::warn "${base}/versions/${version} was changed: kept as ${version}.changed.$$, and installed again"
     mv -T "${base}/versions/${version}" "${base}/versions/${version}.changed.$$"
   fi
   [[ -d "${base}/versions/${version}" ]] || scripts::install "${bundle}" "${base}/versions/${version}"

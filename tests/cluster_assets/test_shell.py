@@ -12,18 +12,13 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ASSETS = ROOT / "cluster_assets"
 TOOLS = Path(sysconfig.get_path("scripts"))
-SCRIPTS = sorted(ASSETS.rglob("*.sh"))
+SCRIPTS = sorted([*ASSETS.rglob("*.sh"), *ASSETS.rglob("*.sbatch")])
 
 
-def test_shellcheck() -> None:
-    done = subprocess.run([TOOLS / "shellcheck", "-x", *SCRIPTS], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
-
-
-def test_shfmt() -> None:
-    done = subprocess.run(
-        [TOOLS / "shfmt", "-d", "-i", "2", "-ci", *SCRIPTS], capture_output=True, text=True, check=False
-    )
+@pytest.mark.parametrize("line", ["shellcheck -x", "shfmt -d -i 2 -ci"])
+def test_lint(line: str) -> None:
+    tool, *options = line.split()
+    done = subprocess.run([TOOLS / tool, *options, *SCRIPTS], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 
@@ -40,11 +35,6 @@ def test_each_role_lists_steps_that_exist_and_each_step_has_a_role() -> None:
 
 
 def test_roles_of_the_contract() -> None:
-    """Named by the cluster's configuration; a running cluster keeps the name it was made with."""
-    assert {role.name for role in (ASSETS / "roles").iterdir()} == {
-        "head-configured",
-        "updated",
-        "compute-start",
-        "compute-configured",
-        "login-configured",
-    }
+    """The cluster's configuration names these and `updated`; a running cluster keeps the names it was created with."""
+    roles = {role.name for role in (ASSETS / "roles").iterdir()}
+    assert roles == {"head-configured", "compute-start", "compute-configured", "login-configured"}

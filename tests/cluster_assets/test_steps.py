@@ -101,7 +101,7 @@ def test_folder_outside_the_mounts_is_refused(node: Node, settings: Settings) ->
     node.publish(settings)
     result = node.run("head-configured")
     assert result.returncode == 70
-    assert "/lustrex/results lies on none of the environment's file systems" in result.stderr
+    assert "/lustrex/results is on none of the environment's file systems" in result.stderr
 
 
 def test_sixteen_folder_steps_at_once_on_one_share(node: Node, settings: Settings) -> None:
@@ -114,7 +114,7 @@ def test_sixteen_folder_steps_at_once_on_one_share(node: Node, settings: Setting
     ]
     outputs = [process.communicate(timeout=120)[1] for process in processes]
     assert [process.returncode for process in processes] == [0] * 16, outputs
-    made = re.findall(r"made (\S+)", "".join(outputs))
+    made = re.findall(r"created (\S+)", "".join(outputs))
     # Twelve folders of the settings and of the model, and one for tests on each of two file systems.
     assert len(made) == len(set(made)) == 14
     for folder in settings["models"][0]["folders"].values():

@@ -54,7 +54,7 @@ def test_second_import_is_skipped(importer: Importer, image: Image) -> None:
     before = importer.image.stat()
     again = importer.run(image.uri, node="gpu-dy-p5-2")
     assert again.returncode == 0
-    assert f"holds {image.digest} already" in again.stdout
+    assert f"already has {image.digest}" in again.stdout
     assert importer.image.stat() == before
 
 

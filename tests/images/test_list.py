@@ -48,7 +48,7 @@ def test_states(lab: Laboratory, image: Image) -> None:
 def test_nothing_there(lab: Laboratory) -> None:
     result = lab.run(f"mkdir -p /tmp/empty; bash {ASSETS}/images/list-containers.sh --directory /tmp/empty")
     assert result.stdout == ""
-    assert "import-container.sh puts them there" in result.stderr
+    assert "import one with import-container.sh" in result.stderr
     assert (
         json.loads(lab.output(["bash", f"{ASSETS}/images/list-containers.sh", "--directory", "/tmp/empty", "--json"]))
         == []

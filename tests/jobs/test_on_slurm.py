@@ -90,7 +90,7 @@ def test_containers_by_name_see_the_file_systems(lab: Laboratory, jobs: str, ima
 
 def test_an_image_that_is_not_there(lab: Laboratory, jobs: str, image: str) -> None:
     output = submit(lab, f"{jobs}/hello-gpu.sbatch", "--nodes", "1", "--image", "none", states=("FAILED",))
-    assert f"no image /fsx1/containers/images/none.sqsh. Imported are: {image}.sqsh" in output
+    assert f"no image /fsx1/containers/images/none.sqsh. Imported images: {image}.sqsh" in output
 
 
 def test_gpu_check_says_what_is_missing(lab: Laboratory, jobs: str) -> None:

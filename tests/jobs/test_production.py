@@ -115,7 +115,7 @@ def test_before_the_time_limit_a_checkpoint_is_written_and_the_job_comes_back(la
     assert int(found["Restarts"]) >= 1
     assert "the time limit is 60 s away: asking the program for a checkpoint" in output
     assert "stopped on request after step" in output
-    assert "requeue: the time limit came near" in output
+    assert "requeue: the time limit is near" in output
     assert f"resumed from {folder}/step-" in output
     assert "passed: model2 is done at step 300" in output
 
@@ -133,8 +133,8 @@ def test_a_program_that_does_not_listen_is_ended_in_time_and_comes_back(lab: Lab
     lab.run(["scancel", "--batch", "--signal=USR1", job])
     lab.wait_for_job(job, states=("FAILED",), seconds=90)
     text = lab.output(["cat", output])
-    assert "the program goes on; ending it" in text
-    assert "requeue: the time limit came near" in text
+    assert "the program continues; ending it" in text
+    assert "requeue: the time limit is near" in text
     assert "1 attempts began at step -1 and none wrote a newer checkpoint" in text
 
 
@@ -154,7 +154,7 @@ def test_nothing_is_removed_where_the_export_fails_and_submitting_again_goes_on_
     program = f"-- {TRAIN.format(jobs=jobs)} --steps 30 --every 10"
     job = submit(lab, f"{line} --export s3://no-such-bucket/final {program}")
     found = lab.wait_for_job(job, states=("FAILED",))
-    assert "is not safely in s3://no-such-bucket/final; nothing was removed" in lab.output(["cat", found["StdOut"]])
+    assert "is not completely in s3://no-such-bucket/final; nothing was removed" in lab.output(["cat", found["StdOut"]])
     assert lab.output(["ls", "-A", "/fsx2/model4/checkpoints"]).split()[0] == f".tmp-job-{job}"
     again = lab.wait_for_job(submit(lab, f"{line} {program}"))
     output = lab.output(["cat", again["StdOut"]])

@@ -96,7 +96,7 @@ def test_node_that_starts_unhealthy_takes_no_work(many: Laboratory) -> None:
     many.kill(node)
     many.start(node, slurmd=False)
     take_a_gpu(many, node)
-    with pytest.raises(Problem, match=r"step health of .*this node cannot do its work: gpus: 7"):
+    with pytest.raises(Problem, match=r"step health of .*this node is unhealthy: gpus: 7"):
         bootstrap.compute_node(many, node)
     deadline = time.monotonic() + 10
     while node not in reasons(many) and time.monotonic() < deadline:

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# The import as a Slurm job, with its log followed here.
+# The import as a Slurm job whose log is followed here, and long commands with progress lines. Needs base.sh and files.sh.
 
-# partition: the one given; else the first without GPUs, where an import costs least; else the cluster's default.
+# partition: IMPORT_PARTITION; else the first without GPUs, which costs least; else the cluster's default.
 job::partition() {
   local found
   if [[ -n "${IMPORT_PARTITION}" ]]; then
@@ -13,7 +13,7 @@ job::partition() {
   printf '%s' "${found}"
 }
 
-# submit FOLDER_OF_SCRIPTS NAME ARGUMENT...: submits, follows, and ends with the job's exit status.
+# submit FOLDER_OF_SCRIPTS NAME ARGUMENT...: submit, follow, and exit with the job's status.
 job::submit() {
   local -r home="$1" name="$2"
   shift 2
@@ -22,17 +22,17 @@ job::submit() {
   partition="$(job::partition)"
   job="$(IMPORT_HOME="${home}" sbatch --parsable ${partition:+"--partition=${partition}"} --job-name="import-${name}" \
     --time="${IMPORT_TIME_LIMIT}" --output="${IMPORT_LOG_FOLDER}/import-${name}-%j.log" "${home}/import-container.sbatch" "$@")" ||
-    log::fail 69 "sbatch did not take the import. Name another partition with --partition (sinfo lists them), or run it here with --local."
+    log::exit 69 "sbatch refused the import. Give another partition with --partition (sinfo lists them), or run it here with --local."
   job="${job%%;*}"
   log="${IMPORT_LOG_FOLDER}/import-${name}-${job}.log"
-  log::info "job ${job} in partition ${partition:-(default)}, log ${log}. Ctrl-C stops following; the job goes on (scancel ${job} ends it)."
+  log::info "job ${job} in partition ${partition:-(default)}, log ${log}. Ctrl-C stops following; the job continues (scancel ${job} ends it)."
   job::follow "${job}" "${log}"
 }
 
-# follow JOB LOG: copies the log as it grows, says why the job does not start yet, and ends with the job's exit status.
+# follow JOB LOG: print the log as it grows and why the job is pending; exit with the job's status.
 job::follow() {
   local -r job="$1" log="$2"
-  local shown=0 size told="" state reason line
+  local shown=0 size shown_reason="" state reason line
   while true; do
     line="$(scontrol --oneliner show job "${job}" 2>/dev/null || true)"
     state="$(job::word JobState "${line}")"
@@ -46,8 +46,8 @@ job::follow() {
     case "${state}" in
       PENDING | CONFIGURING)
         reason="${state}, $(job::word Reason "${line}")"
-        [[ "${reason}" == "${told}" ]] || log::info "job ${job} waits: ${reason}"
-        told="${reason}"
+        [[ "${reason}" == "${shown_reason}" ]] || log::info "job ${job} is pending: ${reason}"
+        shown_reason="${reason}"
         ;;
       RUNNING | COMPLETING) ;;
       *) job::end "${job}" "${state}" "$(job::word ExitCode "${line}")" "${log}" "${shown}" ;;
@@ -56,11 +56,11 @@ job::follow() {
   done
 }
 
-# end JOB STATE EXIT_CODE LOG SHOWN: the last of the log, and the job's status as ours.
+# end JOB STATE EXIT_CODE LOG SHOWN: print the rest of the log and exit with the job's status.
 job::end() {
   local -r job="$1" state="$2" code="$3" log="$4"
   local attempt
-  # What the node wrote last may reach this one's view of the file system a moment later.
+  # The node's last write may become visible here a moment later.
   for attempt in {1..20}; do
     [[ -f "${log}" ]] && tail --lines=1 "${log}" | grep -q '^end of import' && break
     ((attempt == 1)) || sleep 0.2
@@ -68,12 +68,55 @@ job::end() {
   [[ ! -f "${log}" ]] || tail --bytes="+$(($5 + 1))" "${log}" >&2
   case "${state}" in
     COMPLETED) exit 0 ;;
-    "") log::fail 70 "Slurm knows job ${job} no more; see ${log}" ;;
+    "") log::exit 70 "Slurm no longer knows job ${job}; see ${log}" ;;
     FAILED) [[ "${code%%:*}" == 0 ]] || exit "${code%%:*}" ;;&
-    *) log::fail 70 "job ${job} ended as ${state}; see ${log}. Nothing was left under the image's name; run the import again." ;;
+    *) log::exit 70 "job ${job} ended as ${state}; see ${log}. No image was published; run the import again." ;;
   esac
 }
 
 job::word() {
   grep -oE "(^| )$1=[^ ]*" <<<"$2" | head -n 1 | cut -d = -f 2- || true
+}
+
+WATCH_PID=""
+
+# run FILE TOTAL TEXT COMMAND...: run COMMAND in its own process group and log the size of FILE every IMPORT_PROGRESS_SECONDS, out of TOTAL
+# bytes unless TOTAL is 0. Returns COMMAND's exit status.
+watch::run() {
+  local -r file="$1" total="$2" text="$3"
+  shift 3
+  local -r started="${SECONDS}"
+  local next=$((SECONDS + IMPORT_PROGRESS_SECONDS)) status=0
+  setsid "$@" &
+  WATCH_PID=$!
+  while kill -0 "${WATCH_PID}" 2>/dev/null; do
+    if ((SECONDS >= next)); then
+      watch::line "${file}" "${total}" "${text}" $((SECONDS - started))
+      next=$((SECONDS + IMPORT_PROGRESS_SECONDS))
+    fi
+    sleep 0.2
+  done
+  wait "${WATCH_PID}" || status=$?
+  WATCH_PID=""
+  return "${status}"
+}
+
+watch::line() {
+  local size=0
+  [[ ! -f "$1" ]] || size="$(stat -c %s "$1")"
+  if (($2 > 0)); then
+    log::info "$3: $(files::size "${size}") of $(files::size "$2"), $4 s"
+  elif ((size > 0)); then
+    log::info "$3: writing the squashfs file, $(files::size "${size}") so far, $4 s"
+  else
+    log::info "$3: fetching and unpacking, $4 s"
+  fi
+}
+
+# stop: end the running command.
+watch::stop() {
+  [[ -n "${WATCH_PID}" ]] || return 0
+  kill -TERM -- "-${WATCH_PID}" 2>/dev/null || true
+  wait "${WATCH_PID}" 2>/dev/null || true
+  WATCH_PID=""
 }

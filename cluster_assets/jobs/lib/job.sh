@@ -1,42 +1,40 @@
 # shellcheck shell=bash
-# What every job sources: defaults, options, submission, and srun with or without a container.
+# Sourced by every job: defaults, options, submission, and srun with or without a container.
 #
-# A job file is both the command that a person starts and the script that Slurm runs. Started by hand it checks its options and submits
-# itself; in the job it runs job::run, which the file defines. `sbatch FILE [OPTION...]` works as well.
+# A job file is a command and a Slurm script. Run by hand, it checks its options and submits itself; in the job, it runs job::run, which
+# the file defines. `sbatch FILE [OPTION...]` works too.
 shopt -s inherit_errexit
 
 # Overridable.
 TRAINYARD_SETTINGS="${TRAINYARD_SETTINGS:-/opt/trainyard/settings.json}"
-NODES="${NODES:-}" # nodes of the job; empty: the file's own default
+NODES="${NODES:-}" # number of nodes; empty: the file's default
 QUEUE="${QUEUE:-}" # Slurm partition; empty: the cluster's first
 TIME_LIMIT="${TIME_LIMIT:-}"
 IMAGE="${IMAGE:-}"     # NAME of an imported image, or the path of a .sqsh file; empty: on the host
-MOUNTS="${MOUNTS:-}"   # further container mounts, SOURCE:TARGET[,...]
-OUTPUT="${OUTPUT:-}"   # the job's output file; empty: the folder for logs, or the current one
-RESULTS="${RESULTS:-}" # where results go; empty: checks/<job name>/<job id> in the folder for results
+MOUNTS="${MOUNTS:-}"   # more container mounts, SOURCE:TARGET[,...]
+OUTPUT="${OUTPUT:-}"   # the job's output file; empty: in the folder for logs, or the current one
+RESULTS="${RESULTS:-}" # folder for results; empty: checks/<job name>/<job id> in the folder for results
 
 readonly EXIT_USAGE=64
 readonly JOB_NAME="${JOB_FILE##*/}"
 JOB_SBATCH=() # sbatch options that the file adds
 # shellcheck disable=SC2034 # read by the job files
-JOB_REST=() # what stood after --
+JOB_REST=() # the words after --
 JOB_TEST_ONLY=no
 
-job::log() {
-  printf '%s %s: %s\n' "$(date -u +%FT%TZ)" "${SLURM_JOB_NAME:-${JOB_NAME}}" "$*" >&2
-}
-
-job::fail() {
-  job::log "FAILED: $*"
-  exit 1
-}
+# shellcheck disable=SC2034 # read by base.sh
+LOG_NAME="${SLURM_JOB_NAME:-${JOB_NAME}}"
+# shellcheck source=cluster_assets/lib/base.sh
+. "${TRAINYARD_JOBS}/../lib/base.sh"
+# shellcheck source=cluster_assets/lib/settings.sh
+. "${TRAINYARD_JOBS}/../lib/settings.sh"
 
 job::usage_error() {
   printf '%s: %s\nTry: %s --help\n' "${JOB_NAME}" "$*" "${JOB_NAME}" >&2
   exit "${EXIT_USAGE}"
 }
 
-# The lines of the job file that begin with '#:' are its help.
+# The help is the lines of the job file that begin with '#:'.
 job::help() {
   sed -n 's/^#: \{0,1\}//p' "${JOB_FILE}"
   declare -F job::more_help >/dev/null && job::more_help
@@ -48,63 +46,42 @@ Options of every job, each also an environment variable:
   --time LIMIT     TIME_LIMIT  Slurm's time limit, for example 30, 2:00:00 or 7-00:00:00
   --image NAME     IMAGE       run in a container: the name of an imported image, or the path of a .sqsh file
   --host                       run on the host (the default of checks)
-  --mounts LIST    MOUNTS      further container mounts, SOURCE:TARGET[,SOURCE:TARGET...]
-  --output FILE    OUTPUT      file for the job's output (default: the folder for logs, or the current one)
+  --mounts LIST    MOUNTS      more container mounts, SOURCE:TARGET[,SOURCE:TARGET...]
+  --output FILE    OUTPUT      file for the job's output (default: in the folder for logs, or the current one)
   --results DIR    RESULTS     folder for results
-  --test-only                  let Slurm say whether it would accept the job, and submit nothing
+  --test-only                  ask Slurm whether it would accept the job, and submit nothing
   --help                       this text
 
 `sbatch [SBATCH OPTIONS] FILE [OPTIONS]` works too. Exit codes: 0 passed, 1 failed, 64 wrong options.
 END
 }
 
-job::need() {
-  local name missing=()
-  for name in "$@"; do
-    command -v "${name}" >/dev/null || missing+=("${name}")
-  done
-  ((${#missing[@]} == 0)) || job::fail "missing on ${HOSTNAME}: ${missing[*]}. Run it on a node of the cluster, or in an image that has them (--image)."
-}
-
-# number OPTION VALUE LEAST MOST: a whole number within bounds, or the end.
+# number OPTION VALUE LEAST MOST: a usage error unless VALUE is a whole number within the bounds.
 job::number() {
   if ! [[ "$2" =~ ^[0-9]{1,12}$ ]] || ((10#$2 < $3 || 10#$2 > $4)); then
     job::usage_error "$1 '$2': give a whole number from $3 to $4"
   fi
 }
 
-# settings FILTER [jq ARGUMENT...]: values of settings.json, one a line; nothing for null or without the file.
+# set_number VARIABLE OPTION VALUE LEAST MOST
+job::set_number() {
+  job::number "${@:2}"
+  printf -v "$1" '%s' "$3"
+}
+
+# settings FILTER [JQ_ARGUMENT...]: as settings::get; nothing on a machine without settings.json.
 job::settings() {
-  local -r filter="$1"
-  shift
-  [[ -r "${TRAINYARD_SETTINGS}" ]] || return 0
-  jq -r "$@" "(${filter}) | select(. != null)" "${TRAINYARD_SETTINGS}" ||
-    job::fail "cannot read '${filter}' from ${TRAINYARD_SETTINGS}"
+  [[ ! -r "${TRAINYARD_SETTINGS}" ]] || settings::get "$@"
 }
 
-# A Python of 3.9 or later on this node.
-job::python() {
-  local name
-  for name in python3 python3.12 python3.11 python3.9; do
-    if command -v "${name}" >/dev/null && "${name}" -c 'import sys; sys.exit(sys.version_info < (3, 9))'; then
-      printf '%s' "${name}"
-      return 0
-    fi
-  done
-  job::fail "no Python of 3.9 or later on ${HOSTNAME}: install python3.11, or use an AMI that has one"
-}
-
-# option WORD VALUE: the options of every job. Returns 1 for one that it does not know; JOB_SHIFT is how many words it took.
+# common_option WORD VALUE: the options of every job. Returns 1 for others; JOB_SHIFT is the number of words taken.
 job::common_option() {
   JOB_SHIFT=2
   case "$1" in
     --nodes | --queue | --time | --image | --mounts | --output | --results)
-      [[ -n "${2:-}" ]] || job::usage_error "$1 wants a value"
+      [[ -n "${2:-}" ]] || job::usage_error "$1 needs a value"
       ;;&
-    --nodes)
-      job::number --nodes "$2" 1 1024
-      NODES="$2"
-      ;;
+    --nodes) job::set_number NODES "$1" "$2" 1 1024 ;;
     --queue) QUEUE="$2" ;;
     --time)
       [[ "$2" =~ ^([0-9]+-)?[0-9]+(:[0-9]{1,2}){0,2}$ ]] || job::usage_error "--time '$2': give minutes, [HOURS:]MINUTES:SECONDS or DAYS-HOURS"
@@ -120,7 +97,7 @@ job::common_option() {
   esac
 }
 
-# parse WORD...: options, the file's own through job::option, and what stands after --.
+# parse WORD...: the common options, the file's own through job::option, and the words after --.
 job::parse() {
   while (($#)); do
     JOB_SHIFT=1
@@ -140,42 +117,40 @@ job::parse() {
         continue
         ;;
       *)
-        job::common_option "$@" || job::option "$@" ||
-          job::usage_error "unknown option '$1'"
+        job::common_option "$@" || job::option "$@" || job::usage_error "unknown option '$1'"
         ;;
     esac
     shift "${JOB_SHIFT}"
   done
 }
 
-# The .sqsh file that IMAGE means.
+# image_file: the .sqsh file of IMAGE.
 job::image_file() {
-  local folder file="${IMAGE}"
+  local folder found file="${IMAGE}"
   if [[ "${IMAGE}" != */* ]]; then
     folder="$(job::settings .folders.images)"
     folder="${folder:-${CONTAINER_IMAGES_DIR:-}}"
-    [[ -n "${folder}" ]] || job::fail "no folder of images is known on this node; give --image the path of a .sqsh file"
+    [[ -n "${folder}" ]] || log::fail "this node has no folder of images; give --image the path of a .sqsh file"
     file="${folder}/${IMAGE%.sqsh}.sqsh"
   fi
-  [[ -r "${file}" ]] || job::fail "no image ${file}. Imported are: $(job::images "${file%/*}"). Import one: import-container.sh IMAGE_URI NAME"
+  if [[ ! -r "${file}" ]]; then
+    found="$(find "${file%/*}" -maxdepth 1 -name '[!.]*.sqsh' -printf '%f ' 2>/dev/null)" || true
+    log::fail "no image ${file}. Imported images: ${found:-none}. Import one: import-container.sh IMAGE_URI NAME"
+  fi
   printf '%s' "${file}"
 }
 
-job::images() {
-  local -r found="$(find "$1" -maxdepth 1 -name '[!.]*.sqsh' -printf '%f ' 2>/dev/null)"
-  printf '%s' "${found:-none}"
+# check_output: Slurm fails a job silently when it cannot open the output file. A folder with a % pattern or a relative one is not checked.
+job::check_output() {
+  local -r folder="${OUTPUT%/*}"
+  [[ "${OUTPUT}" == /* && "${folder}" != *%* ]] || return 0
+  [[ -d "${folder:-/}" && -w "${folder:-/}" ]] ||
+    job::usage_error "the folder ${folder} for the job's output does not exist or is not writable: create it (mkdir -p ${folder}), or give --output FILE"
 }
 
-# The GPUs of a node of the queue, as Slurm has them; 0 without.
-job::queue_gpus() {
-  local gres
-  gres="$(sinfo --noheader --exact --format=%G ${QUEUE:+--partition="${QUEUE}"} | head -n 1)"
-  [[ "${gres}" =~ gpu:([^:,]*:)?([0-9]+) ]] && printf '%s' "${BASH_REMATCH[2]}" || printf 0
-}
-
-# submit WORD...: hand this file to Slurm, with the words it was called with.
+# submit WORD...: submit this file with the words it was called with.
 job::submit() {
-  job::need sbatch sinfo
+  base::need 1 sbatch sinfo
   local logs
   local -a options=(--export=ALL "${JOB_SBATCH[@]}")
   [[ -z "${QUEUE}" ]] || options+=("--partition=${QUEUE}")
@@ -186,12 +161,13 @@ job::submit() {
     logs="$(job::settings .folders.logs)"
     [[ -n "${logs}" && -w "${logs}" ]] && OUTPUT="${logs}/%x-%j.out"
   fi
+  job::check_output
   [[ -z "${OUTPUT}" ]] || options+=("--output=${OUTPUT}")
   export TRAINYARD_JOBS
   exec sbatch "${options[@]}" "${JOB_FILE}" "$@"
 }
 
-# The features that ParallelCluster gave this node: its instance type, efa, gpu and others.
+# features: those that ParallelCluster gives this node: its instance type, efa, gpu and others.
 job::features() {
   scontrol show node "${SLURMD_NODENAME}" | sed -n 's/.*ActiveFeatures=//p'
 }
@@ -204,7 +180,7 @@ job::has_efa() {
   [[ ",$(job::features)," == *,efa,* ]]
 }
 
-# Fill SRUN with the options that steps of this job need. Steps get no GPU that they do not ask for, though an exclusive job has all.
+# srun_options: set SRUN, CONTAINER and GPUS. Steps get only the GPUs that they request, even in an exclusive job.
 job::srun_options() {
   GPUS="${SLURM_GPUS_ON_NODE:-0}"
   SRUN=(srun)
@@ -213,7 +189,7 @@ job::srun_options() {
   [[ -n "${IMAGE}" ]] || return 0
   local file mount mounts="" scratch
   file="$(job::image_file)"
-  # Every file system under its own path, so that paths mean the same inside and outside.
+  # Every file system under its own path, so that paths are the same inside and outside.
   while read -r mount; do
     [[ -z "${mount}" || "${mount}" == /home ]] || mounts+="${mount}:${mount},"
   done < <(job::settings '.mounts[].path')
@@ -226,46 +202,44 @@ job::srun_options() {
   CONTAINER=("--container-image=${file}" "--container-mounts=${mounts%,}" --no-container-mount-home)
 }
 
-# is_mounted PATH: whether it lies on one of the file systems that containers get.
+# is_mounted PATH: whether it is on a file system that containers get.
 job::is_mounted() {
   # shellcheck disable=SC2016 # $path is jq's
   [[ -n "$(job::settings '[.mounts[].path | . as $mount | select($mount != "/home" and ($path | startswith($mount + "/")))][0]' --arg path "$1")" ]]
 }
 
-# keep VARIABLE...: what the job sets wins over what the image sets.
+# keep_environment VARIABLE...: the job's values win over the image's.
 job::keep_environment() {
-  ((${#CONTAINER[@]} == 0)) || CONTAINER+=("--container-env=$(
-    IFS=,
-    printf '%s' "$*"
-  )")
+  local IFS=,
+  ((${#CONTAINER[@]} == 0)) || CONTAINER+=("--container-env=$*")
 }
 
-# The folder for this job's results, made if need be.
+# results_folder: this job's, created if missing.
 job::results_folder() {
   local base="${RESULTS}"
   if [[ -z "${base}" ]]; then
     base="$(job::settings .folders.results)"
     base="${base:-${SLURM_SUBMIT_DIR}}/checks/${SLURM_JOB_NAME}/${SLURM_JOB_ID}"
   fi
-  mkdir -p -- "${base}" || job::fail "cannot make the folder ${base}: give --results a folder that you may write"
+  mkdir -p -- "${base}" || log::fail "cannot create the folder ${base}: give --results a folder that you may write to"
   printf '%s' "${base}"
 }
 
-# remove_own PATH NAME: remove a folder that this job made, whose last part must be NAME, with the job's id in it.
+# remove_own PATH NAME: remove a folder that this job created; its last part must be NAME, which contains the job's id.
 job::remove_own() {
   local -r path="${1:-}" name="${2:-}"
   [[ -n "${path}" && -n "${name}" && "${path}" == /*/"${name}" && "${name}" == *"${SLURM_JOB_ID:?}"* && "${path}" != *..* ]] ||
-    job::fail "will not remove '${path}': it is not this job's own '${name}'"
+    log::fail "will not remove '${path}': it is not this job's own '${name}'"
   [[ -e "${path}" ]] || return 0
-  [[ -d "${path}" && ! -L "${path}" && -O "${path}" ]] || job::fail "will not remove '${path}': it is no folder of ${USER:-$(id -un)}"
+  [[ -d "${path}" && ! -L "${path}" && -O "${path}" ]] || log::fail "will not remove '${path}': it is not a folder of ${USER:-$(id -un)}"
   rm -rf --one-file-system -- "${path}"
 }
 
-# main WORD...: what each job file ends with.
+# main WORD...: the last line of each job file.
 job::main() {
   job::parse "$@"
   declare -F job::check >/dev/null && job::check
-  if [[ "${IN_JOB}" == yes ]]; then
+  if [[ "$0" == */slurm_script ]]; then
     NODES="${SLURM_JOB_NUM_NODES}"
     job::srun_options
     job::run

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# node-launch.sh PROGRAM [ARGUMENT...]: one task a node, in the container or on the host: torchrun with this node's processes.
+# node-launch.sh PROGRAM [ARGUMENT...]: one task per node, in the container or on the host, runs torchrun with this node's processes.
 #
-# Slurm sends SIGUSR1 to the whole process group. torchrun would die of it, and its workers, in sessions of their own, would not hear it;
-# so torchrun starts with it ignored, and this script passes it on to the workers. A worker that wants it installs a handler; one that
-# does not goes on.
+# Slurm sends SIGUSR1 to the process group. It would kill torchrun and not reach the workers, which are in their own sessions. So torchrun
+# starts with the signal ignored, and this script forwards it to the workers; workers without a handler continue.
 set -euo pipefail
 
 launch::arguments() {
@@ -17,7 +16,7 @@ launch::arguments() {
 }
 
 # shellcheck disable=SC2329 # called by a trap
-# workers PID: the processes that torchrun started here.
+# workers PID: the child processes of torchrun.
 launch::workers() {
   local stat pid parent
   for stat in /proc/[0-9]*/stat; do
@@ -28,7 +27,7 @@ launch::workers() {
 }
 
 # shellcheck disable=SC2329 # called by a trap
-launch::pass_on() {
+launch::forward() {
   local worker
   while kill -0 "$1" 2>/dev/null; do
     while read -r worker; do
@@ -46,17 +45,17 @@ launch::main() {
   local -a arguments
   mapfile -t arguments < <(launch::arguments)
   local status=0
-  # -- so that torchrun takes none of the program's options for its own.
+  # After --, torchrun does not parse the program's options.
   (
     trap '' USR1
     exec "${PYTHON}" -m torch.distributed.run "${arguments[@]}" -- "$@"
   ) &
   local -r torchrun=$!
-  # Again and again: a worker that is still starting has no handler yet.
+  # Repeatedly: a worker that is still starting has no handler yet.
   # shellcheck disable=SC2064 # the value of now
-  trap "trap '' USR1; launch::pass_on ${torchrun} &" USR1
+  trap "trap '' USR1; launch::forward ${torchrun} &" USR1
   trap 'kill -TERM "'"${torchrun}"'" 2>/dev/null || true' TERM INT
-  # A signal ends wait early, with a status above 128, while the process goes on.
+  # A signal interrupts wait with a status above 128 while the process continues.
   while true; do
     status=0
     wait "${torchrun}" || status=$?

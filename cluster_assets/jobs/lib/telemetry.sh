@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# One sampler of GPU telemetry a node, in a step that overlaps the program's: a CSV file a node, a line a GPU and interval.
+# GPU telemetry: one sampler per node, in a step that overlaps the program's. One CSV file per node, one line per GPU and interval.
 
 TELEMETRY_SECONDS="${TELEMETRY_SECONDS:-60}" # 0: none
 TELEMETRY_PID=""
 
 readonly TELEMETRY_FIELDS=index,uuid,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw,clocks.sm
 
-# Runs on every node, with the time in UTC. A driver that does not answer is a line too: it is what one wants to see afterwards.
+# Runs on every node. A failure of nvidia-smi is recorded as a comment line.
 # shellcheck disable=SC2016 # expanded there
 readonly TELEMETRY_SAMPLER='
   file="$1/gpu-$3-$(hostname).csv"
@@ -22,7 +22,7 @@ readonly TELEMETRY_SAMPLER='
   done
 '
 
-# start FOLDER: samplers that end with the job, or by telemetry::stop.
+# start FOLDER: start the samplers, which run until the job's end or telemetry::stop.
 telemetry::start() {
   ((TELEMETRY_SECONDS > 0 && GPUS > 0)) || return 0
   mkdir -p -- "$1"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the training jobs share beyond distributed.sh: an experiment's folders, and the program with its default.
+# Shared by the training jobs: an experiment's folders, and running the program.
 # shellcheck source=cluster_assets/jobs/lib/distributed.sh
 . "${TRAINYARD_JOBS}/lib/distributed.sh"
 
@@ -9,7 +9,7 @@ readonly TRAINING_VARIABLES=(EXPERIMENT_NAME LUSTRE_BASE DATA_DIR CHECKPOINT_DIR
 # shellcheck disable=SC2034 # read by the job files
 readonly TRAINING_PROGRAMS="${TRAINYARD_JOBS%/*}/training"
 
-# name PATTERN VALUE: of experiments and models; they become folders.
+# check_name OPTION VALUE: names of experiments and models become folders.
 training::check_name() {
   [[ "$2" =~ ^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$ ]] ||
     job::usage_error "$1 '$2': letters, digits, '.', '_' and '-', at most 80, beginning with a letter or a digit"
@@ -30,13 +30,13 @@ training::help_options() {
 
   --experiment E   EXPERIMENT_NAME  names the folders for checkpoints, logs and results; the same name resumes
                                     (default: the job's name and a time stamp)
-  -- PROGRAM ...   your program and its arguments; it finds in its environment: EXPERIMENT_NAME, LUSTRE_BASE, DATA_DIR,
+  -- PROGRAM ...   your program and its arguments; its environment has EXPERIMENT_NAME, LUSTRE_BASE, DATA_DIR,
                    CHECKPOINT_DIR, LOG_DIR, TENSORBOARD_DIR, OUTPUT_DIR, and what torchrun sets (RANK, WORLD_SIZE, ...)
 END
   distributed::help_options
 }
 
-# The experiment's name is fixed when the job is submitted, or by the job's id, so that a requeued job goes on with its own.
+# The name is fixed at submission, or by the job's id, so that a requeued job keeps it.
 training::name_experiment() {
   local unique
   unique="${SLURM_JOB_ID:-$(date -u +%Y%m%d-%H%M%S)}"
@@ -48,11 +48,11 @@ training::name_experiment() {
 training::common_folder() {
   # shellcheck disable=SC2016 # $name is jq's
   local -r folder="$(job::settings '.folders[$name]' --arg name "$1")"
-  [[ -n "${folder}" ]] || job::fail "the environment has no folder for ${1}: it has no shared file system, or ${TRAINYARD_SETTINGS} is not on this node"
+  [[ -n "${folder}" ]] || log::fail "the environment has no folder for ${1}: it has no shared file system, or ${TRAINYARD_SETTINGS} is not on this node"
   printf '%s' "${folder}"
 }
 
-# The experiment's folders, in the common ones.
+# experiment_folders: in the common folders.
 training::experiment_folders() {
   local checkpoints logs results
   DATA_DIR="$(training::common_folder data)"
@@ -71,14 +71,14 @@ training::experiment_folders() {
 training::make_folders() {
   export LUSTRE_BASE DATA_DIR CHECKPOINT_DIR LOG_DIR TENSORBOARD_DIR OUTPUT_DIR RESUME_FROM
   mkdir -p -- "${CHECKPOINT_DIR}" "${LOG_DIR}" "${TENSORBOARD_DIR}" "${OUTPUT_DIR}" ||
-    job::fail "cannot make the folders ${CHECKPOINT_DIR}, ${LOG_DIR}, ${TENSORBOARD_DIR} and ${OUTPUT_DIR}"
+    log::fail "cannot create the folders ${CHECKPOINT_DIR}, ${LOG_DIR}, ${TENSORBOARD_DIR} and ${OUTPUT_DIR}"
 }
 
-# run PROGRAM [ARGUMENT...]: one experiment, once, from its folders to its end.
+# run PROGRAM [ARGUMENT...]: run one experiment.
 training::run() {
   training::experiment_folders
   distributed::prepare "${TRAINING_VARIABLES[@]}"
-  job::log "experiment ${EXPERIMENT_NAME}: checkpoints in ${CHECKPOINT_DIR}"
-  distributed::launch "$@" || job::fail "the program ended with status $? (its last words are above). The same --experiment resumes"
-  job::log "passed: ${EXPERIMENT_NAME} is done"
+  log::info "experiment ${EXPERIMENT_NAME}: checkpoints in ${CHECKPOINT_DIR}"
+  distributed::launch "$@" || log::fail "the program ended with status $? (its output is above). The same --experiment resumes"
+  log::info "passed: ${EXPERIMENT_NAME} is done"
 }

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Everything that looks at a node, and what the node is. Needs scan.sh.
 
-# shellcheck source=cluster_assets/lib/log.sh
-. "${SCANS}/../lib/log.sh"
+# shellcheck source=cluster_assets/lib/base.sh
+. "${SCANS}/../lib/base.sh"
 # shellcheck source=cluster_assets/lib/settings.sh
 . "${SCANS}/../lib/settings.sh"
 # shellcheck source=cluster_assets/scans/lib/instance.sh
