@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# node-health.sh: Slurm's HealthCheckProgram, and a step of the bootstrap. A node that cannot do its work takes itself out of service and says why,
+# node-health.sh: Slurm's HealthCheckProgram, and a step of the bootstrap. An unhealthy node takes itself out of service, with the reason,
 # before jobs fail on it.
 # shellcheck source=cluster_assets/scans/lib/scan.sh
 . "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib/scan.sh"
@@ -15,15 +15,15 @@ health::usage() {
   cat <<END
 usage: ${0##*/} [--boot | --report]
 
-Checks GPUs, driver, fabric manager, EFA, scratch and file systems against what the instance type must have.
-Without an option, as Slurm runs it: a failure drains this node with a reason that 'sinfo -R' shows; jobs that run go on. A check that
-got no answer in time must fail twice in a row. A node that is out of service already keeps its reason. Nothing is put back into
-service: ParallelCluster replaces a node that is drained and idle.
-  --boot     before the node takes work: a failure sets it down, so that Slurm runs its job elsewhere, and is the reason of the exit
-  --report   only prints what fails
+Compares GPUs, driver, fabric manager, EFA, scratch and file systems with the node's instance type.
+Without an option, as Slurm runs it: a failure drains this node with a reason that 'sinfo -R' shows; running jobs continue. A check that
+times out must do so twice in a row. A node that is already out of service keeps its reason. Nothing is put back into service:
+ParallelCluster replaces a node that is drained and idle.
+  --boot     before slurmd starts: a failure sets the node DOWN, so that Slurm runs its job elsewhere, and is printed
+  --report   only prints the failures
 
-Names of checks (as scan-host-environment.sh prints them) in ${HEALTH_SKIP}, one a line, are not acted on.
-Exit code: 0 healthy or taken out, 1 unhealthy (--boot and --report), 64 wrong arguments.
+Checks in ${HEALTH_SKIP} (names as scan-host-environment.sh prints them, one per line) are ignored.
+Exit code: 0 healthy or taken out of service, 1 unhealthy (--boot and --report), 64 wrong arguments.
 END
 }
 
@@ -39,35 +39,35 @@ health::skipped() {
   [[ -r "${HEALTH_SKIP}" ]] && grep -qxF -- "$1" "${HEALTH_SKIP}"
 }
 
-# failures: the report's failures as one line; those without an answer only if they had none the last time either, and at boot.
+# failures BOOT: the report's failures as one line; timeouts only at boot, or if the last run timed out too.
 health::failures() {
   local -r boot="$1" before="${HEALTH_STATE}/no-answer"
-  local index name text="" unanswered=""
+  local index name text="" timeouts=""
   for ((index = 0; index < ${#REPORT_NAMES[@]}; index++)); do
     name="${REPORT_NAMES[index]}"
     [[ "${REPORT_VERDICTS[index]}" == failure ]] || continue
     ! health::skipped "${name}" || continue
-    if [[ " ${REPORT_NO_ANSWER[*]} " == *" ${name} "* ]]; then
-      unanswered+="${name}"$'\n'
+    if [[ " ${REPORT_TIMEOUTS[*]} " == *" ${name} "* ]]; then
+      timeouts+="${name}"$'\n'
       [[ "${boot}" == yes ]] || grep -qxF -- "${name}" "${before}" 2>/dev/null || continue
     fi
     text+="${text:+; }${name}: ${REPORT_FOUND[index]}, wanted ${REPORT_WANTED[index]}"
   done
-  if [[ -n "${unanswered}" ]]; then
-    mkdir -p "${HEALTH_STATE}" && printf '%s' "${unanswered}" >"${before}"
+  if [[ -n "${timeouts}" ]]; then
+    mkdir -p "${HEALTH_STATE}" && printf '%s' "${timeouts}" >"${before}"
   else
     rm -f "${before}"
   fi
   printf '%s' "${text}"
 }
 
-# node_name: as Slurm knows this node; slurmd tells its health checks.
+# node_name: this node's name in Slurm; slurmd sets it for health checks.
 health::node_name() {
   local name="${SLURMD_NODENAME:-${HOSTNAME}}"
   printf '%s' "${name%%.*}"
 }
 
-# out_of_service NODE: Slurm has it drained or down already. POWERING_DOWN and its like are no reason.
+# out_of_service NODE: whether it is drained, down or failing already. POWERING_DOWN does not count.
 health::out_of_service() {
   local state
   state="$(timeout 15 scontrol -o show node "$1" 2>/dev/null | grep -oE ' State=[^ ]+')" || return 1
@@ -78,12 +78,12 @@ health::out_of_service() {
 health::take_out() {
   local -r node="$(health::node_name)"
   local answer
-  # A drained node would still start the job that it was powered up for.
+  # DOWN also applies to a drained node, which would still start the job that it was powered up for.
   if [[ "$1" != DOWN ]] && health::out_of_service "${node}"; then
-    health::log "unhealthy, and out of service already: $2"
+    health::log "unhealthy, and already out of service: $2"
     return 0
   fi
-  # Slurm keeps a reason of some hundred characters.
+  # Slurm keeps some hundred characters of a reason.
   if answer="$(timeout 15 scontrol update "NodeName=${node}" "State=$1" "Reason=trainyard: ${2:0:240}" 2>&1)"; then
     health::log "set ${node} to $1: $2"
   else
@@ -108,11 +108,11 @@ health::main() {
     -h | --help) health::usage && exit 0 ;;
     --boot) mode=boot boot=yes ;;
     --report) mode=report ;;
-    # slurmd ends a health check after 60 s: should all that can hang do so, its answers must fit into that.
+    # slurmd kills a health check after 60 s; all timeouts together must be shorter.
     "") SCAN_SECONDS=6 ;;
     *) scan::wrong "'$1' is not known; allowed: --boot, --report, --help" ;;
   esac
-  (($# <= 1)) || scan::wrong "one option at most, not: $*"
+  (($# <= 1)) || scan::wrong "at most one option, not: $*"
   if minimums::readable; then
     health::check
   fi

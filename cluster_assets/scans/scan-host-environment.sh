@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scan-host-environment.sh head|compute: is all there that jobs need on this node?
+# scan-host-environment.sh head|compute: checks whether this node has what jobs need.
 # shellcheck source=cluster_assets/scans/lib/scan.sh
 . "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib/scan.sh"
 # shellcheck source=cluster_assets/scans/lib/node.sh
@@ -9,14 +9,14 @@ host::usage() {
   cat <<END
 usage: ${0##*/} head|compute [--json] [--instance-type TYPE] [--minimums FILE]
 
-Looks at this node: what is found, what is wanted, what to do. Changes nothing.
+Prints what was found on this node, what is wanted and what to do. Changes nothing.
   head                   Slurm's controller, Enroot, Pyxis, the shared scripts, no GPU
   compute                driver, GPUs, fabric manager, EFA, scratch, limits, Enroot, Pyxis
   --json                 for programs; report.schema.json describes it
-  --instance-type TYPE   what the node must have, where it cannot be told from settings.json or EC2
-  --minimums FILE        versions to ask for (${SCAN_MINIMUMS})
+  --instance-type TYPE   this node's type, if neither settings.json nor EC2 determines it
+  --minimums FILE        required versions (${SCAN_MINIMUMS})
 
-Exit code: 0 all is well, 1 warnings, 2 failures, 64 wrong arguments.
+Exit code: 0 ok, 1 warnings, 2 failures, 64 wrong arguments.
 On another node:  srun -w NODE scan-host-environment.sh compute
 END
 }
@@ -56,7 +56,7 @@ host::main() {
       -h | --help) host::usage && exit 0 ;;
       --json) style=json ;;
       --instance-type | --minimums)
-        (($# > 1)) || scan::wrong "$1 wants a value"
+        (($# > 1)) || scan::wrong "$1 needs a value"
         if [[ "$1" == --minimums ]]; then SCAN_MINIMUMS="$2"; else export TRAINYARD_INSTANCE_TYPE="$2"; fi
         shift
         ;;
@@ -68,7 +68,7 @@ host::main() {
     esac
     shift
   done
-  [[ -n "${role}" ]] || scan::wrong "which node is it? head or compute"
+  [[ -n "${role}" ]] || scan::wrong "give the node's role: head or compute"
   if minimums::readable; then
     node::identify "${role}"
     case "${role}" in

@@ -108,7 +108,7 @@ FAULTS: dict[str, tuple[Callable[[Machine], object], dict[str, str], str]] = {
     "Pyxis is off": (
         lambda m: (m.root / "opt/slurm/etc/plugstack.conf.d/pyxis.conf").unlink(),
         {"pyxis": "failure"},
-        "switched off: no /opt/slurm/etc/plugstack.conf.d/pyxis.conf",
+        "not enabled: no /opt/slurm/etc/plugstack.conf.d/pyxis.conf",
     ),
     "the plugin of Pyxis is gone": (
         lambda m: (m.root / "usr/lib/slurm/spank_pyxis.so").unlink(),
@@ -222,10 +222,10 @@ def test_text_of_a_tool_cannot_break_the_json(compute: Machine) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ((), "which node is it? head or compute"),
+        ((), "give the node's role: head or compute"),
         (("login",), "'login' is not known; allowed: head, compute"),
         (("head", "compute"), "one role at a time"),
-        (("head", "--minimums"), "--minimums wants a value"),
+        (("head", "--minimums"), "--minimums needs a value"),
     ],
 )
 def test_wrong_arguments(compute: Machine, arguments: tuple[str, ...], reason: str) -> None:
@@ -235,7 +235,7 @@ def test_wrong_arguments(compute: Machine, arguments: tuple[str, ...], reason: s
 
 def test_help(compute: Machine) -> None:
     result = compute.run(SCRIPT, "--help")
-    assert result.returncode == 0 and "Exit code: 0 all is well, 1 warnings, 2 failures" in result.stdout
+    assert result.returncode == 0 and "Exit code: 0 ok, 1 warnings, 2 failures" in result.stdout
 
 
 @pytest.mark.skipif(os.path.exists("/dev/nvidia0"), reason="this machine has a GPU")  # noqa: PTH110

@@ -1,20 +1,21 @@
 # shellcheck shell=bash
-# What an image has. Needs scan.sh.
+# The contents of an image. Needs scan.sh, fabric.sh and software.sh.
 
 declare -A PYTHON_FOUND=()
 
-# ask_python: what probe_container.py finds; one line in the report if there is no Python.
+# ask_python: run probe_container.py; a missing Python is one line of the report.
 container::ask_python() {
   local -r wanted="python3 for the training program"
-  local status=0 name value
-  SCAN_SECONDS="${SCAN_PYTHON_SECONDS}" scan::bounded python3 -W ignore "${SCANS}/lib/probe_container.py" || status="$?"
+  # shellcheck disable=SC2034 # read by scan::run
+  local name value SCAN_SECONDS="${SCAN_PYTHON_SECONDS}"
+  scan::run python3 -W ignore "${SCANS}/lib/probe_container.py"
   while IFS="=" read -r name value; do
     [[ ! "${name}" =~ ^[a-z]+$ ]] || PYTHON_FOUND["${name}"]="${value}"
   done <<<"${ANSWER}"
-  case "${status}" in
+  case "${STATUS}" in
     0) report::add python ok "${PYTHON_FOUND[python]:-}" "${wanted}" ;;
-    124) report::no_answer python "${SCAN_PYTHON_SECONDS}" "${wanted}" "Importing torch hangs: look at the file system that the image lies on." ;;
-    *) report::add python failure "${ANSWER##*$'\n'}" "${wanted}" "Put Python and PyTorch into the image." ;;
+    124) report::timeout python "${wanted}" "Importing torch hangs: check the file system of the image." ;;
+    *) report::add python failure "${ANSWER##*$'\n'}" "${wanted}" "Install Python and PyTorch in the image." ;;
   esac
 }
 
@@ -24,7 +25,7 @@ container::check_version() {
   if [[ "${text}" == "!"* ]]; then
     report::add "$1" failure "does not work: ${text#!}" "$(minimums::get "components.$1.minimum") or later" "$(minimums::get "components.$1.action")"
   else
-    minimums::compare "$1" "$1" "${text:-not found}"
+    minimums::compare "$1" "${text:-not found}"
   fi
 }
 
@@ -38,56 +39,44 @@ container::check_optional() {
   esac
 }
 
-# check_cuda: PyTorch's, or the toolkit's where there is no PyTorch.
+# check_cuda: PyTorch's version, or the toolkit's without PyTorch.
 container::check_cuda() {
   local text="${PYTHON_FOUND[cuda]:-}"
-  if [[ -z "${text}" ]] && scan::bounded nvcc --version; then
-    text="$(grep -oE 'release [0-9.]+' <<<"${ANSWER}" || true)"
+  if [[ -z "${text}" ]]; then
+    scan::run nvcc --version
+    ((STATUS)) || text="$(grep -oE 'release [0-9.]+' <<<"${ANSWER}" || true)"
   fi
-  minimums::compare cuda cuda "${text:-not found}"
+  minimums::compare cuda "${text:-not found}"
 }
 
+# check_gpus WANTED
 container::check_gpus() {
-  local -r found="${PYTHON_FOUND[gpus]:-}" wanted="$1"
-  local -r action="Start the container with Pyxis on a node with GPUs; NVIDIA_VISIBLE_DEVICES must not be 'void'. The driver must suit the image's CUDA."
-  if [[ "${wanted}" == 0 ]]; then
-    report::add gpus skipped "not looked for" "none"
-  elif [[ "${found}" =~ ^[0-9]+$ ]] && ((found >= wanted)); then
-    report::add gpus ok "${found}" "${wanted} or more"
+  local -r found="${PYTHON_FOUND[gpus]:-}" wanted="$1 or more"
+  if [[ "$1" == 0 ]]; then
+    report::add gpus skipped "not checked" "none"
+  elif [[ "${found}" =~ ^[0-9]+$ ]] && ((found >= $1)); then
+    report::add gpus ok "${found}" "${wanted}"
   else
-    report::add gpus failure "${found:-PyTorch sees none}" "${wanted} or more" "${action}"
+    report::add gpus failure "${found:-PyTorch sees none}" "${wanted}" \
+      "Start the container with Pyxis on a node with GPUs; NVIDIA_VISIBLE_DEVICES must not be 'void'. The driver must support the image's CUDA."
   fi
 }
 
 container::check_devices() {
-  local -a devices
-  mapfile -t devices < <(compgen -G "${TRAINYARD_ROOT}/dev/infiniband/uverbs*")
-  if ((${#devices[@]})); then
-    report::add efa-devices ok "${#devices[@]}" "1 or more"
-  else
-    report::add efa-devices failure 0 "1 or more" "Mount /dev/infiniband into the container: --container-mounts=/dev/infiniband:/dev/infiniband"
-  fi
+  local -r found="$(fabric::count_devices)"
+  report::require efa-devices "${found}" "1 or more" \
+    "Mount /dev/infiniband into the container: --container-mounts=/dev/infiniband:/dev/infiniband" "${found}" -gt 0
 }
 
-container::check_locked_memory() {
-  local -r locked="$(ulimit -l)"
-  if [[ "${locked}" == unlimited ]]; then
-    report::add locked-memory ok unlimited unlimited
-  else
-    report::add locked-memory failure "${locked} KiB" unlimited "Start the container by srun on a node that the bootstrap set up."
-  fi
-}
-
-# check_settings: variables that once helped and harm today. NCCL and the plugin choose better.
+# check_settings: variables that once helped and now harm; NCCL and the plugin choose better values.
 container::check_settings() {
-  local name verdict bad=()
+  local name verdict=ok bad=()
   for name in NCCL_ALGO NCCL_PROTO NCCL_TREE_THRESHOLD NCCL_IB_DISABLE NCCL_NET_GDR_LEVEL NCCL_P2P_LEVEL NCCL_MIN_NCHANNELS NCCL_IFNAME \
     FI_EFA_FORK_SAFE FI_EFA_USE_DEVICE_RDMA; do
     [[ -z "${!name:-}" ]] || bad+=("${name}")
   done
-  # Names of interfaces differ by instance type: only what is left out may be named.
+  # Names of interfaces differ between instance types: only exclusions are allowed.
   [[ -z "${NCCL_SOCKET_IFNAME:-}" || "${NCCL_SOCKET_IFNAME}" == ^* ]] || bad+=(NCCL_SOCKET_IFNAME)
-  verdict=ok
   ((${#bad[@]} == 0)) || verdict=warning
-  report::add nccl-settings "${verdict}" "${bad[*]:-none}" "none that harm" "$([[ "${verdict}" == ok ]] || echo "Leave them unset, in the image (ENV) too.")"
+  report::add nccl-settings "${verdict}" "${bad[*]:-none}" "none that harm" "Leave them unset, in the image (ENV) too."
 }

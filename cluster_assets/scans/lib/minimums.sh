@@ -1,9 +1,30 @@
 # shellcheck shell=bash
-# minimums.json: read with jq on nodes, with Python in images that have no jq. Needs report.sh and versions.sh.
+# Versions, and minimums.json: read with jq on nodes, with Python in images without jq. Needs scan.sh.
+
+# of TEXT: the first version in it (535.54.03 in "Driver 535.54.03-ubuntu", 25.11.8 in "slurm 25.11.8"); nothing without one.
+versions::of() {
+  [[ "$1" =~ [0-9]+(\.[0-9]+)+ ]] && printf '%s' "${BASH_REMATCH[0]}"
+  return 0
+}
+
+# at_least FOUND WANTED: compares number by number, so 1.22.0 is newer than 1.8.1 and 535.104.05 newer than 535.54.03. A missing number is 0.
+versions::at_least() {
+  local -a found required
+  local index
+  IFS=. read -r -a found <<<"$1"
+  IFS=. read -r -a required <<<"$2"
+  for ((index = 0; index < ${#required[@]}; index++)); do
+    # 10# because 08 is not a valid octal number.
+    if ((10#${found[index]:-0} != 10#${required[index]})); then
+      ((10#${found[index]:-0} > 10#${required[index]}))
+      return
+    fi
+  done
+}
 
 declare -A MINIMUMS=()
 
-# load: all values by their path ("components.cuda.minimum"), at once.
+# load: all values by their path ("components.cuda.minimum").
 minimums::load() {
   local lines path value
   if command -v jq >/dev/null; then
@@ -33,29 +54,32 @@ minimums::get() {
   printf '%s' "${MINIMUMS["$1"]:-}"
 }
 
-# readable: whether the file can be read here; if not, says so in the report.
+# readable: load the file; if it cannot be read, report that and return 1.
 minimums::readable() {
   minimums::load 2>/dev/null && return 0
-  report::add minimums failure "unreadable: ${SCAN_MINIMUMS}" "jq or python3, and a whole file" \
-    "Put jq or python3 into the image; name the file with --minimums."
+  report::add minimums failure "unreadable: ${SCAN_MINIMUMS}" "jq or python3, and a complete file" \
+    "Install jq or python3 in the image; give the file with --minimums."
   return 1
 }
 
-# compare NAME COMPONENT TEXT: a line for the version that TEXT holds. Below the minimum is a failure, below the recommended a warning.
+# compare NAME TEXT: report the version in TEXT. Below NAME's minimum is a failure, below the recommended version a warning.
 minimums::compare() {
-  local -r name="$1" component="$2" text="$3"
-  local -r minimum="${MINIMUMS["components.${component}.minimum"]}" action="${MINIMUMS["components.${component}.action"]}"
-  local -r recommended="${MINIMUMS["components.${component}.recommended"]:-}"
-  local found wanted
+  local -r name="$1" text="$2"
+  local -r minimum="$(minimums::get "components.${name}.minimum")" recommended="$(minimums::get "components.${name}.recommended")"
+  local found verdict=ok
   found="$(versions::of "${text}")"
-  wanted="${minimum} or later${recommended:+, better ${recommended}}"
-  if [[ -z "${found}" ]]; then
-    report::add "${name}" failure "${text:-not found}" "${wanted}" "${action}"
-  elif ! versions::at_least "${found}" "${minimum}"; then
-    report::add "${name}" failure "${found}" "${wanted}" "${action}"
+  if [[ -z "${found}" ]] || ! versions::at_least "${found}" "${minimum}"; then
+    verdict=failure
   elif [[ -n "${recommended}" ]] && ! versions::at_least "${found}" "${recommended}"; then
-    report::add "${name}" warning "${found}" "${wanted}" "${action}"
-  else
-    report::add "${name}" ok "${found}" "${wanted}"
+    verdict=warning
   fi
+  report::add "${name}" "${verdict}" "${found:-${text:-not found}}" "${minimum} or later${recommended:+, better ${recommended}}" \
+    "$(minimums::get "components.${name}.action")"
+}
+
+# compare_output NAME COMMAND...: the version that COMMAND prints.
+minimums::compare_output() {
+  scan::run "${@:2}"
+  ((STATUS == 0)) || ANSWER="${ANSWER%%$'\n'*}"
+  minimums::compare "$1" "${ANSWER}"
 }

@@ -1,55 +1,144 @@
 # shellcheck shell=bash
-# What each scan starts with: defaults, libraries, arguments, the end.
+# Sourced by every scan: defaults, bounded commands, and the report as a table or as JSON (report.schema.json). Needs only bash and coreutils,
+# because scans run in any image.
 set -euo pipefail
 export LC_ALL=C.UTF-8
-# bash keeps a HOSTNAME that it was given, and in a step of Slurm that is the first node's.
+# bash keeps an inherited HOSTNAME, which in a Slurm step is the first node's.
 [[ ! -r /proc/sys/kernel/hostname ]] || HOSTNAME="$(</proc/sys/kernel/hostname)"
 
-# Overridable. With TRAINYARD_ROOT set, files are looked for below that folder.
+# Overridable. With TRAINYARD_ROOT set, files are read below that folder.
 SCANS="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 readonly SCANS
 export TRAINYARD_ROOT="${TRAINYARD_ROOT:-}"
 export TRAINYARD_SETTINGS="${TRAINYARD_SETTINGS:-${TRAINYARD_ROOT}/opt/trainyard/settings.json}"
 SCAN_MINIMUMS="${SCAN_MINIMUMS:-${SCANS}/minimums.json}"
-# A driver that hangs must not hang the scan.
-SCAN_SECONDS="${SCAN_SECONDS:-20}"
-# Where tools are that a service's PATH does not have.
+SCAN_SECONDS="${SCAN_SECONDS:-20}" # per command: a driver that hangs must not hang the scan
+# Folders of tools that a service's PATH lacks.
 SCAN_PATH="${SCAN_PATH-/usr/local/bin:/opt/slurm/bin:/opt/slurm/sbin:/opt/amazon/efa/bin:/usr/local/cuda/bin:/usr/sbin:/sbin}"
 export PATH="${PATH}${SCAN_PATH:+:${SCAN_PATH}}"
 
-# shellcheck source=cluster_assets/scans/lib/report.sh
-. "${SCANS}/lib/report.sh"
-# shellcheck source=cluster_assets/scans/lib/versions.sh
-. "${SCANS}/lib/versions.sh"
 # shellcheck source=cluster_assets/scans/lib/minimums.sh
 . "${SCANS}/lib/minimums.sh"
 
-# wrong TEXT: ends with the reason and how to get help.
+# wrong TEXT: a usage error.
 scan::wrong() {
   printf '%s: %s\nsee %s --help\n' "${0##*/}" "$1" "${0##*/}" >&2
   exit 64
 }
 
-# bounded COMMAND...: its output in ANSWER (stdout and stderr), its status as the status: 124 after SCAN_SECONDS, 127 where there is no such
-# command.
-scan::bounded() {
+# run COMMAND...: set ANSWER (stdout and stderr) and STATUS (124 after SCAN_SECONDS, 127 for a missing command).
+scan::run() {
+  STATUS=0
   command -v "$1" >/dev/null || {
-    ANSWER="no $1"
-    return 127
+    # shellcheck disable=SC2034 # read by the checks
+    ANSWER="no $1" STATUS=127
+    return 0
   }
-  local status=0
-  # shellcheck disable=SC2034 # for those who call this
-  ANSWER="$(timeout --kill-after=2 "${SCAN_SECONDS}" "$@" 2>&1 </dev/null)" || status="$?"
-  ((status != 137)) || status=124
-  return "${status}"
+  ANSWER="$(timeout --kill-after=2 "${SCAN_SECONDS}" "$@" 2>&1 </dev/null)" || STATUS="$?"
+  ((STATUS != 137)) || STATUS=124
 }
 
-# show STYLE SCAN TITLE: prints the report as a table or as JSON, and ends with its exit code.
+REPORT_NAMES=() REPORT_VERDICTS=() REPORT_FOUND=() REPORT_WANTED=() REPORT_ACTIONS=()
+REPORT_TIMEOUTS=() # names of checks that timed out, which can happen once on a busy node
+declare -A REPORT_COUNTS=([ok]=0 [warning]=0 [failure]=0 [skipped]=0)
+
+# add NAME VERDICT FOUND WANTED [ACTION]: VERDICT is ok, warning, failure or skipped. ACTION is dropped if it is ok.
+report::add() {
+  REPORT_NAMES+=("$1")
+  REPORT_VERDICTS+=("$2")
+  REPORT_FOUND+=("${3:-nothing}")
+  REPORT_WANTED+=("$4")
+  [[ "$2" != ok ]] || set -- "${@:1:4}"
+  REPORT_ACTIONS+=("${5:-}")
+  REPORT_COUNTS["$2"]=$((REPORT_COUNTS["$2"] + 1))
+}
+
+# require NAME FOUND WANTED ACTION CONDITION...: ok if the test CONDITION holds, otherwise a failure.
+report::require() {
+  local verdict=ok
+  [ "${@:5}" ] || verdict=failure
+  report::add "$1" "${verdict}" "${@:2:3}"
+}
+
+# timeout NAME WANTED ACTION
+report::timeout() {
+  report::add "$1" failure "no answer in ${SCAN_SECONDS} s" "$2" "$3"
+  REPORT_TIMEOUTS+=("$1")
+}
+
+report::verdict() {
+  if ((REPORT_COUNTS[failure])); then
+    printf 'failure'
+  elif ((REPORT_COUNTS[warning])); then
+    printf 'warning'
+  else
+    printf 'ok'
+  fi
+}
+
+# width LEAST TEXT...: of a column.
+report::width() {
+  local text width="$1"
+  for text in "${@:2}"; do
+    ((${#text} <= width)) || width="${#text}"
+  done
+  printf '%d' "${width}"
+}
+
+report::table() {
+  local -r name="$(report::width 5 "${REPORT_NAMES[@]}")" found="$(report::width 5 "${REPORT_FOUND[@]}")" wanted="$(report::width 6 "${REPORT_WANTED[@]}")"
+  local -r form="%-7s  %-${name}s  %-${found}s  %-${wanted}s  %s"
+  local index line
+  local -A shown=([ok]="ok" [warning]="WARNING" [failure]="FAILURE" [skipped]="-")
+  printf '%s\n' "$1"
+  # shellcheck disable=SC2059 # the widths vary
+  printf "${form}\n" VERDICT CHECK FOUND WANTED "WHAT TO DO"
+  for ((index = 0; index < ${#REPORT_NAMES[@]}; index++)); do
+    # shellcheck disable=SC2059
+    printf -v line "${form}" "${shown[${REPORT_VERDICTS[index]}]}" "${REPORT_NAMES[index]}" \
+      "${REPORT_FOUND[index]}" "${REPORT_WANTED[index]}" "${REPORT_ACTIONS[index]}"
+    printf '%s\n' "${line%"${line##*[![:space:]]}"}"
+  done
+  printf '%s: %s ok, %s warnings, %s failures, %s not checked\n' "$(report::verdict)" \
+    "${REPORT_COUNTS[ok]}" "${REPORT_COUNTS[warning]}" "${REPORT_COUNTS[failure]}" "${REPORT_COUNTS[skipped]}"
+}
+
+# quote TEXT: as a JSON string.
+report::quote() {
+  local text="$1"
+  text="${text//\\/\\\\}"
+  text="${text//\"/\\\"}"
+  text="${text//$'\n'/\\n}"
+  text="${text//$'\r'/\\r}"
+  text="${text//$'\t'/\\t}"
+  printf '"%s"' "${text//[[:cntrl:]]/ }"
+}
+
+# json SCAN
+report::json() {
+  local index separator=""
+  printf '{"schema": 1, "scan": %s, "host": %s, "verdict": %s,\n "counts": {"ok": %s, "warning": %s, "failure": %s, "skipped": %s},\n "lines": [' \
+    "$(report::quote "$1")" "$(report::quote "${HOSTNAME:-unknown}")" "$(report::quote "$(report::verdict)")" \
+    "${REPORT_COUNTS[ok]}" "${REPORT_COUNTS[warning]}" "${REPORT_COUNTS[failure]}" "${REPORT_COUNTS[skipped]}"
+  for ((index = 0; index < ${#REPORT_NAMES[@]}; index++)); do
+    printf '%s\n  {"name": %s, "verdict": %s, "found": %s, "wanted": %s, "action": %s}' "${separator}" \
+      "$(report::quote "${REPORT_NAMES[index]}")" "$(report::quote "${REPORT_VERDICTS[index]}")" \
+      "$(report::quote "${REPORT_FOUND[index]}")" "$(report::quote "${REPORT_WANTED[index]}")" "$(report::quote "${REPORT_ACTIONS[index]}")"
+    separator=","
+  done
+  printf '\n ]}\n'
+}
+
+# show STYLE SCAN TITLE: print the report as a table or as JSON; exit with 0 ok, 1 warnings, 2 failures.
 scan::show() {
   if [[ "$1" == json ]]; then
     report::json "$2"
   else
     report::table "$3"
   fi
-  exit "$(report::exit_code)"
+  case "$(report::verdict)" in
+    ok) exit 0 ;;
+    warning) exit 1 ;;
+    *) exit 2 ;;
+  esac
 }

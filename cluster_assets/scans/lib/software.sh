@@ -1,109 +1,82 @@
 # shellcheck shell=bash
-# Slurm, Enroot, Pyxis, Docker, limits. Needs scan.sh.
+# Slurm, Enroot, Pyxis, Docker, limits. Needs scan.sh and ../lib/pyxis.sh.
 
 software::check_enroot() {
-  local status=0
-  scan::bounded enroot version || status="$?"
-  if ((status)); then
-    minimums::compare enroot enroot "${ANSWER%%$'\n'*}"
-  else
-    minimums::compare enroot enroot "${ANSWER}"
-  fi
+  minimums::compare_output enroot enroot version
 }
 
 software::check_slurm() {
-  local status=0
-  scan::bounded sinfo --version || status="$?"
-  if ((status)); then
-    minimums::compare slurm slurm "${ANSWER%%$'\n'*}"
-  else
-    minimums::compare slurm slurm "${ANSWER}"
-  fi
+  minimums::compare_output slurm sinfo --version
 }
 
 software::check_controller() {
-  local status=0
-  scan::bounded scontrol ping || status="$?"
-  if ((status == 0)) && [[ "${ANSWER}" == *" is UP"* || "${ANSWER}" == *" UP"* ]]; then
-    report::add slurm-controller ok up up
-  else
-    report::add slurm-controller failure "${ANSWER%%$'\n'*}" up "sudo systemctl status slurmctld on the head node, and /var/log/slurmctld.log"
-  fi
+  scan::run scontrol ping
+  local found="${ANSWER%%$'\n'*}"
+  [[ "${STATUS}" != 0 || "${ANSWER}" != *" UP"* ]] || found=up
+  report::require slurm-controller "${found}" up "sudo systemctl status slurmctld on the head node, and /var/log/slurmctld.log" "${found}" = up
 }
 
-# check_daemon: slurmd, and what Slurm thinks of this node.
 software::check_daemon() {
-  local status=0
-  scan::bounded systemctl is-active slurmd || status="$?"
-  if ((status)); then
-    report::add slurmd failure "${ANSWER%%$'\n'*}" active "sudo systemctl restart slurmd, and /var/log/slurmd.log"
-  else
-    report::add slurmd ok active active
-  fi
+  scan::run systemctl is-active slurmd
+  report::require slurmd "${ANSWER%%$'\n'*}" active "sudo systemctl restart slurmd, and /var/log/slurmd.log" "${STATUS}" = 0
 }
 
-# check_pyxis: switched on in the configuration that all nodes share, and the plugin here.
+# check_pyxis: enabled in the configuration that all nodes share, and the plugin on this node.
 software::check_pyxis() {
-  local -r conf="${TRAINYARD_ROOT}/opt/slurm/etc/plugstack.conf.d/pyxis.conf"
-  local -r action="Run the bootstrap on the head node again: entry.sh BUCKET updated REGION."
+  local -r conf="${TRAINYARD_ROOT}/opt/slurm/etc/plugstack.conf.d/pyxis.conf" wanted="enabled, the plugin on this node"
   local plugin
   if [[ ! -r "${conf}" ]]; then
-    report::add pyxis failure "switched off: no ${conf#"${TRAINYARD_ROOT}"}" "switched on, the plugin on this node" "${action}"
+    report::add pyxis failure "not enabled: no ${conf#"${TRAINYARD_ROOT}"}" "${wanted}" "Run the bootstrap on the head node again: entry.sh BUCKET updated REGION."
     return 0
   fi
-  plugin="$(awk '$1 == "required" || $1 == "optional" { print $2; exit }' "${conf}")"
+  plugin="$(pyxis::plugin "${conf}")"
   if [[ -n "${plugin}" && -r "${TRAINYARD_ROOT}${plugin}" ]]; then
-    report::add pyxis ok "${plugin}" "switched on, the plugin on this node"
+    report::add pyxis ok "${plugin}" "${wanted}"
   else
-    report::add pyxis failure "no ${plugin:-plugin}" "switched on, the plugin on this node" \
-      "Every job fails on this node: use an official ParallelCluster AMI, or build yours on one."
+    report::add pyxis failure "no ${plugin:-plugin}" "${wanted}" "Every job fails on this node: use an official ParallelCluster AMI, or build yours on one."
   fi
 }
 
-# check_docker: only who builds images on the head node needs it.
+# check_docker: needed only to build images on the head node.
 software::check_docker() {
-  local status=0
-  scan::bounded docker version --format '{{.Server.Version}}' || status="$?"
-  if ((status)); then
-    report::add docker skipped "${ANSWER%%$'\n'*}" "only to build images here" "Build images in AWS, or install Docker here."
-  else
-    report::add docker ok "${ANSWER%%$'\n'*}" "only to build images here"
-  fi
+  scan::run docker version --format '{{.Server.Version}}'
+  local verdict=ok
+  ((STATUS == 0)) || verdict=skipped
+  report::add docker "${verdict}" "${ANSWER%%$'\n'*}" "only to build images here" "Build images in AWS, or install Docker here."
 }
 
 software::check_no_gpu() {
-  local status=0
-  scan::bounded nvidia-smi -L || status="$?"
-  if ((status == 0)) && [[ "${ANSWER}" == *"GPU "* ]]; then
-    report::add gpus warning "$(grep -c '^GPU ' <<<"${ANSWER}")" none "A head node with GPUs costs without use: choose another instance type."
+  scan::run nvidia-smi -L
+  if ((STATUS == 0)) && [[ "${ANSWER}" == *"GPU "* ]]; then
+    report::add gpus warning "$(grep -c '^GPU ' <<<"${ANSWER}")" none "The GPUs of a head node are unused: choose another instance type."
   else
     report::add gpus ok none none
   fi
 }
 
-# check_limits: of the shell that runs this, which Slurm carries into jobs.
-software::check_limits() {
-  local -r locked="$(ulimit -l)" files="$(ulimit -n)"
-  local -r least="$(minimums::get figures.open-files.minimum)"
-  local -r action="Log in anew; /etc/security/limits.d/90-trainyard.conf and slurmd's unit set it."
-  if [[ "${locked}" == unlimited ]]; then
-    report::add locked-memory ok unlimited unlimited
-  else
-    report::add locked-memory failure "${locked} KiB" unlimited "${action}"
-  fi
-  if [[ "${files}" == unlimited ]] || ((files >= least)); then
-    report::add open-files ok "${files}" "${least} or more"
-  else
-    report::add open-files warning "${files}" "${least} or more" "${action}"
-  fi
+# check_locked_memory ACTION: the limit of this shell, which Slurm carries to jobs.
+software::check_locked_memory() {
+  local found
+  found="$(ulimit -l)"
+  [[ "${found}" == unlimited ]] || found+=" KiB"
+  report::require locked-memory "${found}" unlimited "$1" "${found}" = unlimited
 }
 
-# check_scripts: the version of the helpers that is in force.
+software::check_limits() {
+  local -r files="$(ulimit -n)" least="$(minimums::get figures.open-files.minimum)"
+  local -r action="Log in again; /etc/security/limits.d/90-trainyard.conf and slurmd's unit set it."
+  local verdict=ok
+  software::check_locked_memory "${action}"
+  [[ "${files}" == unlimited ]] || ((files >= least)) || verdict=warning
+  report::add open-files "${verdict}" "${files}" "${least} or more" "${action}"
+}
+
+# check_scripts: the current version of the shared scripts.
 software::check_scripts() {
   local scripts current
   scripts="$(jq -r '.folders.scripts // empty' "${TRAINYARD_SETTINGS}" 2>/dev/null || true)"
   if [[ -z "${scripts}" ]]; then
-    report::add scripts skipped "not looked for" "the environment has no shared file system for them"
+    report::add scripts skipped "not checked" "the environment has no shared file system for them"
   elif current="$(readlink "${TRAINYARD_ROOT}${scripts}/current")" && [[ -d "${TRAINYARD_ROOT}${scripts}/current/" ]]; then
     report::add scripts ok "${current##*/}" "${scripts}/current"
   else
