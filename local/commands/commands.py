@@ -18,6 +18,8 @@ from local.slurm import remote
 from local.steering import Steer
 from ops.problem import Problem
 from ops.review import command, stacks
+from ops.review.cdk import diff_text
+from ops.review.synthesis import synthesize
 
 WIDTH_IN_A_LOG = 160
 
@@ -218,29 +220,16 @@ def _assembly(session: Session) -> tuple[str, ...]:
 
 
 def diff(session: Session, *, form: str = "text", output: Path | None = None) -> int:
-    """The verdict on what `up` would change, with `cdk diff` against what stands in the world; the exit status."""
-    world = session.require_world()
-    assembly = session.state / "cdk.out"
-    said: list[str] = []
-    code = cdk.run(
-        world,
-        "diff",
-        "--context",
-        f"env={session.context}",
-        "--output",
-        str(assembly),
-        log=session.state / "cdk.log",
-        on_line=said.append,
-    )
-    if code:
-        raise Problem("\n".join(["cdk diff failed; its last lines:", *said[-15:]]))
-    new = stacks.synthesized(assembly)
+    """The verdict on what `up` would change, with the CDK's diff against the emulated AWS; the exit status."""
+    client = aws(session.require_world()).client("cloudformation")
+    new = synthesize(ROOT, session.file, session.state / "cdk.out", bundle=True)
+    old = stacks.deployed(client, new)
     return command.report(
         session.environment.name,
         "what stands in the emulated AWS",
-        old=stacks.deployed(aws(world).client("cloudformation"), new),
+        old=old,
         new=new,
-        cdk_diff="\n".join(said),
+        cdk_diff=diff_text(old, new),
         form=form,
         output=output,
         console=console,

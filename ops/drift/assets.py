@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from ops.drift.cluster import KIND
+from ops.drift.deployed_stack import DeployedStack
 from ops.drift.findings import Finding
-from ops.drift.resolve import UNKNOWN, Values
-from ops.drift.standing import Standing
+from ops.drift.values import Values
+from ops.intrinsics import UNKNOWN
 from ops.review.structure import ABSENT
 from trainyard.cluster_bundle import ENTRY, PREFIX, SETTINGS
 
@@ -32,7 +33,7 @@ _POINTER = f"{PREFIX}/current.json"
 _GONE = ("NoSuchKey", "404", "NoSuchBucket")
 
 
-def check(client: S3Client, stack: Standing, values: Values) -> Iterator[Finding]:
+def check(client: S3Client, stack: DeployedStack, values: Values) -> Iterator[Finding]:
     """What differs between the assets bucket and the deployed version.
 
     Raises:

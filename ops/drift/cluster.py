@@ -14,9 +14,10 @@ from cluster_resource.client import HttpClusterApi
 from cluster_resource.identity import OWNER_TAG, owner_of
 from cluster_resource.signing import RoleSigner, session_name, signing_region
 from ops.drift.compare import compared
+from ops.drift.deployed_stack import DeployedStack, Resource
 from ops.drift.findings import Finding
-from ops.drift.resolve import UNKNOWN, Values
-from ops.drift.standing import Resource, Standing
+from ops.drift.values import Values
+from ops.intrinsics import UNKNOWN
 from ops.review.structure import ABSENT
 
 KIND = "Custom::ParallelCluster"
@@ -104,13 +105,13 @@ class HttpReader:
             raise Unreadable(f"the configuration of {name} is no YAML: {error}") from error
 
 
-def places(stack: Standing, values: Values) -> Iterator[Place]:
+def places(stack: DeployedStack, values: Values) -> Iterator[Place]:
     """The clusters of the stack's template."""
     for resource in stack.of(KIND):
         yield _place(stack, resource, values)
 
 
-def _place(stack: Standing, resource: Resource, values: Values) -> Place:
+def _place(stack: DeployedStack, resource: Resource, values: Values) -> Place:
     properties = values.properties(resource, stack)
     configuration: Mapping[str, Any] = properties.get("Configuration", {})
     owner = owner_of(stack.id, resource.logical_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ops.drift.resolve import UNKNOWN
+from ops.intrinsics import UNKNOWN
 from ops.review.structure import ABSENT, Difference, differences
 
 NOT_KNOWN = "(a value that only AWS knows)"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from ops.drift.deployed_stack import DeployedStack
 from ops.drift.findings import Finding
-from ops.drift.standing import Standing
 from ops.review.structure import ABSENT
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Detected:
 
 def detect(
     client: CloudFormationClient,
-    stacks: Iterable[Standing],
+    stacks: Iterable[DeployedStack],
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
@@ -92,7 +92,7 @@ def _ended(
         sleep(POLL_S)
 
 
-def _result(client: CloudFormationClient, stack: Standing, trouble: str) -> Detected:
+def _result(client: CloudFormationClient, stack: DeployedStack, trouble: str) -> Detected:
     findings: list[Finding] = []
     checked, missing = set(), [f"{stack.name}: {trouble}"] if trouble else []
     token: dict[str, Any] = {}
@@ -117,7 +117,7 @@ def subject(logical_id: str, kind: str, physical_id: str) -> str:
     return f"{logical_id} ({kind} {physical_id})" if physical_id else f"{logical_id} ({kind})"
 
 
-def _findings(stack: Standing, drift: Mapping[str, Any]) -> Iterator[Finding]:
+def _findings(stack: DeployedStack, drift: Mapping[str, Any]) -> Iterator[Finding]:
     what = subject(drift["LogicalResourceId"], drift["ResourceType"], drift.get("PhysicalResourceId", ""))
     if drift["StackResourceDriftStatus"] == "DELETED":
         yield Finding(stack.name, what, "", "exists", "deleted")
@@ -136,7 +136,7 @@ def _value(text: str | None) -> object:
     return ABSENT if text is None or text == _NOTHING else text
 
 
-def statuses(stacks: Iterable[Standing]) -> Iterator[Finding]:
+def statuses(stacks: Iterable[DeployedStack]) -> Iterator[Finding]:
     """The stacks whose last operation left them in a state that needs somebody."""
     for stack in stacks:
         if stack.status not in SOUND:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from ops.drift.compare import explicit, tags
+from ops.drift.deployed_stack import DeployedStack, Resource
 from ops.drift.detection import subject
 from ops.drift.findings import Finding
-from ops.drift.resolve import Values
-from ops.drift.standing import Resource, Standing
+from ops.drift.values import Values
 from ops.review.structure import Difference
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _POLICIES = ("AutoImportPolicy", "AutoExportPolicy")
 _FAILED = ("FAILED", "MISCONFIGURED", "MISCONFIGURED_UNAVAILABLE")
 
 
-def check(client: FSxClient, stack: Standing, values: Values, leave: Collection[str] = ()) -> Iterator[Finding]:
+def check(client: FSxClient, stack: DeployedStack, values: Values, leave: Collection[str] = ()) -> Iterator[Finding]:
     """What differs in the FSx resources of a stack, without those whose logical ids are in `leave`.
 
     Raises:

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ops.drift.compare import compared
+from ops.drift.deployed_stack import DeployedStack
 from ops.drift.detection import subject
 from ops.drift.findings import Finding
-from ops.drift.resolve import UNKNOWN, Values
-from ops.drift.standing import Standing
+from ops.drift.values import Values
+from ops.intrinsics import UNKNOWN
 from ops.review.structure import ABSENT
 
 Client = Any
@@ -23,7 +24,7 @@ ROLE, POLICY, MANAGED = "AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::Managed
 ADDED = "Take the policy from the role, or put it into the code and deploy."
 
 
-def check(client: Client, stack: Standing, values: Values) -> Iterator[Finding]:
+def check(client: Client, stack: DeployedStack, values: Values) -> Iterator[Finding]:
     """Policies that were added to the roles of a stack, taken away or changed.
 
     A role that is gone is left to CloudFormation, which says so.
@@ -54,7 +55,9 @@ def check(client: Client, stack: Standing, values: Values) -> Iterator[Finding]:
         yield from _attached(client, stack, what, name, attached)
 
 
-def _attached(client: Client, stack: Standing, what: str, name: str, expected: set[str] | None) -> Iterator[Finding]:
+def _attached(
+    client: Client, stack: DeployedStack, what: str, name: str, expected: set[str] | None
+) -> Iterator[Finding]:
     pages = client.get_paginator("list_attached_role_policies").paginate(RoleName=name)
     standing = {policy["PolicyArn"] for page in pages for policy in page["AttachedPolicies"]}
     if expected is None:
@@ -66,7 +69,7 @@ def _attached(client: Client, stack: Standing, what: str, name: str, expected: s
 
 
 def _expected(
-    stack: Standing, values: Values, role: str, properties: Mapping[str, Any]
+    stack: DeployedStack, values: Values, role: str, properties: Mapping[str, Any]
 ) -> tuple[dict[str, Any], set[str] | None]:
     """Documents of the inline policies by name, and the ARNs of the attached ones, None where one is not known."""
     inline = {policy["PolicyName"]: policy["PolicyDocument"] for policy in properties.get("Policies", [])}

@@ -10,10 +10,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ops.drift.deployed_stack import DeployedStack, Resource
 from ops.drift.detection import subject
 from ops.drift.findings import Finding
-from ops.drift.resolve import UNKNOWN, Values
-from ops.drift.standing import Resource, Standing
+from ops.drift.values import Values
+from ops.intrinsics import UNKNOWN
 from ops.review.structure import ABSENT
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Rule:
         return f"{what} {'to' if self.egress else 'from'} {self.peer}"
 
 
-def check(client: EC2Client, stack: Standing, values: Values, leave: Collection[str] = ()) -> Iterator[Finding]:
+def check(client: EC2Client, stack: DeployedStack, values: Values, leave: Collection[str] = ()) -> Iterator[Finding]:
     """Rules that were added, and rules that are gone, in the groups of a stack.
 
     `leave`: logical ids of rules that CloudFormation found to be gone, which are not told again.
@@ -65,13 +66,13 @@ def check(client: EC2Client, stack: Standing, values: Values, leave: Collection[
 
 
 def _finding(
-    stack: Standing, group: Resource, rule: Rule, *, expected: object, actual: object, advice: str = ""
+    stack: DeployedStack, group: Resource, rule: Rule, *, expected: object, actual: object, advice: str = ""
 ) -> Finding:
     what = subject(group.logical_id, group.kind, group.physical_id)
     return Finding(stack.name, what, "egress rule" if rule.egress else "ingress rule", expected, actual, advice)
 
 
-def _expected(stack: Standing, values: Values, groups: Mapping[str, Resource]) -> dict[Rule, str]:
+def _expected(stack: DeployedStack, values: Values, groups: Mapping[str, Resource]) -> dict[Rule, str]:
     """The rules of the template, with the logical ids that they come from."""
     found: dict[Rule, str] = {}
     for group, resource in groups.items():
@@ -129,7 +130,7 @@ def _ports(protocol: object, first: object, last: object) -> tuple[str, str]:
     return name, str(first) if str(first) == str(last) else f"{first}-{last}"
 
 
-def _default_group(client: EC2Client, stack: Standing) -> Iterator[Finding]:
+def _default_group(client: EC2Client, stack: DeployedStack) -> Iterator[Finding]:
     """The VPC's own group, which a custom resource emptied."""
     networks = [resource.physical_id for resource in stack.of("AWS::EC2::VPC") if resource.physical_id]
     if not networks or not any(stack.of(CLOSED)):

@@ -11,10 +11,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from ops.drift import assets, cluster, detection, fsx, roles, security_groups
 from ops.drift.cluster import ReaderOf, Unreadable
+from ops.drift.deployed_stack import NESTED, DeployedStack, nested, own, read
 from ops.drift.detection import Detected
 from ops.drift.findings import Finding, Report
-from ops.drift.resolve import Values
-from ops.drift.standing import NESTED, Standing, nested, own, read
+from ops.drift.values import Values
 from ops.problem import Problem
 from ops.review.stacks import Stacks
 
@@ -46,7 +46,7 @@ def survey(
     wanted: Stacks,
     *,
     reader_of: ReaderOf = cluster.reader_of,
-    detect: Callable[[Any, Iterable[Standing]], Mapping[str, Detected]] = detection.detect,
+    detect: Callable[[Any, Iterable[DeployedStack]], Mapping[str, Detected]] = detection.detect,
 ) -> Report:
     """Fill a report: `wanted` are the stacks as the file has them now.
 
@@ -60,14 +60,16 @@ def survey(
 
 
 class _Survey:
-    def __init__(self, report: Report, account: Account, stacks: Mapping[str, Standing], reader_of: ReaderOf) -> None:
+    def __init__(
+        self, report: Report, account: Account, stacks: Mapping[str, DeployedStack], reader_of: ReaderOf
+    ) -> None:
         self._report = report
         self._account = account
         self._stacks = stacks
         self._reader_of = reader_of
-        self._inner: dict[str, Standing] = {}
+        self._inner: dict[str, DeployedStack] = {}
 
-    def run(self, wanted: Stacks, detect: Callable[[Any, Iterable[Standing]], Mapping[str, Detected]]) -> Report:
+    def run(self, wanted: Stacks, detect: Callable[[Any, Iterable[DeployedStack]], Mapping[str, Detected]]) -> Report:
         client, report = self._account.cloudformation, self._report
         report.undeployed = undeployed(wanted, self._stacks)
         self._absent(wanted)
@@ -94,7 +96,7 @@ class _Survey:
                 advice = "Deploy it: it was deleted, or never deployed."
                 self._report.findings.append(Finding(stack.name, "the stack", "", "exists", "missing", advice))
 
-    def _within(self, stack: Standing) -> None:
+    def _within(self, stack: DeployedStack) -> None:
         try:
             self._inner |= {inner.id: inner for inner in nested(self._account.cloudformation, stack)}
         except ClientError as error:
@@ -121,7 +123,7 @@ class _Survey:
         self._inner[stack.id] = stack
         self._within(stack)
 
-    def _compare(self, stack: Standing, values: Values, said: Detected) -> None:
+    def _compare(self, stack: DeployedStack, values: Values, said: Detected) -> None:
         gone = {finding.subject.partition(" ")[0] for finding in said.findings if finding.actual == "deleted"}
         account = self._account
         checks: dict[str, Callable[[], Iterator[Finding]]] = {
@@ -136,7 +138,7 @@ class _Survey:
             except ClientError as error:
                 self._report.missing.append(f"{stack.name}: {service} refuses to say: {error}")
 
-    def _count(self, stack: Standing, checked: frozenset[str], *, ours: bool) -> None:
+    def _count(self, stack: DeployedStack, checked: frozenset[str], *, ours: bool) -> None:
         compared_here = (*fsx.KINDS, roles.POLICY) if ours else ()
         unchecked = Counter(
             item.kind
@@ -148,7 +150,7 @@ class _Survey:
         self._report.unchecked += unchecked
 
 
-def undeployed(wanted: Stacks, stacks: Mapping[str, Standing]) -> dict[str, int]:
+def undeployed(wanted: Stacks, stacks: Mapping[str, DeployedStack]) -> dict[str, int]:
     """Resources in which the file differs from what was deployed, by the name of the stack; equal stacks are left out.
 
     The code of functions is not compared: it is bundled for a deployment only.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ops.report.model import Alert, Code, Report, Row, Section, Tone
-from ops.review.permissions import beside_cli
+from ops.review.permissions import not_counted_by_cdk
 from ops.review.resources import Effect, ResourceChange
 from ops.review.structure import ABSENT, shown
 from ops.review.verdict import Level, Verdict, at_stake, label, meaning
@@ -15,14 +15,14 @@ _DIFFERENCES = 6
 
 
 def review_report(verdict: Verdict, cdk_diff: str = "") -> Report:
-    """The verdict on a change, with the CDK CLI's own diff attached."""
+    """The verdict on a change, with the CDK's own diff attached."""
     cluster = verdict.cluster
     data = (Row((label(change), at_stake(change), Code(", ".join(change.causes))), Tone.BAD) for change in verdict.data)
     keys = (
         Row((Code(key.path), Code(shown(key.old)), Code(shown(key.new)), meaning(key, cluster), key.policy))
         for key in cluster.keys
     )
-    permissions = (Row((Code(line),)) for line in beside_cli(verdict))
+    permissions = (Row((Code(line),)) for line in not_counted_by_cdk(verdict))
     resources = tuple(
         Row((f"{change.stack}: {label(change)}", str(change.effect), Code(_differences(change))))
         for change in verdict.resources
@@ -37,12 +37,12 @@ def review_report(verdict: Verdict, cdk_diff: str = "") -> Report:
         alarm=Section("", ("Data at stake", "What happens", "Because of"), tuple(data)),
         sections=(
             Section(
-                f"Cluster {cluster.name}: {cluster.fate}",
+                f"Cluster {cluster.name}: {cluster.outcome}",
                 ("Key", "Old", "New", "What it means", "Policy"),
                 tuple(keys),
                 note=_accepted(verdict) if cluster.accepted is not None else "",
             ),
-            Section("Permissions that the CDK CLI does not weigh", ("May be broadened by",), tuple(permissions)),
+            Section("Permissions that the CDK does not count", ("May be broadened by",), tuple(permissions)),
             Section(f"{len(resources)} resources", ("Resource", "What happens", "Changes"), resources, 2, folded=True),
         ),
         notes=(left,) if verdict.left_stacks else (),
@@ -79,7 +79,7 @@ def _data(verdict: Verdict) -> dict[str, object]:
         "data": [f"{change.stack}/{change.logical_id}" for change in verdict.data],
         "cluster": {
             "name": cluster.name,
-            "fate": cluster.fate,
+            "outcome": cluster.outcome,
             "queue_update_strategy": cluster.strategy,
             "accepted": cluster.accepted,
             "keys": [
@@ -97,7 +97,7 @@ def _data(verdict: Verdict) -> dict[str, object]:
             ],
         },
         "resources": [_resource(change) for change in verdict.resources],
-        "permissions": list(beside_cli(verdict)),
+        "permissions": list(not_counted_by_cdk(verdict)),
         "new_stacks": list(verdict.new_stacks),
         "left_stacks": list(verdict.left_stacks),
     }
@@ -112,7 +112,7 @@ def _resource(change: ResourceChange) -> dict[str, object]:
         "effect": change.effect.value,
         "causes": list(change.causes),
         "stateful": change.stateful,
-        "fate": change.fate,
+        "data_disposition": change.data_disposition,
         "expires": list(change.expires),
         "differences": [
             {

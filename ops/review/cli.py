@@ -59,16 +59,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _against_revision(file: Path, options: argparse.Namespace) -> int:
-    from ops.review.cdk_diff import against_templates
+    from ops.review.cdk import diff_text
     from ops.review.synthesis import revision, synthesize
 
     with tempfile.TemporaryDirectory(prefix="trainyard-review-") as folder, revision(options.against) as tree:
-        here = Path(folder) / "new"
-        new = synthesize(ROOT, file, here)
+        new = synthesize(ROOT, file, Path(folder) / "new")
         there = tree / file.relative_to(ROOT) if file.is_relative_to(ROOT) else file
         # A file that the other revision does not have yet is a new environment: nothing stands before it.
         old = synthesize(tree, there, Path(folder) / "old") if there.exists() else {}
-        said = "" if options.no_cdk_diff or options.format == "json" else against_templates(old, new, here)
+        said = "" if options.no_cdk_diff or options.format == "json" else diff_text(old, new)
         return report(
             load(file).name,
             f"revision {options.against}",
@@ -83,20 +82,20 @@ def _against_revision(file: Path, options: argparse.Namespace) -> int:
 def _against_account(file: Path, options: argparse.Namespace) -> int:
     import boto3
 
-    from ops.review.cdk_diff import against_account
-    from ops.review.stacks import deployed, synthesized
+    from ops.review.cdk import diff_text
+    from ops.review.stacks import deployed
+    from ops.review.synthesis import synthesize
 
     environment = load(file)
     with tempfile.TemporaryDirectory(prefix="trainyard-review-") as folder:
-        said = against_account(file, Path(folder))
-        new = synthesized(Path(folder))
+        new = synthesize(ROOT, file, Path(folder), bundle=True)
         old = deployed(boto3.Session(region_name=environment.region).client("cloudformation"), new)
         return report(
             environment.name,
             f"what is deployed in {environment.account}",
             old=old,
             new=new,
-            cdk_diff="" if options.no_cdk_diff else said,
+            cdk_diff="" if options.no_cdk_diff or options.format == "json" else diff_text(old, new),
             form=options.format,
             output=options.output,
         )

@@ -1,4 +1,4 @@
-"""What becomes of the cluster: each changed key of its configuration, and what ParallelCluster needs for it."""
+"""What happens to the cluster: each changed key of its configuration, and what ParallelCluster needs for the change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ops.review import genuine
+from ops import pcluster_subprocess
 from ops.review.references import References, Resource
 from ops.review.stacks import Stacks
 
@@ -15,7 +15,7 @@ TYPE = "Custom::ParallelCluster"
 
 
 class Need(StrEnum):
-    """What must be stopped, or made, for a change (the words of parallelcluster.policies)."""
+    """What must be stopped or created for a change (the words of parallelcluster.policies)."""
 
     NOTHING = "nothing"
     FLEET = "fleet"
@@ -25,11 +25,11 @@ class Need(StrEnum):
     NEW_CLUSTER = "new-cluster"
 
 
-class Fate(StrEnum):
-    """What becomes of the cluster that the environment names.
+class Outcome(StrEnum):
+    """What happens to the cluster that the environment names.
 
-    RESUMED: it was kept as a predecessor until now, so that its own configuration is not told here. DISPLACED: another
-    resource is to make it, which is refused while the present one has it.
+    RESUMED: it was kept as a predecessor until now; nothing is known of its present configuration. DISPLACED: another
+    resource of the templates is to create it, which is refused while the present one owns it.
     """
 
     NONE = "none"
@@ -48,7 +48,7 @@ class Key:
     Attributes:
         policy: ParallelCluster's name of its update policy.
         strategies: values of QueueUpdateStrategy with which the change passes while the fleet runs.
-        reason: why not, in ParallelCluster's words; empty where it may change in place.
+        reason: why it cannot change in place, in ParallelCluster's words; empty where it can.
         ignored: ParallelCluster does not count it as a change.
         internal_error: the API answers HTTP 500 to it while the fleet runs.
     """
@@ -66,28 +66,27 @@ class Key:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The clusters between the two sides.
+    """The clusters of the two sides.
 
     Attributes:
-        name: of the cluster that the new side makes; empty where it makes none.
-        fate: see `Fate`.
+        name: of the cluster that the new side creates; empty where it creates none.
         strategy: QueueUpdateStrategy of the new configuration.
         updates: what the environment lets an update do: StopFleet, Replace, RunningJobs.
         accepted: whether the API takes the whole update as it is, by the state of the fleet: running, stopped.
-        version: of ParallelCluster, that stands there.
-        deleted: names of clusters that stand there and are no longer wanted.
-        beside: names of predecessors that are kept as they are.
+        version: of ParallelCluster, of the deployed cluster.
+        deleted: names of deployed clusters that the new side does not have.
+        predecessors: names of predecessors that are kept as they are.
     """
 
     name: str
-    fate: Fate
+    outcome: Outcome
     keys: tuple[Key, ...] = ()
     strategy: str = ""
     updates: Mapping[str, str] | None = None
     accepted: Mapping[str, bool] | None = None
     version: str = ""
     deleted: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
+    predecessors: tuple[str, ...] = ()
 
 
 class _Side:
@@ -105,49 +104,49 @@ class _Side:
 
     @property
     def main(self) -> str:
-        return next((name for name in self.properties if not self.is_kept(name)), "")
+        return next((name for name in self.properties if not self.is_predecessor(name)), "")
 
-    def is_kept(self, name: str) -> bool:
-        """Whether the resource is that of a predecessor, whose properties say nothing of the cluster."""
+    def is_predecessor(self, name: str) -> bool:
+        """Whether the resource only keeps a predecessor; its properties do not describe that cluster."""
         return str(self.properties[name].get("Frozen", "false")).lower() == "true"
 
 
-def compare(old: Stacks, new: Stacks, renewed: Collection[Resource]) -> Cluster:
-    """The clusters of both sides; resources in `renewed` get new ids in the new side's configuration."""
-    was, now = _Side(old, References(old)), _Side(new, References(new, renewed))
-    name = now.main
-    about: dict[str, Any] = {
-        "deleted": tuple(sorted(set(was.properties) - set(now.properties))),
-        "beside": tuple(sorted(other for other in now.properties if now.is_kept(other))),
+def compare(old: Stacks, new: Stacks, replaced: Collection[Resource]) -> Cluster:
+    """The clusters of both sides; the resources `replaced` get new ids in the new side's configuration."""
+    before, after = _Side(old, References(old)), _Side(new, References(new, replaced))
+    name = after.main
+    others: dict[str, Any] = {
+        "deleted": tuple(sorted(set(before.properties) - set(after.properties))),
+        "predecessors": tuple(sorted(other for other in after.properties if after.is_predecessor(other))),
     }
     if not name:
-        return Cluster("", Fate.NONE, **about)
-    wanted = now.properties[name]
-    about["updates"] = wanted.get("Updates")
-    standing = was.properties.get(name)
-    if standing is None:
-        return Cluster(name, Fate.CREATED, **about)
-    if was.is_kept(name):
-        return Cluster(name, Fate.RESUMED, **about)
-    answer = genuine.examine({name: (name, standing["Configuration"], wanted["Configuration"])})[name]
-    fate = Fate.UPDATED if answer["changes"] else Fate.UNCHANGED
-    if was.resources[name] != now.resources[name]:
-        fate = Fate.DISPLACED
-    elif standing.get("ApiVersion") != wanted.get("ApiVersion"):
-        fate = Fate.OTHER_VERSION
+        return Cluster("", Outcome.NONE, **others)
+    wanted, present = after.properties[name], before.properties.get(name)
+    others["updates"] = wanted.get("Updates")
+    if present is None:
+        return Cluster(name, Outcome.CREATED, **others)
+    if before.is_predecessor(name):
+        return Cluster(name, Outcome.RESUMED, **others)
+    step = (name, present["Configuration"], wanted["Configuration"])
+    answer = pcluster_subprocess.compare_configurations({name: step})[name]
+    outcome = Outcome.UPDATED if answer["changes"] else Outcome.UNCHANGED
+    if before.resources[name] != after.resources[name]:
+        outcome = Outcome.DISPLACED
+    elif present.get("ApiVersion") != wanted.get("ApiVersion"):
+        outcome = Outcome.OTHER_VERSION
     return Cluster(
         name,
-        fate,
+        outcome,
         keys=keys_of(answer),
         strategy=answer["strategy"],
         accepted=answer["accepted"],
-        version=str(standing.get("ApiVersion", "")),
-        **about,
+        version=str(present.get("ApiVersion", "")),
+        **others,
     )
 
 
 def keys_of(answer: Mapping[str, Any]) -> tuple[Key, ...]:
-    """The changes of one answer of `parallelcluster.policies.examine`, the weightiest first."""
+    """The changes of one answer of `parallelcluster.policies.examine`, those that need most first."""
     order = list(Need)
     keys = [
         Key(

@@ -10,7 +10,6 @@ from typing import Literal, NoReturn, get_args
 from rich.console import Console
 
 from ops.review import machine, markdown, text
-from ops.review.cdk_diff import without_progress
 from ops.review.stacks import Stacks
 from ops.review.verdict import Verdict, judge
 
@@ -53,7 +52,6 @@ def report(
     Raises:
         Problem: see `judge`.
     """
-    cdk_diff = without_progress(cdk_diff)
     verdict = judge(environment, against, old, new)
     if form == "text":
         if output:

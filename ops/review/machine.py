@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ops.review.permissions import beside_cli
+from ops.review.permissions import not_counted_by_cdk
 from ops.review.structure import ABSENT
 from ops.review.verdict import Verdict, meaning
 
@@ -23,7 +23,7 @@ def render(verdict: Verdict) -> str:
         "data": [f"{change.stack}/{change.logical_id}" for change in verdict.data],
         "cluster": {
             "name": cluster.name,
-            "fate": cluster.fate,
+            "outcome": cluster.outcome,
             "queue_update_strategy": cluster.strategy,
             "accepted": cluster.accepted,
             "keys": [
@@ -49,7 +49,7 @@ def render(verdict: Verdict) -> str:
                 "effect": change.effect.value,
                 "causes": list(change.causes),
                 "stateful": change.stateful,
-                "fate": change.fate,
+                "data_disposition": change.data_disposition,
                 "expires": list(change.expires),
                 "differences": [
                     {"key": item.path, "old": _value(item.old), "new": _value(item.new)} for item in change.differences
@@ -57,7 +57,7 @@ def render(verdict: Verdict) -> str:
             }
             for change in verdict.resources
         ],
-        "permissions": list(beside_cli(verdict)),
+        "permissions": list(not_counted_by_cdk(verdict)),
         "new_stacks": list(verdict.new_stacks),
         "left_stacks": list(verdict.left_stacks),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ops.review.permissions import beside_cli
+from ops.review.permissions import not_counted_by_cdk
 from ops.review.structure import shown
 from ops.review.text import accepted
 from ops.review.verdict import Level, Verdict, at_stake, label, meaning
@@ -57,7 +57,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
             )
         if len(cluster.keys) > _ROWS:
             yield f"| and {len(cluster.keys) - _ROWS} more | | | | |"
-    if granted := beside_cli(verdict):
+    if granted := not_counted_by_cdk(verdict):
         yield ""
         yield "**Permissions** may be broadened by:"
         yield ""

@@ -1,9 +1,8 @@
-"""What may broaden permissions, and `cdk diff --security-only` does not see.
+"""Changes that may broaden permissions and that the CDK does not count.
 
-The CLI weighs the statements of policies and the rules of security groups that stand in a template as such. It does not
-look into the configuration of the cluster, out of which ParallelCluster makes roles and security groups, nor into the
-parameters of a nested stack. Each change of these is told, whether it grants more or less: weighing it would need the
-contents of policies that only the account holds.
+The CDK compares the policy statements and the security group rules of a template. It does not look into the cluster's
+configuration, from which ParallelCluster makes roles and security groups, nor into the parameters of a nested stack.
+Each change of these is reported, whether it grants more or less: only the account knows what the policies contain.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from ops.review.cluster import Cluster, Fate, Key
+from ops.review.cluster import Cluster, Key, Outcome
 from ops.review.resources import Effect, ResourceChange
 from ops.review.structure import Difference, shown
 from ops.review.verdict import Verdict, label
 
 SECTIONS = frozenset({"Iam", "AllowedIps", "AdditionalSecurityGroups", "SecurityGroups", "Imds"})
-"""Keys of a cluster configuration that say what its nodes may do, and who may reach them."""
+"""Keys of a cluster configuration that set what its nodes may do, and who may connect to them."""
 
 _NESTED_STACK = "AWS::CloudFormation::Stack"
 _PROVIDER = "AWS::IAM::OIDCProvider"
@@ -31,16 +30,16 @@ _OPENING = {
 _ITEM = re.compile(r"\[[^]]*\]")
 
 
-def beside_cli(verdict: Verdict) -> tuple[str, ...]:
-    """One line for each change, in words; empty where nothing of the kind changes."""
+def not_counted_by_cdk(verdict: Verdict) -> tuple[str, ...]:
+    """One line for each change; empty where there is none."""
     return (*of_cluster(verdict.cluster), *(line for change in verdict.resources for line in _of_resource(change)))
 
 
 def of_cluster(cluster: Cluster) -> tuple[str, ...]:
-    """What changes of `SECTIONS`, or comes with a queue or a pool of login nodes that is added."""
-    if cluster.fate is Fate.CREATED:
+    """Changes of `SECTIONS`, also those of a queue or a pool of login nodes that is added."""
+    if cluster.outcome is Outcome.CREATED:
         return (f"cluster {cluster.name}: created, with the roles and security groups of its configuration",)
-    if cluster.fate is Fate.RESUMED:
+    if cluster.outcome is Outcome.RESUMED:
         return (f"cluster {cluster.name}: gets the file's configuration, with its roles and security groups",)
     return tuple(line for key in cluster.keys for line in _of_key(cluster.name, key))
 
@@ -86,5 +85,5 @@ def _counts(kind: str, difference: Difference) -> bool:
 
 
 def _segments(path: str) -> list[str]:
-    # What an item of a list is called may hold a dot.
+    # The name of a list item may contain a dot.
     return _ITEM.sub("", path).split(".")

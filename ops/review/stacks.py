@@ -22,15 +22,12 @@ _EMPTY = ("REVIEW_IN_PROGRESS", "DELETE_COMPLETE", "ROLLBACK_COMPLETE")
 
 @dataclass(frozen=True)
 class Stack:
-    """One stack. `id` is its construct id, `name` its name in CloudFormation; `path` is where it is in its app, where
-    that is not the top.
-    """
+    """One stack. `id` is its construct id, `name` its name in CloudFormation."""
 
     id: str
     name: str
     region: str
     template: Mapping[str, Any]
-    path: str = ""
 
     @property
     def resources(self) -> Mapping[str, Mapping[str, Any]]:
@@ -61,14 +58,13 @@ def synthesized(folder: Path) -> dict[str, Stack]:
 
 def _stack(folder: Path, key: str, item: Mapping[str, Any]) -> Stack:
     properties = item["properties"]
-    # In a stage, an artifact's key is its path and a hash; its display name is the path alone.
+    # In a stage, an artifact's key is its path and a hash; its display name is the path.
     path = item.get("displayName", key)
     return Stack(
         path.rpartition("/")[2],
         properties.get("stackName", key),
         item["environment"].rpartition("/")[2],
         json.loads((folder / properties["templateFile"]).read_text("utf-8")),
-        path if "/" in path else "",
     )
 
 

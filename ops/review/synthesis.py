@@ -19,14 +19,15 @@ ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 300
 
 
-def synthesize(checkout: Path, environment: Path, output: Path) -> dict[str, Stack]:
+def synthesize(checkout: Path, environment: Path, output: Path, *, bundle: bool = False) -> dict[str, Stack]:
     """Run the app of `checkout` with this checkout's packages, into `output`.
 
-    Functions are not bundled: their assets' hashes come from their sources, so that two checkouts compare, and nothing
-    is downloaded. What is written is not for a deployment.
+    Args:
+        bundle: bundle functions as for a deployment, which may download packages. Otherwise the hashes of their assets
+            come from their sources, so that two checkouts can be compared.
 
     Raises:
-        Problem: the app refuses the environment, or does not run.
+        Problem: the app rejects the environment, or does not run.
     """
     try:
         context = json.loads((checkout / "cdk.json").read_text("utf-8"))["context"]
@@ -34,15 +35,15 @@ def synthesize(checkout: Path, environment: Path, output: Path) -> dict[str, Sta
             "dev-mode-dirs"
         ]
     except (OSError, ValueError, KeyError) as error:
-        raise Problem(f"{checkout} holds no app of this project: {type(error).__name__}: {error}") from error
-    context |= {"env": str(environment), "aws:cdk:bundling-stacks": []}
+        raise Problem(f"{checkout} has no app of this project: {type(error).__name__}: {error}") from error
+    context |= {"env": str(environment), "aws:cdk:bundling-stacks": ["**"] if bundle else []}
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "CDK_"))}
     result = subprocess.run(
         [sys.executable, str(checkout / "app.py")],
         cwd=checkout,
         env={
             **kept,
-            # Before what is installed here, so that the checkout's own packages are taken.
+            # The checkout's own packages come before the installed ones.
             "PYTHONPATH": os.pathsep.join(str(checkout / folder) for folder in folders),
             "PYTHONDONTWRITEBYTECODE": "1",
             "CDK_OUTDIR": str(output),
@@ -64,18 +65,18 @@ def revision(name: str) -> Iterator[Path]:
     """A temporary work tree of a git revision.
 
     Raises:
-        Problem: git knows no such revision.
+        Problem: git does not know the revision.
     """
     commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if commit is None:
         raise Problem(
-            f"git knows no revision {name!r}. Name a branch, a tag or a commit of this repository; in CI, fetch it "
-            "first (a checkout of depth 1 holds one commit only)."
+            f"git does not know the revision {name!r}. Give a branch, a tag or a commit of this repository; in CI, "
+            "fetch it first (a checkout of depth 1 has one commit only)."
         )
     with tempfile.TemporaryDirectory(prefix="trainyard-review-") as folder:
         tree = Path(folder) / "tree"
         if _git("worktree", "add", "--quiet", "--detach", str(tree), commit) is None:
-            raise Problem(f"git cannot make a work tree of {name} in {folder}.")
+            raise Problem(f"git cannot create a work tree of {name} in {folder}.")
         try:
             yield tree
         finally:
@@ -86,5 +87,5 @@ def _git(*arguments: str) -> str | None:
     try:
         result = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
-        raise Problem("git is not installed, which --against needs.") from error
+        raise Problem("--against needs git, which is not installed.") from error
     return result.stdout.strip() if result.returncode == 0 else None

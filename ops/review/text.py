@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.markup import escape
 
-from ops.review.permissions import beside_cli
+from ops.review.permissions import not_counted_by_cdk
 from ops.review.resources import Effect
 from ops.review.structure import shown
 from ops.review.verdict import Level, Verdict, at_stake, label, meaning
@@ -29,15 +29,15 @@ def head(verdict: Verdict, console: Console) -> None:
 def body(verdict: Verdict, console: Console) -> None:
     """The cluster's keys, what may broaden permissions, then the other resources."""
     cluster = verdict.cluster
-    console.print(f"\n[bold]Cluster {escape(cluster.name)}[/]: {escape(cluster.fate)}", soft_wrap=True)
+    console.print(f"\n[bold]Cluster {escape(cluster.name)}[/]: {escape(cluster.outcome)}", soft_wrap=True)
     for key in cluster.keys:
         console.print(f"  {escape(key.path)}", style="bold", soft_wrap=True)
         console.print(f"    {escape(shown(key.old))} -> {escape(shown(key.new))}", soft_wrap=True)
         console.print(f"    {escape(meaning(key, cluster))} [dim]({key.policy})[/]", soft_wrap=True)
     if cluster.keys and cluster.accepted is not None:
         console.print(f"  {accepted(verdict)}", soft_wrap=True)
-    if granted := beside_cli(verdict):
-        console.print("\n[bold]Permissions, beside what the CDK CLI tells[/]")
+    if granted := not_counted_by_cdk(verdict):
+        console.print("\n[bold]Permissions that the CDK does not count[/]")
     for line in granted:
         console.print(f"  {escape(line)}", soft_wrap=True)
     if verdict.resources:

@@ -8,11 +8,9 @@ from enum import IntEnum
 
 from ops.review import cluster as clusters
 from ops.review import resources
-from ops.review.cluster import Cluster, Fate, Key, Need
-from ops.review.expiry import is_shorter
+from ops.review.cluster import Cluster, Key, Need, Outcome
+from ops.review.data_loss import LOST, is_shorter
 from ops.review.resources import Effect, ResourceChange
-from ops.review.retention import LOST
-from ops.review.specification import Specification
 from ops.review.stacks import Stacks
 
 # Of these, a replacement or removal interrupts what runs, though it holds no data.
@@ -70,7 +68,7 @@ class Verdict:
             or (
                 change.stateful
                 and (change.gone or change.effect is Effect.REFUSED)
-                and (change.kind != _LOG_GROUP or change.fate.startswith(LOST))
+                and (change.kind != _LOG_GROUP or change.data_disposition.startswith(LOST))
             )
         )
 
@@ -88,7 +86,7 @@ class Verdict:
     def headline(self) -> str:
         """The verdict in one line."""
         if not self.reasons:
-            return "NOTHING: what stands is what the file says"
+            return "NOTHING: the deployment is what the file says"
         decisive = [reason.text for reason in self.reasons if reason.level is self.level]
         return f"{self.level.name}: {'; '.join(decisive)}"
 
@@ -101,13 +99,12 @@ def judge(environment: str, against: str, old: Stacks, new: Stacks) -> Verdict:
     """
     # A stack under another name is another stack: the old one stays.
     paired = {key: stack for key, stack in old.items() if key in new and new[key].name == stack.name}
-    region = next((stack.region for stack in new.values()), "us-east-1")
-    changed = resources.changes(paired, new, Specification(region))
-    renewed = {(change.stack, change.logical_id) for change in changed if change.effect is Effect.REPLACED}
+    changed = resources.changes(paired, new)
+    replaced = {(change.stack, change.logical_id) for change in changed if change.effect is Effect.REPLACED}
     return Verdict(
         environment,
         against,
-        clusters.compare(paired, new, renewed),
+        clusters.compare(paired, new, replaced),
         tuple(changed),
         tuple(stack.name for key, stack in new.items() if key not in paired),
         tuple(stack.name for key, stack in old.items() if key not in paired),
@@ -152,7 +149,7 @@ def _of_data(verdict: Verdict) -> Iterator[Reason]:
         elif change.expires:
             text = f"{label(change)}: {', '.join(change.expires)}"
         else:
-            text = f"{label(change)} {change.effect}, data {change.fate}"
+            text = f"{label(change)} {change.effect}, data {change.data_disposition}"
         yield Reason(Level.DESTRUCTIVE, text)
 
 
@@ -166,12 +163,12 @@ def _of_cluster(cluster: Cluster) -> Iterator[Reason]:
             yield Reason(Level.DESTRUCTIVE, f"{text}{key.old or _CLUSTER_LOG_DAYS}")
     for name in cluster.deleted:
         yield Reason(Level.DESTRUCTIVE, f"the cluster {name} is deleted")
-    if cluster.fate is Fate.OTHER_VERSION:
+    if cluster.outcome is Outcome.OTHER_VERSION:
         yield Reason(Level.DESTRUCTIVE, f"a cluster of ParallelCluster {cluster.version} takes no other version")
-    if cluster.fate is Fate.DISPLACED:
+    if cluster.outcome is Outcome.DISPLACED:
         text = f"another resource is to make the cluster {cluster.name}, which is refused while it stands"
         yield Reason(Level.DESTRUCTIVE, text)
-    if cluster.fate is Fate.RESUMED:
+    if cluster.outcome is Outcome.RESUMED:
         text = f"the predecessor {cluster.name} becomes the cluster again, and gets the file's configuration"
         yield Reason(Level.DISRUPTIVE, text)
     if blocked:
@@ -180,9 +177,9 @@ def _of_cluster(cluster: Cluster) -> Iterator[Reason]:
         yield Reason(Level.DISRUPTIVE, f"nodes must be stopped or drained: {_few(stopping)}")
     if in_place:
         yield Reason(Level.SAFE, f"{_count(len(in_place), 'key')} of the cluster changed in place")
-    if cluster.fate is Fate.CREATED:
-        beside = f", beside {', '.join(cluster.beside)}" if cluster.beside else ""
-        yield Reason(Level.SAFE, f"the cluster {cluster.name} is created{beside}")
+    if cluster.outcome is Outcome.CREATED:
+        others = f", beside {', '.join(cluster.predecessors)}" if cluster.predecessors else ""
+        yield Reason(Level.SAFE, f"the cluster {cluster.name} is created{others}")
 
 
 def _of_resources(verdict: Verdict) -> Iterator[Reason]:
@@ -209,7 +206,7 @@ def at_stake(change: ResourceChange) -> str:
     """What happens to a resource with data."""
     if change.effect is Effect.REFUSED:
         return "refused: it cannot change so"
-    return ", ".join(change.expires) or f"{change.effect}; data {change.fate}"
+    return ", ".join(change.expires) or f"{change.effect}; data {change.data_disposition}"
 
 
 def _few(paths: list[str], most: int = 4) -> str:

@@ -1,4 +1,4 @@
-"""`python -m ops.review gate` on the assembly of a stage: the real CDK CLI, and a CloudFormation that a test fills."""
+"""`python -m ops.review gate` on the assembly of a stage: the real CDK diff, and a CloudFormation that a test fills."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from ops.review import cli, gate
+from ops.review import cdk, cli, gate
 from ops.review.verdict import Level, Verdict
 from tests.pipeline.conftest import Synthesis
 
@@ -74,7 +74,7 @@ def test_what_stands_already_needs_nobody(
     assert said == {
         "LEVEL": "nothing",
         "PERMISSIONS": "same",
-        "HEADLINE": "NOTHING: what stands is what the file says",
+        "HEADLINE": "NOTHING: the deployment is what the file says",
     }
     assert "No permission is broadened." in (tmp_path / "verdict.md").read_text("utf-8")
     assert json.loads((tmp_path / "verdict.json").read_text("utf-8"))["level"] == "nothing"
@@ -138,7 +138,7 @@ def test_a_statement_that_is_taken_away_broadens_nothing(
 def test_a_boundary_that_is_taken_away_is_told(
     synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cluster's and the API's own; the CDK CLI sees neither."""
+    """The cluster's and the API's own; the CDK counts neither."""
     boundary = "arn:aws:iam::111122223333:policy/boundary"
     cluster = resource(standing["dev-cluster"], "Custom::ParallelCluster")
     cluster["Properties"]["Configuration"]["Iam"] = {"PermissionsBoundary": boundary}
@@ -176,7 +176,7 @@ def test_an_assembly_of_another_environment_gets_no_verdict(
 ) -> None:
     arguments = ["gate", "dev", "--assembly", str(synthesis.folder / "assembly-prod"), "--output", str(tmp_path)]
     assert cli.main(arguments) == 4
-    assert "is no assembly of dev in us-west-2: it holds prod-api" in capsys.readouterr().err
+    assert "is not an assembly of dev in us-west-2: it has prod-api" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
@@ -197,7 +197,7 @@ def test_a_stack_whose_creation_failed_gets_no_verdict(
     assert f"the stack dev-storage is in {status}" in said
     assert "dev-network" not in said
     assert "aws cloudformation delete-stack --stack-name dev-storage --region us-west-2" in said
-    assert "unless its template retains resources" in said
+    assert "Only resources that its template retains stay" in said
     assert not (tmp_path / "out").exists()
 
 
@@ -219,17 +219,14 @@ def test_no_assembly_gets_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert not (tmp_path / "out").exists()
 
 
-def test_a_cli_that_fails_gets_no_verdict(
+def test_a_diff_that_fails_gets_no_verdict(
     synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del standing["dev-promotion"]
-    broken = tmp_path / "assembly"
-    shutil.copytree(synthesis.folder / "assembly-dev", broken)
-    manifest = json.loads((broken / "manifest.json").read_text("utf-8"))
-    manifest["version"] = "999.0.0"
-    (broken / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    monkeypatch.setattr(cdk, "SCRIPT", tmp_path / "missing.mjs")
     monkeypatch.setattr(boto3, "Session", lambda region_name: CloudFormation(standing))  # noqa: ARG005
-    assert cli.main(["gate", "dev", "--assembly", str(broken), "--output", str(tmp_path / "out")]) == 4
+    assembly = str(synthesis.folder / "assembly-dev")
+    assert cli.main(["gate", "dev", "--assembly", assembly, "--output", str(tmp_path / "out")]) == 4
     assert not (tmp_path / "out").exists()
 
 

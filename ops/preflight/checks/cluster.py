@@ -15,7 +15,8 @@ from cluster_resource.api import Accepted, ApiAccessError, ApiError, ApiTrouble,
 from cluster_resource.client import HttpClusterApi
 from cluster_resource.identity import OWNER_TAG
 from cluster_resource.signing import RoleSigner, session_name, signing_region
-from ops.preflight import configuration, genuine, placeholders
+from ops import pcluster_subprocess
+from ops.preflight import configuration, placeholders
 from ops.preflight.configuration import Wanted
 from ops.preflight.line import Line, Verdict
 from ops.preflight.permissions import ASSUME
@@ -101,7 +102,7 @@ def _dry_run(api: ClusterApi, wanted: Wanted) -> Iterator[Line]:
 def _package(question: Question, reason: str) -> Iterator[Line]:
     environment = question.environment
     settings = render(environment, placeholders.references(environment))
-    answer = genuine.check(environment.cluster_name, settings)
+    answer = pcluster_subprocess.check(environment.cluster_name, settings)
     asked = f"schema, validators and template builder of {_PACKAGE}, in a made-up account"
     found = "accepted" if answer["ok"] else "refused"
     if answer["schema"]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from botocore.exceptions import ClientError
 
-from ops.preflight import genuine
+from ops import pcluster_subprocess
 from ops.preflight.aws import code_of
 from ops.preflight.line import Line, Verdict
 from ops.preflight.question import Question
@@ -26,7 +26,7 @@ def check(question: Question) -> Iterator[Line]:
         users[queue.ami].append(f"queue {queue.name}")
     facts = instance_types().get(cluster.head_node.instance_type)
     architecture = facts.architecture if facts else "x86_64"
-    known = genuine.images(cluster.os, architecture)
+    known = pcluster_subprocess.images(cluster.os, architecture)
     for image, names in users.items():
         told = ", ".join(names)
         yield (
@@ -36,7 +36,7 @@ def check(question: Question) -> Iterator[Line]:
         )
 
 
-def _official(question: Question, known: genuine.Images, architecture: str, users: str) -> Line:
+def _official(question: Question, known: pcluster_subprocess.Images, architecture: str, users: str) -> Line:
     os_name = question.environment.cluster.os
     # As the package itself looks: pcluster.aws.ec2, get_official_image_id.
     found = list(
@@ -61,7 +61,7 @@ def _official(question: Question, known: genuine.Images, architecture: str, user
     )
 
 
-def _own(question: Question, known: genuine.Images, architecture: str, image_id: str, users: str) -> Line:
+def _own(question: Question, known: pcluster_subprocess.Images, architecture: str, image_id: str, users: str) -> Line:
     wanted = f"available, {architecture}, tag {known.tag} = {known.version}"
     try:
         images = question.aws.call("ec2", "describe_images", ImageIds=[image_id])["Images"]

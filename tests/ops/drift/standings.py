@@ -8,7 +8,7 @@ from typing import Any
 import boto3
 from botocore.stub import Stubber
 
-from ops.drift.standing import Resource, Standing
+from ops.drift.deployed_stack import DeployedStack, Resource
 
 ACCOUNT, REGION = "111122223333", "us-east-1"
 
@@ -21,9 +21,9 @@ def stack_of(
     outputs: Mapping[str, str] | None = None,
     tags: Mapping[str, str] | None = None,
     status: str = "CREATE_COMPLETE",
-) -> Standing:
+) -> DeployedStack:
     """A stack whose resources are given as logical id: (type, physical id, properties)."""
-    return Standing(
+    return DeployedStack(
         name=name,
         id=f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{name}/1",
         status=status,

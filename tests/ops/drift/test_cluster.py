@@ -8,7 +8,7 @@ import pytest
 
 from cluster_resource.identity import OWNER_TAG, owner_of
 from ops.drift.cluster import Place, Unreadable, look, places, reader_of
-from ops.drift.resolve import Values
+from ops.drift.values import Values
 
 from .standings import stack_of
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ops.drift import detection, fsx, roles
-from ops.drift.resolve import Values
-from ops.drift.standing import Standing
+from ops.drift.deployed_stack import DeployedStack
+from ops.drift.values import Values
 from ops.review.structure import ABSENT
 
 from .standings import stack_of, stubbed
@@ -32,7 +32,7 @@ def drift(name: str, status: str, **more: object) -> dict[str, Any]:
     }
 
 
-def detected(stack: Standing, statuses: list[dict[str, Any]], *pages: dict[str, Any]) -> detection.Detected:
+def detected(stack: DeployedStack, statuses: list[dict[str, Any]], *pages: dict[str, Any]) -> detection.Detected:
     client, stubber = stubbed("cloudformation")
     stubber.add_response("detect_stack_drift", {"StackDriftDetectionId": DETECTION}, {"StackName": stack.id})
     for status in statuses:

@@ -14,9 +14,9 @@ from botocore.response import StreamingBody
 from botocore.stub import Stubber
 
 from ops.drift import assets, fsx, roles, security_groups
+from ops.drift.deployed_stack import DeployedStack
 from ops.drift.findings import Finding
-from ops.drift.resolve import Values
-from ops.drift.standing import Standing
+from ops.drift.values import Values
 from ops.review.structure import ABSENT
 from trainyard import cluster_bundle
 
@@ -280,7 +280,7 @@ class TestAssets:
         entry.write_text("#!/bin/bash\n")
         return cluster_bundle.build(tmp_path)
 
-    def stack(self, version: str) -> Standing:
+    def stack(self, version: str) -> DeployedStack:
         return stack_of(
             {
                 "Deployment": (assets.DEPLOYMENT, "x", {"DestinationBucketName": "assets"}),

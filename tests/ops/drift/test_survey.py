@@ -11,9 +11,9 @@ from botocore.exceptions import EndpointConnectionError
 from botocore.stub import Stubber
 
 from ops.drift.cluster import Place, Reader, Unreadable
+from ops.drift.deployed_stack import DeployedStack
 from ops.drift.detection import Detected
 from ops.drift.findings import Finding, Level, Report
-from ops.drift.standing import Standing
 from ops.drift.survey import Account, survey, undeployed
 from ops.problem import Problem
 from ops.review.stacks import Stack
@@ -65,7 +65,7 @@ def no_reader(place: Place, region: str) -> Reader:
 
 
 def detects(*findings: Finding, missing: tuple[str, ...] = ()) -> Any:  # noqa: ANN401 - a function
-    def detect(_client: object, stacks: Iterable[Standing]) -> Mapping[str, Detected]:
+    def detect(_client: object, stacks: Iterable[DeployedStack]) -> Mapping[str, Detected]:
         return {stack.id: Detected(findings, frozenset({"Repository"}), missing) for stack in stacks}
 
     return detect

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ops.drift.compare import NOT_KNOWN, compared, explicit, tags
-from ops.drift.resolve import UNKNOWN, Values
+from ops.drift.values import Values
+from ops.intrinsics import UNKNOWN
 from ops.review.structure import ABSENT
 
 from .standings import ACCOUNT, REGION, stack_of

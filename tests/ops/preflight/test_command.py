@@ -19,8 +19,9 @@ from botocore.exceptions import ClientError, NoCredentialsError
 from botocore.stub import Stubber
 from rich.console import Console
 
+from ops import pcluster_subprocess
 from ops.preflight import __main__ as guarded
-from ops.preflight import caller, cli, genuine, machine, markdown, permissions, text
+from ops.preflight import caller, cli, machine, markdown, permissions, text
 from ops.preflight.aws import Aws, Denied
 from ops.preflight.line import Line, Report, Verdict
 from ops.preflight.question import Question
@@ -86,8 +87,8 @@ def test_json_has_every_line_with_every_field() -> None:
 
 # --- what may not be asked -------------------------------------------------------------------------------------------
 def test_each_missing_permission_is_a_line_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = genuine.Images("3.16.1", "aws-parallelcluster-*", False, "its:version")
-    monkeypatch.setattr(genuine, "images", lambda *_: found)
+    found = pcluster_subprocess.Images("3.16.1", "aws-parallelcluster-*", False, "its:version")
+    monkeypatch.setattr(pcluster_subprocess, "images", lambda *_: found)
     checks = tuple(check for check in CHECKS if check[0] != "cluster")
     account = Account(denied=set(permissions.ACTIONS))
     told = run(account, environment(storage={"buckets": {"name_prefix": "acme"}}), FILE, NOW, checks)

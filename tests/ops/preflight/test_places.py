@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ops.preflight import genuine
+from ops import pcluster_subprocess
 from ops.preflight.checks import addresses, buckets, images, offerings, regions
 from ops.preflight.line import Line, Verdict
 from settings import Environment, environment_file, load
@@ -16,7 +16,9 @@ from tests.cluster_config.builder import GPU, environment
 from tests.ops.preflight.account import ZONE, Account, instance, question
 
 VERSION = "3.16.1"
-OFFICIAL = genuine.Images(VERSION, f"aws-parallelcluster-{VERSION}-ubuntu-2204-lts-hvm-x86_64*", False, "its:version")
+OFFICIAL = pcluster_subprocess.Images(
+    VERSION, f"aws-parallelcluster-{VERSION}-ubuntu-2204-lts-hvm-x86_64*", False, "its:version"
+)
 
 
 def verdicts(lines: Iterator[Line]) -> list[Verdict]:
@@ -193,14 +195,14 @@ def image(image_id: str, **other: Any) -> dict[str, Any]:  # noqa: ANN401 - any 
 
 
 def test_the_package_says_how_its_images_are_called() -> None:
-    found = genuine.images("ubuntu2204", "x86_64")
+    found = pcluster_subprocess.images("ubuntu2204", "x86_64")
     assert found.pattern == f"aws-parallelcluster-{found.version}-ubuntu-2204-lts-hvm-x86_64*"
     assert found.tag == "parallelcluster:version"
-    assert genuine.images("rocky9", "arm64").private
+    assert pcluster_subprocess.images("rocky9", "arm64").private
 
 
 def test_the_newest_official_image_is_found_or_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(genuine, "images", lambda *_: OFFICIAL)
+    monkeypatch.setattr(pcluster_subprocess, "images", lambda *_: OFFICIAL)
     old, new = image("ami-0", CreationDate="2026-01-01"), image("ami-1", CreationDate="2026-07-14")
     [line] = images.check(question(Account(images=[new, old]), environment()))
     assert line.verdict is Verdict.OK
@@ -223,7 +225,7 @@ def test_the_newest_official_image_is_found_or_missed(monkeypatch: pytest.Monkey
 def test_an_image_of_ones_own(
     monkeypatch: pytest.MonkeyPatch, other: dict[str, Any] | None, verdict: Verdict, said: str
 ) -> None:
-    monkeypatch.setattr(genuine, "images", lambda *_: OFFICIAL)
+    monkeypatch.setattr(pcluster_subprocess, "images", lambda *_: OFFICIAL)
     own = "ami-0123456789abcdef0"
     queue = {"name": "cpu", "compute": [{"name": "c7i", "instance_types": ["c7i.xlarge"], "max": 2}]}
     wanted = environment(cluster={"head_node": {"ami": own}, "queues": [{**queue, "ami": own}]})

@@ -1,4 +1,4 @@
-"""The verdicts against the genuine API: the dry run of each edit of `local`, on a cluster that `make up` made.
+"""The verdicts against the real ParallelCluster API: a dry run of each edit of `local`, on a cluster of `make up`.
 
 With the fleet running and then stopped. Edits that name what the emulated AWS does not have are left out: the API's
 validators would refuse them before its update policies are asked.
@@ -26,7 +26,7 @@ from botocore.credentials import Credentials
 
 from local.commands.session import aws
 from local.emulator import launch
-from ops.review import genuine
+from ops import pcluster_subprocess
 from tests.cluster_config.references import references
 from tests.ops.review.edits import CLUSTER, load
 from trainyard.cluster_config import render
@@ -108,14 +108,14 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 
 
 @pytest.fixture(scope="module")
-def steps(api: Api, tmp_path_factory: pytest.TempPathFactory) -> dict[str, genuine.Step]:
+def steps(api: Api, tmp_path_factory: pytest.TempPathFactory) -> dict[str, pcluster_subprocess.Step]:
     """Each edit as a step from the configuration that the cluster has, with the ids of the world."""
     folder = tmp_path_factory.mktemp("edits")
     base = load("local", (), folder)
     rendered = render(base, references(base))
     real = ids(rendered, api.configuration)
     owner = [tag for tag in api.configuration["Tags"] if tag["Key"] == "trainyard:owner"]
-    found: dict[str, genuine.Step] = {}
+    found: dict[str, pcluster_subprocess.Step] = {}
     for name, edit in EDITS.items():
         new = edit.new(folder)
         text = json.dumps(render(new, references(new)))
@@ -137,10 +137,10 @@ def ids(example: Any, real: Any) -> dict[str, str]:  # noqa: ANN401 - JSON
 
 
 @pytest.mark.parametrize("fleet", ["running", "stopped"])
-def test_the_dry_run_agrees_on_every_edit(fleet: str, api: Api, steps: dict[str, genuine.Step]) -> None:
+def test_the_dry_run_agrees_on_every_edit(fleet: str, api: Api, steps: dict[str, pcluster_subprocess.Step]) -> None:
     if fleet == "stopped":
         stop(api)
-    answers = genuine.examine(steps)
+    answers = pcluster_subprocess.compare_configurations(steps)
     said = {name: api.accepts(dict(new)) for name, (_, _, new) in steps.items()}
     assert said == {name: answer["accepted"][fleet] for name, answer in answers.items()}
     assert len(said) >= 25

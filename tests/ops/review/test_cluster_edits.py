@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ops.review import genuine
-from ops.review.cluster import Cluster, Fate, Need, keys_of
+from ops import pcluster_subprocess
+from ops.review.cluster import Cluster, Need, Outcome, keys_of
 from ops.review.verdict import Level, Verdict, meaning
 from tests.cluster_config.references import references
 from tests.ops.review.edits import CLUSTER, Edit
@@ -27,13 +27,13 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     for name, edit in CLUSTER.items():
         old, new = edit.old(folder), edit.new(folder)
         steps[name] = (old.cluster_name, render(old, references(old)), render(new, references(new)))
-    return genuine.examine(steps)
+    return pcluster_subprocess.compare_configurations(steps)
 
 
 def verdict_of(answer: Mapping[str, Any], updates: Mapping[str, str] | None = None) -> Verdict:
     cluster = Cluster(
         "local",
-        Fate.UPDATED,
+        Outcome.UPDATED,
         keys=keys_of(answer),
         strategy=answer["strategy"],
         accepted=answer["accepted"],

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from ops.review import machine, markdown, text
-from ops.review.cluster import Cluster, Fate, Key, Need
-from ops.review.expiry import losses
+from ops.review.cluster import Cluster, Key, Need, Outcome
+from ops.review.data_loss import expirations
 from ops.review.stacks import Stack
 from ops.review.verdict import Level, Verdict, judge
 from tests.ops.review.edits import Replacements
@@ -164,7 +164,7 @@ def test_raised_is_safe(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_what_stays_expires_nothing(name: str) -> None:
     case = CASES[name]
-    assert losses(case.kind, case.new, case.new) == ()
+    assert expirations(case.kind, case.new, case.new) == ()
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_what_stays_expires_nothing(name: str) -> None:
     ],
 )
 def test_rules_that_delete_nothing_more(old: Properties, new: Properties) -> None:
-    assert losses(BUCKET, old, new) == ()
+    assert expirations(BUCKET, old, new) == ()
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_rules_that_delete_nothing_more(old: Properties, new: Properties) -> Non
 )
 def test_logs_of_the_cluster(old: int | None, new: int | None, level: int) -> None:
     key = Key("Monitoring.Logs.CloudWatch.RetentionInDays", old, new, "SUPPORTED", Need.NOTHING)
-    assert Verdict("dev", "before", Cluster("dev", Fate.UPDATED, keys=(key,)), (), (), ()).level == level
+    assert Verdict("dev", "before", Cluster("dev", Outcome.UPDATED, keys=(key,)), (), (), ()).level == level
 
 
 EDITS: dict[str, tuple[Replacements, str]] = {

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from ops.review import machine, markdown, text
-from ops.review.cluster import Cluster, Fate, Key, Need
-from ops.review.permissions import beside_cli, of_cluster
+from ops.review.cluster import Cluster, Key, Need, Outcome
+from ops.review.permissions import not_counted_by_cdk, of_cluster
 from ops.review.stacks import Stack
 from ops.review.structure import ABSENT
 from ops.review.verdict import Level, Verdict, judge
@@ -28,7 +28,7 @@ BLOCKED = {"BlockPublicAcls": True, "BlockPublicPolicy": True}
 
 def of_key(path: str, old: object, new: object) -> tuple[str, ...]:
     key = Key(path, old, new, "SUPPORTED", Need.NOTHING)
-    return of_cluster(Cluster("dev", Fate.UPDATED, keys=(key,)))
+    return of_cluster(Cluster("dev", Outcome.UPDATED, keys=(key,)))
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_a_new_queue_is_told_by_what_it_grants() -> None:
     assert of_key("Scheduling.SlurmQueues[more]", None, {"Name": "more"}) == ()
 
 
-@pytest.mark.parametrize("fate", [Fate.CREATED, Fate.RESUMED])
-def test_a_cluster_whose_keys_are_not_compared(fate: Fate) -> None:
-    assert len(of_cluster(Cluster("dev", fate))) == 1
+@pytest.mark.parametrize("outcome", [Outcome.CREATED, Outcome.RESUMED])
+def test_a_cluster_whose_keys_are_not_compared(outcome: Outcome) -> None:
+    assert len(of_cluster(Cluster("dev", outcome))) == 1
 
 
 def between(kind: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> Verdict:
@@ -106,7 +106,7 @@ def between(kind: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -
     ],
 )
 def test_resources_that_grant_or_open(kind: str, old: dict[str, Any] | None, new: dict[str, Any]) -> None:
-    assert len(beside_cli(between(kind, old, new))) == 1
+    assert len(not_counted_by_cdk(between(kind, old, new))) == 1
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_resources_that_grant_or_open(kind: str, old: dict[str, Any] | None, new
     ],
 )
 def test_other_changes_grant_nothing(kind: str, old: dict[str, Any], new: dict[str, Any] | None) -> None:
-    assert beside_cli(between(kind, old, new)) == ()
+    assert not_counted_by_cdk(between(kind, old, new)) == ()
 
 
 def test_every_report_tells_them_and_the_level_stays(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -129,12 +129,12 @@ def test_every_report_tells_them_and_the_level_stays(tmp_path_factory: pytest.Te
     folder: Path = tmp_path_factory.getbasetemp()
     edit = CLUSTER["a new queue"].replacements
     verdict = judge("local", "revision main", edited("local", (), folder), edited("local", edit, folder))
-    lines = beside_cli(verdict)
+    lines = not_counted_by_cdk(verdict)
     assert any("SlurmQueues[more].Iam: none -> " in line for line in lines), lines
     assert verdict.level is Level.SAFE
     said = io.StringIO()
     text.body(verdict, Console(file=said, width=400))
-    assert "Permissions, beside" in said.getvalue()
+    assert "Permissions that the CDK does not count" in said.getvalue()
     assert "SlurmQueues[more].Iam" in said.getvalue()
     assert "SlurmQueues[more].Iam" in markdown.render(verdict).split("**Permissions**")[1]
     assert json.loads(machine.render(verdict))["permissions"] == list(lines)
@@ -145,6 +145,6 @@ def test_where_nothing_of_the_kind_changes_nothing_is_said(tmp_path_factory: pyt
     edit = CLUSTER["more nodes"].replacements
     verdict = judge("local", "revision main", edited("local", (), folder), edited("local", edit, folder))
     assert verdict.cluster.keys
-    assert beside_cli(verdict) == ()
+    assert not_counted_by_cdk(verdict) == ()
     assert "Permissions" not in markdown.render(verdict)
     assert ABSENT not in json.loads(machine.render(verdict))["permissions"]

@@ -95,7 +95,9 @@ def test_verdict(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     case, verdict = CASES[name], verdict_of(name, tmp_path_factory.getbasetemp())
     assert verdict.level is case.level, verdict.headline
     assert re.search(case.says, verdict.headline), verdict.headline
-    at_stake = sorted(f"{change.kind} {change.name} {change.effect} {change.fate}" for change in verdict.data)
+    at_stake = sorted(
+        f"{change.kind} {change.name} {change.effect} {change.data_disposition}" for change in verdict.data
+    )
     assert len(at_stake) == len(case.data), at_stake
     for expression in case.data:
         assert any(re.search(expression, line) for line in at_stake), (expression, at_stake)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ops.review.data_loss import data_disposition
 from ops.review.references import References
-from ops.review.retention import fate
 from ops.review.stacks import Stack
 from ops.review.structure import ABSENT, differences, shown
 
@@ -54,20 +54,18 @@ def test_references_name_the_resource_across_stacks() -> None:
     }
     uri = {"Fn::Join": ["", ["s3://", {"Ref": "Bucket"}, "/", {"Ref": "AWS::Region"}]]}
     assert references.resolve(uri, "storage") == "s3://${storage.Bucket}/${AWS::Region}"
-    assert (
-        references.resolve({"Fn::Sub": "${Bucket.Arn}/${!Literal}"}, "storage") == "${storage.Bucket.Arn}/${!Literal}"
-    )
+    assert references.resolve({"Fn::Sub": "${Bucket.Arn}/${!Literal}"}, "storage") == "${storage.Bucket.Arn}/${Literal}"
     assert references.resolve({"Fn::ImportValue": "unknown"}, "storage") == "${unknown}"
 
 
-def test_what_is_made_anew_reads_differently() -> None:
-    renewed = References(BOTH, {("network", "Subnet")})
-    assert renewed.resolve({"Fn::ImportValue": "local-network:Out"}, "storage") == "${network.Subnet (new)}"
+def test_a_reference_to_a_replaced_resource_differs() -> None:
+    replaced = References(BOTH, {("network", "Subnet")})
+    assert replaced.resolve({"Fn::ImportValue": "local-network:Out"}, "storage") == "${network.Subnet (new)}"
 
 
-def test_fate_of_data() -> None:
+def test_disposition_of_data() -> None:
     def of(kind: str, policy: str, **properties: object) -> str:
-        return fate({"Type": kind, "DeletionPolicy": policy, "Properties": properties}, None)
+        return data_disposition({"Type": kind, "DeletionPolicy": policy, "Properties": properties}, None)
 
     assert of("AWS::FSx::FileSystem", "Retain").startswith("kept")
     assert of("AWS::FSx::FileSystem", "Delete") == "lost"
@@ -79,6 +77,6 @@ def test_fate_of_data() -> None:
 
 def test_a_replacement_is_kept_only_where_both_sides_keep() -> None:
     keeping = {"Type": "AWS::FSx::Volume", "UpdateReplacePolicy": "Retain"}
-    assert fate(keeping, keeping).startswith("kept")
-    assert fate(keeping, {"Type": "AWS::FSx::Volume"}) == "lost"
-    assert fate({"Type": "AWS::FSx::Volume"}, keeping) == "lost"
+    assert data_disposition(keeping, keeping).startswith("kept")
+    assert data_disposition(keeping, {"Type": "AWS::FSx::Volume"}) == "lost"
+    assert data_disposition({"Type": "AWS::FSx::Volume"}, keeping) == "lost"

@@ -27,7 +27,7 @@ class Resource:
 
 
 @dataclass(frozen=True)
-class Standing:
+class DeployedStack:
     """One stack.
 
     Attributes:
@@ -71,7 +71,7 @@ class Standing:
 
 def read(
     client: CloudFormationClient, name: str, *, shown: str = "", template: Mapping[str, Any] | None = None
-) -> Standing:
+) -> DeployedStack:
     """One stack, by name or ARN.
 
     Raises:
@@ -81,7 +81,7 @@ def read(
     pages = client.get_paginator("list_stack_resources").paginate(StackName=name)
     listed = [item for page in pages for item in page["StackResourceSummaries"]]
     outputs = stack.get("Outputs", [])
-    return Standing(
+    return DeployedStack(
         name=shown or stack["StackName"],
         id=stack["StackId"],
         status=stack["StackStatus"],
@@ -100,7 +100,7 @@ def read(
     )
 
 
-def own(client: CloudFormationClient, wanted: Stacks) -> dict[str, Standing]:
+def own(client: CloudFormationClient, wanted: Stacks) -> dict[str, DeployedStack]:
     """The environment's own stacks, by construct id; those that are not there are left out.
 
     Raises:
@@ -122,7 +122,7 @@ def own(client: CloudFormationClient, wanted: Stacks) -> dict[str, Standing]:
     return found
 
 
-def nested(client: CloudFormationClient, stack: Standing) -> Iterator[Standing]:
+def nested(client: CloudFormationClient, stack: DeployedStack) -> Iterator[DeployedStack]:
     """The stacks within a stack, at any depth.
 
     Raises:

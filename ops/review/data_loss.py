@@ -1,4 +1,4 @@
-"""Data that a change in place deletes, at once or sooner than before: lower retention, new or wider rules of expiry."""
+"""What happens to data: of a resource that is replaced or removed, and of one whose retention is lowered in place."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 Json = Mapping[str, Any]
+
+KEPT = "kept"
+LOST = "lost"
+
+_KEEPING = {"Retain", "RetainExceptOnCreate"}
+# The tag that marks the buckets that the CDK's own function may empty.
+_EMPTIED = {"Key": "aws-cdk:auto-delete-objects", "Value": "true"}
 
 _BACKUPS = "AutomaticBackupRetentionDays"
 # Days that FSx keeps backups where a template does not say.
@@ -21,7 +28,29 @@ _EXPIRING = {
 _NONCURRENT = "noncurrent versions{} expire after {} days, but for {} newer ones"
 
 
-def losses(kind: str, was: Json, now: Json) -> tuple[str, ...]:
+def data_disposition(was: Json, now: Json | None) -> str:
+    """What happens to the data of a replaced or removed (`now` is None) resource; begins with KEPT or LOST.
+
+    A removal follows the DeletionPolicy that is deployed. A replacement follows the UpdateReplacePolicy; where the
+    change itself sets another one, the worse of the two counts.
+    """
+    key = "DeletionPolicy" if now is None else "UpdateReplacePolicy"
+    policies = {side.get(key, "Delete") for side in (was, now) if side is not None}
+    if policies <= _KEEPING:
+        return f"{KEPT} outside of the stack, which no longer uses it"
+    if policies <= {*_KEEPING, "Snapshot"}:
+        return f"{KEPT} as a snapshot only"
+    kind, properties = str(was["Type"]), was.get("Properties", {})
+    if kind == "AWS::S3::Bucket":
+        if _EMPTIED in (properties.get("Tags") or ()):
+            return f"{LOST}: the bucket is emptied and deleted"
+        return f"{KEPT} where the bucket holds objects (CloudFormation cannot delete it then); else deleted"
+    if kind == "AWS::ECR::Repository" and properties.get("EmptyOnDelete") is not True:
+        return f"{KEPT} where the repository holds images (CloudFormation cannot delete it then); else deleted"
+    return LOST
+
+
+def expirations(kind: str, was: Json, now: Json) -> tuple[str, ...]:
     """What expires sooner under the properties `now` than under `was`, in words. References must be resolved."""
     find = {
         "AWS::S3::Bucket": _of_bucket,
@@ -34,7 +63,7 @@ def losses(kind: str, was: Json, now: Json) -> tuple[str, ...]:
 
 
 def is_shorter(was: object, now: object) -> bool:
-    """Whether a retention is lowered, where None keeps for ever. What cannot be compared counts as lowered."""
+    """Whether a retention is lowered; None keeps for ever. Values that cannot be compared count as lowered."""
     if now is None or was == now:
         return False
     return not (isinstance(was, int) and isinstance(now, int) and now > was)
