@@ -9,8 +9,8 @@ from settings.model import Environment
 from settings.stacks import stack_name
 from stacks.environment_stack import EnvironmentStack
 from trainyard.cluster_provider import ClusterProvider
-from trainyard.logs import retention_days
 from trainyard.parallelcluster_api import ParallelClusterApi
+from trainyard.retention import retention_days
 
 
 class ApiStack(EnvironmentStack):

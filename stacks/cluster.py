@@ -21,12 +21,12 @@ from trainyard.cluster_policies import ClusterPolicies
 from trainyard.cluster_provider import ClusterProvider
 from trainyard.cluster_resource import ClusterResource
 from trainyard.cluster_settings import CLUSTER_USERS, cluster_settings
-from trainyard.logs import retention_days
 from trainyard.lustre import LustreFileSystem
 from trainyard.network import Network
 from trainyard.openzfs import OpenZfsFileSystem
 from trainyard.outputs import Outputs
 from trainyard.parallelcluster_api import ParallelClusterApi
+from trainyard.retention import retention_days
 from trainyard.security import SecurityGroups
 
 

@@ -14,7 +14,6 @@ from constructs import Construct
 from settings.pipeline import Promotion, Target
 from stacks.deployment import compose
 from stacks.promotion import PromotionStack
-from trainyard.logs import retention_days
 from trainyard.pipeline import steps
 from trainyard.pipeline.approver import Approver
 from trainyard.pipeline.artifacts import Artifacts
@@ -22,6 +21,7 @@ from trainyard.pipeline.gate import Gate
 from trainyard.pipeline.generated import acknowledge_generated, mend_replication, source_may_use
 from trainyard.pipeline.notices import Notices
 from trainyard.pipeline.step_roles import EnvironmentRoles, StepRole
+from trainyard.retention import retention_days
 
 
 def compose_promotion(app: cdk.App, promotion: Promotion, *, context: str) -> PipelineStack | None:

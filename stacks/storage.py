@@ -11,11 +11,10 @@ from constructs import Construct
 from settings.model import Environment
 from stacks.environment_stack import EnvironmentStack
 from trainyard.buckets import Buckets
-from trainyard.logs import retention_days
 from trainyard.lustre import LustreFileSystem
 from trainyard.network import Network
 from trainyard.openzfs import OpenZfsFileSystem
-from trainyard.retention import retain
+from trainyard.retention import retain, retention_days
 from trainyard.security import SecurityGroups
 from trainyard.volume_snapshots import VolumeSnapshots
 

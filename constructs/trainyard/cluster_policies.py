@@ -22,7 +22,7 @@ class ClusterPolicies(Construct):
 
     All pull the environment's images. Head and login nodes, where people work, add objects to both buckets; compute
     nodes to the checkpoint bucket, where jobs leave results. None deletes objects: lifecycle rules do that. Head and
-    compute nodes read the buckets by ParallelCluster's S3Access (`cluster_config.iam`), which login nodes do not have.
+    compute nodes read the buckets by ParallelCluster's S3Access (`cluster_config.nodes`), which login nodes do not have.
     """
 
     head: iam.ManagedPolicy

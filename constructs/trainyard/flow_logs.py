@@ -10,8 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from trainyard.logs import retention_days
-from trainyard.retention import retain
+from trainyard.retention import retain, retention_days
 
 
 class FlowLogs(Construct):

@@ -16,9 +16,8 @@ from aws_cdk.region_info import RegionInfo
 from constructs import Construct
 
 from settings.model.images import Build
-from trainyard.logs import retention_days
 from trainyard.nag import acknowledge
-from trainyard.retention import retain
+from trainyard.retention import retain, retention_days
 
 CONTEXT = Path(__file__).resolve().parents[2] / "container"
 # The same images everywhere, for regions whose account of Deep Learning Containers the CDK does not know.

@@ -1,7 +1,7 @@
 """The ParallelCluster configuration of an environment.
 
 `render` is pure: an environment and the references to its resources give the configuration, as plain values and strings
-(which may be CDK tokens). `types_of` tells the custom resource which of the values were no strings.
+(which may be CDK tokens). `types_of` lists which of the values are not strings, for the custom resource.
 """
 
 from trainyard.cluster_config.references import EntryScript, References

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
+from settings.instances import instance_types
 from settings.model.cluster import Capacity, Compute, Queue
-from trainyard.cluster_config.custom_actions import compute_actions
-from trainyard.cluster_config.gpus import has_gpus
-from trainyard.cluster_config.iam import compute_iam
-from trainyard.cluster_config.image import custom_image
-from trainyard.cluster_config.references import References
-from trainyard.cluster_config.section import Section
-from trainyard.cluster_config.volumes import root_volume
+from trainyard.cluster_config.nodes import custom_actions, custom_image, policies, read_access, root_volume
+from trainyard.cluster_config.references import References, Section
 
 _CAPACITY_TYPES = {
     "on-demand": "ONDEMAND",
@@ -20,7 +16,7 @@ _CAPACITY_TYPES = {
 
 
 def queue(settings: Queue, references: References, region: str) -> Section:
-    """One of the SlurmQueues."""
+    """One of the SlurmQueues. Compute nodes have no Session Manager: users come from the head node."""
     return {
         "Name": settings.name,
         "CapacityType": _CAPACITY_TYPES[settings.capacity.type],
@@ -30,17 +26,25 @@ def queue(settings: Queue, references: References, region: str) -> Section:
         "Networking": {
             "SubnetIds": [references.compute_subnet_id],
             "AdditionalSecurityGroups": list(references.compute_security_group_ids),
-            # Explicit always: ParallelCluster demands it with EFA.
+            # Always explicit: ParallelCluster requires it with EFA.
             "PlacementGroup": {"Enabled": _placement_group(settings)},
         },
-        "ComputeSettings": {"LocalStorage": _local_storage(settings)},
-        **compute_actions(references, region),
-        "Iam": compute_iam(references),
+        "ComputeSettings": {
+            "LocalStorage": {
+                "RootVolume": root_volume(settings.root_volume),
+                "EphemeralVolume": {"MountDir": settings.scratch},
+            }
+        },
+        # Both run at each start of a node.
+        **custom_actions(
+            references, region, {"OnNodeStart": "compute-start", "OnNodeConfigured": "compute-configured"}
+        ),
+        "Iam": {**policies(*references.compute_policy_arns), "S3Access": read_access(references)},
         "ComputeResources": [_compute_resource(compute, settings) for compute in settings.compute],
     }
 
 
-def _compute_resource(settings: Compute, its_queue: Queue) -> Section:
+def _compute_resource(settings: Compute, queue: Queue) -> Section:
     types = settings.instance_types
     # A capacity block takes InstanceType only, and a single type reads better so.
     instances: Section = (
@@ -52,8 +56,8 @@ def _compute_resource(settings: Compute, its_queue: Queue) -> Section:
         "MinCount": settings.min,
         "MaxCount": settings.max,
         "Efa": {"Enabled": settings.efa},
-        # Here and not for the queue, which may hold types with GPUs beside others.
-        "HealthChecks": {"Gpu": {"Enabled": _gpu_health_check(settings, its_queue)}},
+        # Not set for the queue, which may hold types with and without GPUs.
+        "HealthChecks": {"Gpu": {"Enabled": _gpu_health_check(settings, queue)}},
     }
 
 
@@ -68,18 +72,12 @@ def _reservation(capacity: Capacity) -> Section:
 def _placement_group(settings: Queue) -> bool:
     if settings.placement_group is not None:
         return settings.placement_group
-    # Reserved capacity has its place already; a placement group beside it can only make instances fail to start.
+    # Reserved capacity has its place already; a placement group could only make instances fail to start.
     return settings.capacity.type in ("on-demand", "spot") and any(c.efa for c in settings.compute)
 
 
-def _local_storage(settings: Queue) -> Section:
-    return {
-        "RootVolume": root_volume(settings.root_volume),
-        "EphemeralVolume": {"MountDir": settings.scratch},
-    }
-
-
-def _gpu_health_check(settings: Compute, its_queue: Queue) -> bool:
-    if its_queue.gpu_health_check is not None:
-        return its_queue.gpu_health_check
-    return all(has_gpus(instance_type) for instance_type in settings.instance_types)
+def _gpu_health_check(settings: Compute, queue: Queue) -> bool:
+    if queue.gpu_health_check is not None:
+        return queue.gpu_health_check
+    known = instance_types()
+    return all(name in known and known[name].gpus > 0 for name in settings.instance_types)

@@ -1,4 +1,4 @@
-"""What a cluster configuration refers to and the environment file cannot know: ids, ARNs and names of resources."""
+"""Inputs of a cluster configuration that the environment file cannot know: ids, ARNs and names of resources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 EntryScript = Literal["head-configured", "compute-start", "compute-configured", "login-configured", "updated"]
-"""When a script of the cluster's assets runs: see `custom_actions`."""
+"""When a script of the cluster's assets runs: see `nodes.custom_actions`."""
+
+Section = dict[str, object]
+"""A part of the configuration: keys with strings, integers, booleans, sections, and lists of these."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,9 +19,9 @@ class References:
 
     Attributes:
         head_subnet_id: subnet of the head node.
-        compute_subnet_id: subnet of all compute nodes; it must give no public addresses.
-        login_subnet_id: subnet of the login nodes; read only where the environment has login nodes.
-        head_security_group_ids: groups that the head node gets beside the one that ParallelCluster makes.
+        compute_subnet_id: subnet of all compute nodes; it must not assign public addresses.
+        login_subnet_id: subnet of the login nodes; used only where the environment has login nodes.
+        head_security_group_ids: groups of the head node, in addition to the one that ParallelCluster creates.
         compute_security_group_ids: the same for compute nodes.
         login_security_group_ids: the same for login nodes and their load balancer.
         lustre_ids: FSx for Lustre file system ids, by the name in the environment file.

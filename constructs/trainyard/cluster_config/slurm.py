@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from settings.model.cluster import Accounting, Slurm
-from trainyard.cluster_config.section import Section
+from settings.model.cluster import Slurm
+from trainyard.cluster_config.references import Section
 
 # Slurm runs it as root on every compute node, before the node registers and then every five minutes, not on all nodes
-# at once (CYCLE). The bundle brings the program (cluster_assets/scans/node-health.sh); the path does not change with
-# it. ParallelCluster sets none of these three and lets them be set.
+# at once (CYCLE). The program is part of the bundle (cluster_assets/scans/node-health.sh); its path never changes.
+# ParallelCluster sets none of these three parameters and allows users to set them.
 HEALTH_CHECK = {
     "HealthCheckProgram": "/opt/trainyard/current/scans/node-health.sh",
     "HealthCheckInterval": "300",
@@ -18,8 +18,8 @@ HEALTH_CHECK = {
 def slurm_settings(settings: Slurm, *, managed_dns: bool) -> Section:
     """The SlurmSettings; idle time in minutes.
 
-    Without `managed_dns` nodes go by their EC2 names: Route 53, in whose zone ParallelCluster would write their Slurm
-    names, has no VPC endpoint. Source: ParallelCluster guide, "AWS ParallelCluster in a single subnet with no internet
+    Without `managed_dns` nodes use their EC2 names: ParallelCluster would write their Slurm names to a zone in Route
+    53, which has no VPC endpoint. Source: ParallelCluster guide, "AWS ParallelCluster in a single subnet with no internet
     access".
     """
     section: Section = {
@@ -27,24 +27,18 @@ def slurm_settings(settings: Slurm, *, managed_dns: bool) -> Section:
         "QueueUpdateStrategy": settings.queue_update,
         "EnableMemoryBasedScheduling": settings.memory_scheduling,
     }
-    # Strings all: slurm.conf knows nothing else. One parameter an item; the file's own, in its order, come before ours.
+    # All strings, as in slurm.conf, one parameter in each item. The environment file's parameters come first.
     parameters = {name: str(value) for name, value in settings.settings.items()}
     given = {name.lower() for name in parameters}
     parameters |= {name: value for name, value in HEALTH_CHECK.items() if name.lower() not in given}
     section["CustomSlurmSettings"] = [{name: value} for name, value in parameters.items()]
     if not managed_dns:
         section["Dns"] = {"DisableManagedDns": True, "UseEc2Hostnames": True}
-    if settings.accounting:
-        section["Database"] = _database(settings.accounting)
-    return section
-
-
-def _database(settings: Accounting) -> Section:
-    section: Section = {
-        "Uri": settings.uri,
-        "UserName": settings.user,
-        "PasswordSecretArn": settings.password_secret_arn,
-    }
-    if settings.database:
-        section["DatabaseName"] = settings.database
+    if accounting := settings.accounting:
+        section["Database"] = {
+            "Uri": accounting.uri,
+            "UserName": accounting.user,
+            "PasswordSecretArn": accounting.password_secret_arn,
+            **({"DatabaseName": accounting.database} if accounting.database else {}),
+        }
     return section

@@ -1,19 +1,19 @@
 r"""Which scalars of a configuration are not strings.
 
-CloudFormation hands every scalar of a custom resource's properties over as a string: `true`, `10`, `0.5`. So the
-properties carry, beside the configuration, the paths of its integers, booleans and other numbers, and the custom
-resource turns them back. The format:
+CloudFormation passes every scalar of a custom resource's properties as a string: `true`, `10`, `0.5`. So the
+properties also hold the paths of the configuration's integers, booleans and other numbers, and the custom resource
+converts them back. The format:
 
     {"boolean": ["HeadNode.Imds.Secured", ...],
      "integer": ["Scheduling.SlurmQueues[].ComputeResources[].MaxCount", ...],
      "number": [...]}
 
 - A path names the keys from the root, with `.` between them.
-- `[]` after a key, or after another `[]`, stands for all items of a list, whichever their number.
-- Within a key, a backslash stands before each `.`, `[` and backslash.
+- `[]` after a key, or after another `[]`, means all items of a list.
+- Within a key, each `.`, `[` and backslash is escaped by a backslash.
 - A path is in one list only, each list is sorted, and a type without paths is left out.
 
-A path stands for all items of its lists, so their scalars must be of one type there.
+A path covers all items of its lists, so their scalars must have one type.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def types_of(configuration: Mapping[str, object]) -> dict[str, list[str]]:
 
     Raises:
         ValueError: a path with values of two types; a null; an empty key.
-        TypeError: a value that is no string, integer, boolean, number, mapping or list.
+        TypeError: a value that is not a string, integer, boolean, number, mapping or list.
     """
     types: dict[str, str] = {}
     for path, kind in _scalars(configuration, ""):
@@ -55,7 +55,7 @@ def _scalars(value: object, path: str) -> Iterator[tuple[str, str]]:
 
 def _kind(value: object, path: str) -> str:
     if value is None:
-        raise ValueError(f"Configuration: {path} is null, which CloudFormation does not carry; leave the key out.")
+        raise ValueError(f"Configuration: {path} is null, which CloudFormation does not pass on; leave the key out.")
     if isinstance(value, bool):
         return "boolean"
     for python_type, kind in ((int, "integer"), (float, "number"), (str, "string")):

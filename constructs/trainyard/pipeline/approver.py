@@ -11,9 +11,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from trainyard.logs import retention_days
 from trainyard.nag import acknowledge
 from trainyard.python_function import PythonFunction
+from trainyard.retention import retention_days
 
 _HANDLERS = Path(__file__).resolve().parents[3] / "lambda" / "pipeline_approval"
 
