@@ -1,4 +1,4 @@
-"""The stack that ties Lustre folders to bucket prefixes. It stands beside the cluster, which need not wait for it."""
+"""The stack that links Lustre folders to bucket prefixes. The cluster does not wait for it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from settings.model import Environment
 from settings.model.storage import BucketPurpose
 from stacks.environment_stack import EnvironmentStack
 from trainyard.buckets import Buckets
-from trainyard.data_links import DataLinks
+from trainyard.data_repository_associations import DataRepositoryAssociations
 from trainyard.lustre import LustreFileSystem
 
 
 class DataLinksStack(EnvironmentStack):
     """The data repository associations of all Lustre file systems, `links` by file system name."""
 
-    links: Mapping[str, DataLinks]
+    links: Mapping[str, DataRepositoryAssociations]
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class DataLinksStack(EnvironmentStack):
             "checkpoints": buckets.checkpoints,
         }
         self.links = {
-            settings.name: DataLinks(
+            settings.name: DataRepositoryAssociations(
                 self,
                 settings.name,
                 lustre=settings,

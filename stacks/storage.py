@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import get_args
 
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from settings.model import Environment
+from settings.model.storage import BucketPurpose
 from stacks.environment_stack import EnvironmentStack
 from trainyard.buckets import Buckets
+from trainyard.lifecycle import expiring
 from trainyard.lustre import LustreFileSystem
 from trainyard.network import Network
 from trainyard.openzfs import OpenZfsFileSystem
-from trainyard.retention import retain, retention_days
+from trainyard.retention import log_group
 from trainyard.security import SecurityGroups
 from trainyard.volume_snapshots import VolumeSnapshots
 
 
 class StorageStack(EnvironmentStack):
-    """Buckets, Lustre and OpenZFS file systems. `lustre` is by the name that the settings give."""
+    """Buckets, Lustre and OpenZFS file systems. The keys of `lustre` are the names in the settings."""
 
     buckets: Buckets
     lustre: Mapping[str, LustreFileSystem]
@@ -43,10 +44,23 @@ class StorageStack(EnvironmentStack):
         )
         storage = environment.storage
         kept = environment.retention.file_systems == "keep"
-        self.buckets = Buckets(self, "Buckets", environment=environment)
+        self.buckets = Buckets(
+            self,
+            "Buckets",
+            buckets=storage.buckets,
+            retention=environment.retention.buckets,
+            expiring={bucket: expiring(environment, bucket) for bucket in get_args(BucketPurpose)},
+        )
         self.lustre = {}
         if storage.lustre:
-            log_group = self._lustre_logs(environment)
+            log = log_group(
+                self,
+                "LustreLogs",
+                days=environment.cluster.monitoring.log_days,
+                kept=environment.retention.logs == "keep",
+                # FSx writes only to groups whose name begins with /aws/fsx/.
+                log_group_name=f"/aws/fsx/{self.stack_name}",
+            )
             self.lustre = {
                 lustre.name: LustreFileSystem(
                     self,
@@ -54,7 +68,7 @@ class StorageStack(EnvironmentStack):
                     lustre=lustre,
                     subnet=network.private_subnet,
                     security_groups=[security_groups.lustre],
-                    log_group=log_group,
+                    log_group=log,
                     kept=kept,
                 )
                 for lustre in storage.lustre
@@ -79,14 +93,3 @@ class StorageStack(EnvironmentStack):
                     volume_ids=self.openzfs.volume_ids,
                     schedules=schedules,
                 )
-
-    def _lustre_logs(self, environment: Environment) -> logs.LogGroup:
-        group = logs.LogGroup(
-            self,
-            "LustreLogs",
-            # FSx writes only to groups whose name begins so.
-            log_group_name=f"/aws/fsx/{self.stack_name}",
-            retention=retention_days(environment.cluster.monitoring.log_days),
-        )
-        retain(cast(logs.CfnLogGroup, group.node.default_child), kept=environment.retention.logs == "keep")
-        return group

@@ -1,4 +1,4 @@
-"""How a VPC's addresses are split between its private and its public subnet."""
+"""The split of a VPC's addresses between its private and its public subnet."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ class Blocks:
 
 
 def split(cidr: str) -> Blocks:
-    """Give the private subnet half of the VPC and the public one a small block of the other half.
+    """Give the private subnet half of the VPC, and the public subnet a small block of the other half.
 
-    Every node takes at least one private address (a p5.48xlarge one too: its other 31 interfaces are EFA-only and
-    take none), and so does each file server, so the private half is as large as can be. The public subnet holds the
-    NAT gateway and at most a head node and login nodes: a /24, or the quarter of a small VPC. What is left over
-    stays free for what a later change may need.
+    Every node and every file server uses a private address (a p5.48xlarge uses one: its other 31 interfaces are
+    EFA-only and use none). The public subnet holds the NAT gateway and at most a head node and login nodes: a /24, or a
+    quarter of a small VPC. The rest stays free for later changes.
 
     `cidr` is an IPv4 block of /16 to /24; ValueError otherwise.
     """

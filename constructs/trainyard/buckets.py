@@ -1,20 +1,21 @@
-"""The buckets of an environment: data sets, checkpoints and results, and what the cluster reads at its start."""
+"""The buckets of an environment: data sets, checkpoints with results, and cluster assets."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Literal, cast
 
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from settings.model import Environment
 from settings.model.storage import BucketPurpose
 from settings.model.storage import Buckets as BucketSettings
-from trainyard.lifecycle import Kind, expiring
+from trainyard.lifecycle import Expiring, Kind
 from trainyard.nag import acknowledge
 from trainyard.retention import retain
+
+Retention = Literal["keep", "delete-if-empty", "delete-with-data"]
 
 TEMPORARY_DAYS = 7
 ACCESS_LOG_DAYS = 90
@@ -23,38 +24,47 @@ ACCESS_LOG_DAYS = 90
 class Buckets(Construct):
     """Data, checkpoint and asset buckets, and one for their access logs.
 
-    All are private, encrypted with keys of S3 and reached by TLS only. Those with content are versioned: a deletion
-    that a file system exports by itself can be taken back for `noncurrent_days`. docs/decisions says why the keys are
-    S3's. Assets and access logs are no one's data: where buckets are not kept, these two go with their content.
+    All are private, encrypted with keys of S3 (docs/decisions says why) and accept TLS only. All but the access logs
+    are versioned: a deletion that a file system exports automatically can be undone for `noncurrent_days`. Assets and
+    access logs hold no user data: unless buckets are kept, these two are deleted with their content.
+
+    Args:
+        buckets: the settings.
+        retention: what happens to the buckets when the stack is deleted.
+        expiring: the prefixes of each bucket whose objects expire.
     """
 
     data: s3.IBucket
     checkpoints: s3.IBucket
     assets: s3.IBucket
-    access_logs: s3.IBucket
 
-    def __init__(self, scope: Construct, construct_id: str, *, environment: Environment) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        buckets: BucketSettings,
+        retention: Retention,
+        expiring: Mapping[BucketPurpose, Sequence[Expiring]],
+    ) -> None:
         super().__init__(scope, construct_id)
-        # Access logs are delivered to a bucket without ACLs only by a bucket policy.
+        # A bucket without ACLs can receive access logs only through a bucket policy.
         self.node.set_context("@aws-cdk/aws-s3:serverAccessLogsUseBucketPolicy", True)
-        self._environment = environment
-        settings = environment.storage.buckets
+        self._settings, self._retention = buckets, retention
         logs = self._bucket("AccessLogs", rules=[_expire_access_logs()], logs=None)
         acknowledge(
             logs,
             "AwsSolutions-S1",
             "This bucket receives the access logs of the others; logging accesses to it into itself would never end.",
         )
-        kept = [_noncurrent(settings), *_tiering(settings)]
-        self.access_logs = logs
-        self.data = self._bucket("Data", rules=[*self._expiry("data"), *kept], logs=logs)
-        self.checkpoints = self._bucket("Checkpoints", rules=[*self._expiry("checkpoints"), *kept], logs=logs)
-        self.assets = self._bucket("Assets", rules=[_noncurrent(settings)], logs=logs)
+        kept = [_noncurrent(buckets), *_tiering(buckets)]
+        self.data = self._bucket("Data", rules=[*self._expiry(expiring["data"]), *kept], logs=logs)
+        self.checkpoints = self._bucket("Checkpoints", rules=[*self._expiry(expiring["checkpoints"]), *kept], logs=logs)
+        self.assets = self._bucket("Assets", rules=[_noncurrent(buckets)], logs=logs)
 
     def _bucket(self, construct_id: str, *, rules: Sequence[s3.LifecycleRule], logs: s3.IBucket | None) -> s3.Bucket:
         name = {"AccessLogs": "access-logs"}.get(construct_id, construct_id.lower())
-        prefix = self._environment.storage.buckets.name_prefix
-        retention = self._environment.retention.buckets
+        prefix, retention = self._settings.name_prefix, self._retention
         emptied = retention == "delete-with-data" or (
             retention == "delete-if-empty" and construct_id not in ("Data", "Checkpoints")
         )
@@ -74,16 +84,15 @@ class Buckets(Construct):
             removal_policy=RemovalPolicy.RETAIN if retention == "keep" else RemovalPolicy.DESTROY,
             auto_delete_objects=emptied,
         )
-        # What empties a bucket empties the old one too where an update replaces it, so there is nothing left to keep.
+        # auto_delete_objects also empties a bucket that an update replaces: there is nothing left to keep.
         if not emptied:
             retain(cast(s3.CfnBucket, bucket.node.default_child), kept=retention == "keep")
         return bucket
 
-    def _expiry(self, bucket: BucketPurpose) -> list[s3.LifecycleRule]:
-        settings = self._environment.storage.buckets
+    def _expiry(self, prefixes: Sequence[Expiring]) -> list[s3.LifecycleRule]:
         days: dict[Kind, int] = {
-            "checkpoints": settings.checkpoint_days,
-            "logs": settings.log_days,
+            "checkpoints": self._settings.checkpoint_days,
+            "logs": self._settings.log_days,
             "temporary": TEMPORARY_DAYS,
         }
         return [
@@ -92,7 +101,7 @@ class Buckets(Construct):
                 prefix=item.prefix,
                 expiration=Duration.days(days[item.kind]),
             )
-            for item in expiring(self._environment, bucket)
+            for item in prefixes
         ]
 
 
@@ -109,7 +118,7 @@ def _noncurrent(settings: BucketSettings) -> s3.LifecycleRule:
 
 
 def _tiering(settings: BucketSettings) -> list[s3.LifecycleRule]:
-    """What is still there after that many days is a data set or a result: it is read seldom, and at once when it is."""
+    """Objects that are that old are data sets or results: read rarely, but needed at once."""
     if settings.intelligent_tiering_days is None:
         return []
     return [

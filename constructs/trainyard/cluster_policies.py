@@ -1,4 +1,4 @@
-"""What the cluster's nodes may do in AWS, beside what ParallelCluster itself gives them."""
+"""IAM permissions of the cluster's nodes, in addition to those that ParallelCluster grants."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ ASSETS_PREFIX = "cluster/"
 class ClusterPolicies(Construct):
     """Managed policies of head, compute and login nodes.
 
-    All pull the environment's images. Head and login nodes, where people work, add objects to both buckets; compute
-    nodes to the checkpoint bucket, where jobs leave results. None deletes objects: lifecycle rules do that. Head and
-    compute nodes read the buckets by ParallelCluster's S3Access (`cluster_config.nodes`), which login nodes do not have.
+    All nodes pull the environment's images. Users work on head and login nodes, which add objects to both buckets;
+    jobs run on compute nodes, which add objects to the checkpoint bucket only. No node deletes objects: lifecycle rules
+    do. Head and compute nodes read the buckets through ParallelCluster's S3Access, which login nodes cannot have.
     """
 
     head: iam.ManagedPolicy

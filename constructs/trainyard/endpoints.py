@@ -9,8 +9,8 @@ from settings.model.cluster import Cluster
 
 _Service = ec2.InterfaceVpcEndpointAwsService
 
-# What every cluster calls: CloudFormation and EC2 for the nodes' set-up and scaling, CloudWatch for logs and metrics,
-# SSM for sessions (the only way in), STS and ECR for images.
+# Every cluster calls CloudFormation and EC2 for set-up and scaling, CloudWatch for logs and metrics, SSM for sessions
+# (the only access), STS and ECR for images.
 _ALWAYS: tuple[tuple[str, ec2.InterfaceVpcEndpointAwsService], ...] = (
     ("CloudFormation", _Service.CLOUDFORMATION),
     ("Ec2", _Service.EC2),
@@ -23,7 +23,7 @@ _ALWAYS: tuple[tuple[str, ec2.InterfaceVpcEndpointAwsService], ...] = (
     ("EcrApi", _Service.ECR),
     ("EcrDocker", _Service.ECR_DOCKER),
 )
-# The head node asks for the health of the login nodes' balancer; a login node ends its own life-cycle hook.
+# The head node reads the health of the login nodes' load balancer; a login node completes its lifecycle hook.
 _LOGIN_NODES: tuple[tuple[str, ec2.InterfaceVpcEndpointAwsService], ...] = (
     ("LoadBalancing", _Service.ELASTIC_LOAD_BALANCING),
     ("AutoScaling", _Service.AUTOSCALING),

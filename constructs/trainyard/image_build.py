@@ -1,9 +1,8 @@
-"""The training image, built in AWS: nobody needs a Docker build of 30 GB on a laptop."""
+"""The training image, built in AWS: a Docker build of 30 GB needs no laptop."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
 from aws_cdk import Aws, Stack
 from aws_cdk import aws_codebuild as codebuild
@@ -17,7 +16,7 @@ from constructs import Construct
 
 from settings.model.images import Build
 from trainyard.nag import acknowledge
-from trainyard.retention import retain, retention_days
+from trainyard.retention import log_group
 
 CONTEXT = Path(__file__).resolve().parents[2] / "container"
 # The same images everywhere, for regions whose account of Deep Learning Containers the CDK does not know.
@@ -72,11 +71,10 @@ class ImageBuild(Construct):
         """
         super().__init__(scope, construct_id)
         source = s3_assets.Asset(self, "Context", path=str(context), exclude=["**/__pycache__", "**/.*"])
-        log_group = logs.LogGroup(self, "LogGroup", retention=retention_days(build.log_days))
-        retain(cast(logs.CfnLogGroup, log_group.node.default_child), kept=logs_kept)
+        log = log_group(self, "LogGroup", days=build.log_days, kept=logs_kept)
         base_account = RegionInfo.get(region).dlc_repository_account
-        self.role = self._role(source, log_group, repository, base_account)
-        self.project = self._project(build, source, log_group, repository, _base(region, base_account))
+        self.role = self._role(source, log, repository, base_account)
+        self.project = self._project(build, source, log, repository, _base(region, base_account))
         self.start_command = f"aws codebuild start-build --region {region} --project-name {self.project.ref}"
         if build.every_days is not None:
             self._schedule(build.every_days)
@@ -84,7 +82,7 @@ class ImageBuild(Construct):
     def _role(
         self,
         source: s3_assets.Asset,
-        log_group: logs.LogGroup,
+        log: logs.LogGroup,
         repository: ecr.IRepository,
         base_account: str | None,
     ) -> iam.Role:
@@ -110,7 +108,7 @@ class ImageBuild(Construct):
             iam.PolicyStatement(
                 sid="Log",
                 actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-                resources=[log_group.log_group_arn],
+                resources=[log.log_group_arn],
             ),
         ]
         if base_account is not None:
@@ -130,7 +128,7 @@ class ImageBuild(Construct):
         self,
         build: Build,
         source: s3_assets.Asset,
-        log_group: logs.LogGroup,
+        log: logs.LogGroup,
         repository: ecr.IRepository,
         base: str,
     ) -> codebuild.CfnProject:
@@ -160,7 +158,7 @@ class ImageBuild(Construct):
             ),
             logs_config=codebuild.CfnProject.LogsConfigProperty(
                 cloud_watch_logs=codebuild.CfnProject.CloudWatchLogsConfigProperty(
-                    status="ENABLED", group_name=log_group.log_group_name
+                    status="ENABLED", group_name=log.log_group_name
                 )
             ),
             # AWS's key for S3: the project stores nothing of its own, its image is encrypted by ECR.

@@ -1,9 +1,9 @@
-"""Which prefixes of the buckets hold what, and so how long it is kept.
+"""The prefixes of the buckets whose objects expire.
 
 The storage policy: data sets, results and final weights are kept; intermediate checkpoints (weights and optimizer
-states) expire, logs expire, temporary files live a week. Lifecycle rules know prefixes only, so the prefixes are worked
-out from what the environment says: the usual folder names at a bucket's root, the same names under each data repository
-association, and the folders of the models wherever an association ties them to a bucket.
+states) and logs expire; temporary files live a week. Lifecycle rules take prefixes only, so these come from the
+environment: the usual folder names at a bucket's root, the same names under each data repository association, and the
+folders of the models wherever an association links them to a bucket.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Expiring:
 
 
 def expiring(environment: Environment, bucket: BucketPurpose) -> tuple[Expiring, ...]:
-    """The expiring prefixes of a bucket, sorted, without those that lie inside another of the same kind."""
+    """The expiring prefixes of a bucket, sorted, without those inside another prefix of the same kind."""
     found = {Expiring(f"{folder}/", kind) for folder, kind in _FOLDERS.items()}
     for lustre in environment.storage.lustre:
         for association in lustre.associations:
@@ -54,14 +54,14 @@ def _under(association: Association) -> Iterator[Expiring]:
     if own is not None:
         yield Expiring(association.prefix, own)
         return
-    # A folder of its own name in the file system, say /results, holds no others to expire.
+    # An association of one folder, such as /results, has no such folders inside.
     if association.path == "/":
         for folder, kind in _FOLDERS.items():
             yield Expiring(f"{association.prefix}{folder}/", kind)
 
 
 def _model_folders(environment: Environment, mount: PurePosixPath, association: Association) -> Iterator[Expiring]:
-    """The folders of the models that an association ties to its bucket."""
+    """The folders of the models that an association links to its bucket."""
     root = mount / association.path.lstrip("/")
     for model in environment.models:
         folders: tuple[tuple[str, Kind], ...] = (

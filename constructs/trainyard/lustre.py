@@ -13,19 +13,18 @@ from constructs import Construct
 from settings.model.storage import Lustre
 from trainyard.retention import retain
 
-# The newest that FSx offers, and the only one with metadata performance of its own.
+# The newest that FSx offers, and the only one with configurable metadata performance.
 _LUSTRE_VERSION = "2.15"
 
 
 class LustreFileSystem(Construct):
     """One FSx for Lustre file system: PERSISTENT_2, SSD, encrypted with the account's key of FSx.
 
-    Warnings and errors, among them those of imports from and exports to S3, go to `log_group`, whose name must begin
+    Warnings and errors, including those of imports from and exports to S3, go to `log_group`, whose name must begin
     with /aws/fsx/.
     """
 
     file_system_id: str
-    mount_name: str
     dns_name: str
 
     def __init__(
@@ -68,7 +67,6 @@ class LustreFileSystem(Construct):
         retain(file_system, kept=kept)
         Tags.of(file_system).add("Name", f"{Stack.of(self).stack_name}-{lustre.name}")
         self.file_system_id = file_system.ref
-        self.mount_name = file_system.attr_lustre_mount_name
         self.dns_name = file_system.attr_dns_name
 
 
@@ -79,7 +77,7 @@ def _metadata(lustre: Lustre) -> fsx.CfnFileSystem.MetadataConfigurationProperty
 
 
 def _log_group_arn(log_group: logs.ILogGroup) -> str:
-    """FSx wants the ARN of the group, without the `:*` that stands for its streams."""
+    """FSx takes the ARN of the group without the `:*` of its streams."""
     return Stack.of(log_group).format_arn(
         service="logs",
         resource="log-group",

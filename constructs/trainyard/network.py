@@ -1,28 +1,27 @@
-"""The network of an environment: a VPC with two subnets in the zone of the capacity, or one that stands already."""
+"""The network of an environment: a VPC with two subnets in the zone of the capacity, or an existing VPC."""
 
 from __future__ import annotations
 
 from aws_cdk import Stack, Tags
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from settings.model.network import ExistingNetwork
 from settings.model.network import Network as NetworkSettings
 from trainyard.addresses import split
-from trainyard.default_security_group import ClosedDefaultSecurityGroup
-from trainyard.flow_logs import FlowLogs
-from trainyard.retention import keep
+from trainyard.retention import keep, log_group
+from trainyard.security import ClosedDefaultSecurityGroup
 
 
 class Network(Construct):
-    """VPC, private subnet and, where there is a way out to the internet, a public one.
+    """VPC, private subnet and, with access to the internet, a public subnet.
 
-    Made of L1 resources and then handed out as `IVpc` and `ISubnet`: the L2 VPC asks the account for its zone names
-    at synthesis as soon as its stack has a concrete region, and knows zones by name only, while the zone of a
-    capacity reservation is given by id.
+    Built from L1 resources and exposed as `IVpc` and `ISubnet`: the L2 VPC looks up the account's zone names at
+    synthesis, and takes zones by name only, while the zone of a capacity reservation is given by id.
 
     `keep_for_file_systems` keeps VPC and private subnet when the stack is deleted: a retained file system has its
-    network interfaces there, and CloudFormation would fail to delete them from under it.
+    network interfaces there, so CloudFormation could not delete them.
     """
 
     vpc: ec2.IVpc
@@ -50,7 +49,7 @@ class Network(Construct):
             "Vpc",
             vpc_id=existing.vpc_id,
             vpc_cidr_block=existing.vpc_cidr,
-            # The attribute is required and wants zone names, which only a look-up could tell. Nothing here reads it.
+            # Required, and meant for zone names, which only a look-up knows. Nothing here reads it.
             availability_zones=[zone],
         )
         self.private_subnet = ec2.Subnet.from_subnet_id(self, "PrivateSubnet", existing.private_subnet_id)
@@ -66,7 +65,7 @@ class Network(Construct):
             self,
             "Vpc",
             cidr_block=network.cidr,
-            # ParallelCluster resolves nodes and file systems by name, and needs both.
+            # ParallelCluster resolves nodes and file systems by name: it requires both.
             enable_dns_hostnames=True,
             enable_dns_support=True,
         )
@@ -79,13 +78,12 @@ class Network(Construct):
             public_routes = self._route_table("Public", vpc, public)
             self._internet(vpc, public, public_routes, private_routes)
 
-        zone_name = private.attr_availability_zone
         self.vpc = ec2.Vpc.from_vpc_attributes(
             self,
             "Attributes",
             vpc_id=vpc.ref,
             vpc_cidr_block=network.cidr,
-            availability_zones=[zone_name],
+            availability_zones=[private.attr_availability_zone],
             private_subnet_ids=[private.ref],
             private_subnet_route_table_ids=[private_routes.ref],
             public_subnet_ids=[public.ref] if public else None,
@@ -94,7 +92,7 @@ class Network(Construct):
         self.private_subnet = self.vpc.private_subnets[0]
         self.public_subnet = self.vpc.public_subnets[0] if public else None
 
-        # Free of charge, and what keeps checkpoints and the cluster's node table off the NAT gateway's bill.
+        # Free of charge; without them checkpoints and the cluster's node table would go through the NAT gateway.
         for service_id, service in (
             ("S3", ec2.GatewayVpcEndpointAwsService.S3),
             ("DynamoDb", ec2.GatewayVpcEndpointAwsService.DYNAMODB),
@@ -115,7 +113,7 @@ class Network(Construct):
             vpc_id=vpc.ref,
             cidr_block=cidr,
             availability_zone_id=zone,
-            # ParallelCluster gives a public head node its elastic address; nothing else should get one.
+            # ParallelCluster assigns an elastic address to a public head node; nothing else should get one.
             map_public_ip_on_launch=False,
         )
         self._name(subnet, name.lower())
@@ -153,7 +151,7 @@ class Network(Construct):
         address.add_resource_dependency(attachment)
         self._name(address, "nat")
         nat = ec2.CfnNatGateway(self, "NatGateway", subnet_id=public.ref, allocation_id=address.attr_allocation_id)
-        # Until the public route stands, a private node's first packets would be lost.
+        # Before the public route exists, a private node's first packets would be lost.
         nat.add_resource_dependency(out)
         self._name(nat, "nat")
         ec2.CfnRoute(
@@ -166,3 +164,37 @@ class Network(Construct):
 
     def _name(self, resource: Construct, part: str) -> None:
         Tags.of(resource).add("Name", f"{Stack.of(self).stack_name}-{part}")
+
+
+class FlowLogs(Construct):
+    """Flow logs of all traffic of a VPC, accepted and rejected, kept for `days` (a retention of CloudWatch Logs)."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, vpc_id: str, days: int, kept: bool) -> None:
+        super().__init__(scope, construct_id)
+        group = log_group(self, "LogGroup", days=days, kept=kept)
+        stack = Stack.of(self)
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal(
+                "vpc-flow-logs.amazonaws.com",
+                conditions={
+                    "StringEquals": {"aws:SourceAccount": stack.account},
+                    "ArnLike": {"aws:SourceArn": stack.format_arn(service="ec2", resource="vpc-flow-log/*")},
+                },
+            ),
+        )
+        # The VPC guide's list for CloudWatch Logs without the creation of groups: this one exists.
+        group.grant(
+            role, "logs:CreateLogStream", "logs:PutLogEvents", "logs:DescribeLogStreams", "logs:DescribeLogGroups"
+        )
+        ec2.CfnFlowLog(
+            self,
+            "FlowLog",
+            resource_type="VPC",
+            resource_id=vpc_id,
+            traffic_type="ALL",
+            log_destination_type="cloud-watch-logs",
+            log_group_name=group.log_group_name,
+            deliver_logs_permission_arn=role.role_arn,
+        )

@@ -16,9 +16,9 @@ _DELETE_CHILDREN = "DELETE_CHILD_VOLUMES_AND_SNAPSHOTS"
 
 
 class OpenZfsFileSystem(Construct):
-    """One FSx for OpenZFS file system and its volumes, each exported by NFS to the VPC alone.
+    """One FSx for OpenZFS file system and its volumes, each exported by NFS to the VPC only.
 
-    The root volume holds nothing, and is read-only. In the volumes root stays root: the head node makes users' homes.
+    The root volume is empty and read-only. Volumes use no_root_squash: the head node creates users' homes as root.
     """
 
     file_system_id: str
@@ -54,7 +54,7 @@ class OpenZfsFileSystem(Construct):
                 daily_automatic_backup_start_time=openzfs.backups.window if backed_up else None,
                 copy_tags_to_backups=True if backed_up else None,
                 copy_tags_to_volumes=True,
-                # What users and schedules have made in it would otherwise stop the deletion that was asked for.
+                # Otherwise volumes and snapshots that users or schedules have created would block the deletion.
                 options=None if kept else [_DELETE_CHILDREN],
                 root_volume_configuration=fsx.CfnFileSystem.RootVolumeConfigurationProperty(
                     read_only=True,
@@ -91,7 +91,7 @@ class OpenZfsFileSystem(Construct):
         return fsx.CfnVolume(
             self,
             f"Volume-{volume.name}",
-            # A volume's name takes letters, digits and underscores alone (FSx for OpenZFS guide, creating a volume).
+            # A volume's name takes letters, digits and underscores only (FSx for OpenZFS guide, creating a volume).
             name=volume.name.replace("-", "_"),
             volume_type="OPENZFS",
             open_zfs_configuration=fsx.CfnVolume.OpenZFSConfigurationProperty(

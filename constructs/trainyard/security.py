@@ -1,4 +1,4 @@
-"""Security groups of the nodes and the file systems."""
+"""Security groups of the nodes and the file systems, and the VPC's default group."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from aws_cdk import Stack, Tags
+from aws_cdk import RemovalPolicy, Stack, Tags
 from aws_cdk import aws_ec2 as ec2
-from constructs import Construct
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from aws_cdk import custom_resources as cr
+from constructs import Construct, IConstruct
 
 from settings.model.network import Network as NetworkSettings
+from trainyard.nag import acknowledge
 from trainyard.retention import keep
 
 
 @dataclass(frozen=True)
 class Ports:
-    """A range of ports of a protocol, by EC2's names; -1 stands for all protocols."""
+    """A range of ports of a protocol, by EC2's names; -1 means all protocols."""
 
     protocol: str
     first: int | None = None
@@ -24,7 +28,7 @@ class Ports:
 
     @property
     def label(self) -> str:
-        """What a rule's construct id calls them."""
+        """Their name in a rule's construct id."""
         return "All" if self.first is None else f"{self.protocol.capitalize()}{self.first}"
 
 
@@ -42,12 +46,13 @@ EVERYTHING = (Ports("-1"),)
 class SecurityGroups(Construct):
     """Groups for head, compute and login nodes, for Lustre and for OpenZFS.
 
-    ParallelCluster makes groups of its own for the traffic between the nodes and for their way out; these are added to
-    them (AdditionalSecurityGroups) and hold what it does not know: who may mount the file systems, EFA, which clients
-    may come in. So none of them opens anything to the internet, and none lets anything out but to a group of this set.
+    ParallelCluster creates its own groups for traffic between the nodes and to the internet. These groups are added
+    (AdditionalSecurityGroups) for what it does not know: access to the file systems, EFA, and client networks. None of
+    them opens anything to the internet, and each allows outbound traffic only to groups of this set.
 
-    `efa_storage` opens all traffic between compute nodes and Lustre, which an EFA-enabled file system demands.
-    `keep_for_file_systems` keeps the file systems' groups when the stack is deleted, which retained file systems use.
+    Args:
+        efa_storage: open all traffic between compute nodes and Lustre, as an EFA-enabled file system requires.
+        keep_for_file_systems: keep the file systems' groups when the stack is deleted; retained file systems use them.
     """
 
     head: ec2.ISecurityGroup
@@ -77,12 +82,12 @@ class SecurityGroups(Construct):
         groups = {name: group.security_group_id for name, group in named.items()}
         for node in ("Head", "Compute", "Login"):
             self._allow(groups, node, "Lustre", LUSTRE_PORTS, "Lustre")
-            # File servers call clients back for their locks.
+            # File servers connect to clients for lock callbacks.
             self._allow(groups, "Lustre", node, LUSTRE_PORTS, "Lustre")
             self._allow(groups, node, "OpenZfs", NFS_PORTS, "NFS")
         self._allow(groups, "Lustre", "Lustre", LUSTRE_PORTS, "Lustre")
 
-        # EFA takes only rules that name the group itself, in both directions, and only all protocols.
+        # EFA requires rules that name the group itself, in both directions and for all protocols.
         self._allow(groups, "Compute", "Compute", EVERYTHING, "EFA")
         if efa_storage:
             for source, target in (("Lustre", "Lustre"), ("Compute", "Lustre"), ("Lustre", "Compute")):
@@ -115,8 +120,8 @@ class SecurityGroups(Construct):
     ) -> None:
         """Open the ports on both sides: out of the source, into the target.
 
-        The L2 rule methods are not used, since they put the path of the stack into the ids of the rules: the same rules
-        would have other ids in a pipeline's stage, and CloudFormation would try to make them twice.
+        The L2 methods would put the stack's path into the logical ids of the rules. The same rules would have other ids
+        in a pipeline's stage, and CloudFormation would try to create them twice.
         """
         for port in ports:
             description = f"{purpose}: {source} to {target}"
@@ -139,4 +144,47 @@ class SecurityGroups(Construct):
                 from_port=port.first,
                 to_port=port.last,
                 description=description,
+            )
+
+
+class ClosedDefaultSecurityGroup(Construct):
+    """Revokes the two rules of a VPC's default group, so that instances without a group of their own reach nothing.
+
+    Neither EC2 nor CloudFormation can create a VPC without these rules, hence the two API calls.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, group_id: str) -> None:
+        super().__init__(scope, construct_id)
+        stack = Stack.of(self)
+        group_arn = stack.format_arn(service="ec2", resource="security-group", resource_name=group_id)
+        rules: dict[str, dict[str, object]] = {
+            "Ingress": {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group_id}]},
+            "Egress": {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]},
+        }
+        log_group = logs.LogGroup(
+            self, "Logs", retention=logs.RetentionDays.ONE_WEEK, removal_policy=RemovalPolicy.DESTROY
+        )
+        for direction, rule in rules.items():
+            revocation = cr.AwsCustomResource(
+                self,
+                direction,
+                resource_type="Custom::ClosedDefaultSecurityGroup",
+                install_latest_aws_sdk=False,
+                log_group=log_group,
+                on_create=cr.AwsSdkCall(
+                    service="EC2",
+                    action=f"RevokeSecurityGroup{direction}",
+                    parameters={"GroupId": group_id, "IpPermissions": [rule]},
+                    physical_resource_id=cr.PhysicalResourceId.of(f"{direction.lower()}-closed"),
+                    # The rule is gone already.
+                    ignore_error_codes_matching=r"InvalidPermission\.NotFound",
+                ),
+                policy=cr.AwsCustomResourcePolicy.from_statements(
+                    [iam.PolicyStatement(actions=[f"ec2:RevokeSecurityGroup{direction}"], resources=[group_arn])]
+                ),
+            )
+            acknowledge(
+                cast(IConstruct, revocation.grant_principal),
+                "AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole]",
+                "CDK makes this function and its role; the managed policy lets it write its own log and no more.",
             )

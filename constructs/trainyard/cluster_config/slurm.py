@@ -18,9 +18,9 @@ HEALTH_CHECK = {
 def slurm_settings(settings: Slurm, *, managed_dns: bool) -> Section:
     """The SlurmSettings; idle time in minutes.
 
-    Without `managed_dns` nodes use their EC2 names: ParallelCluster would write their Slurm names to a zone in Route
-    53, which has no VPC endpoint. Source: ParallelCluster guide, "AWS ParallelCluster in a single subnet with no internet
-    access".
+    Without `managed_dns` nodes use their EC2 names: ParallelCluster would write their Slurm names to a zone of
+    Route 53, which has no VPC endpoint.
+    Source: ParallelCluster guide, "AWS ParallelCluster in a single subnet with no internet access".
     """
     section: Section = {
         "ScaledownIdletime": settings.scaledown_minutes,

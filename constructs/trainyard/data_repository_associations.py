@@ -1,4 +1,4 @@
-"""Data repository associations: folders of a Lustre file system tied to prefixes of a bucket."""
+"""Data repository associations: folders of a Lustre file system linked to prefixes of a bucket."""
 
 from __future__ import annotations
 
@@ -12,13 +12,8 @@ from constructs import Construct
 from settings.model.storage import Association, BucketPurpose, Event, Lustre
 
 
-class DataLinks(Construct):
-    """The associations of one file system.
-
-    They belong to no one's data: deleting one unties folder and prefix and leaves the content of both.
-    """
-
-    association_ids: tuple[str, ...]
+class DataRepositoryAssociations(Construct):
+    """The associations of one file system. Deleting an association leaves the content of folder and bucket."""
 
     def __init__(
         self,
@@ -30,7 +25,6 @@ class DataLinks(Construct):
         buckets: Mapping[BucketPurpose, s3.IBucket],
     ) -> None:
         super().__init__(scope, construct_id)
-        resources: list[fsx.CfnDataRepositoryAssociation] = []
         for association in lustre.associations:
             bucket = buckets[association.bucket]
             resource = fsx.CfnDataRepositoryAssociation(
@@ -39,17 +33,15 @@ class DataLinks(Construct):
                 file_system_id=file_system_id,
                 file_system_path=association.path,
                 data_repository_path=f"s3://{bucket.bucket_name}/{association.prefix}",
-                # Brings the names of what lies in the bucket already; contents follow when they are read.
+                # Imports the names of existing objects; their content is read on first access.
                 batch_import_meta_data_on_create=bool(association.import_events),
                 s3=_policies(association),
             )
             Tags.of(resource).add("Name", f"{Stack.of(self).stack_name}-{lustre.name}{association.path}")
-            resources.append(resource)
-        self.association_ids = tuple(resource.attr_association_id for resource in resources)
 
 
 def _construct_id(association: Association) -> str:
-    """By its folder, which is the association's identity: the order in the file may change."""
+    """By folder, which identifies an association: the order in the file may change."""
     return association.path.strip("/").replace("/", ":") or "Root"
 
 
