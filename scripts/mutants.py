@@ -31,11 +31,13 @@ HANDLER = "lambda/cluster_resource/cluster_resource"
 # Left out: random sequences (a mutant that only a lucky seed kills is not tested), and the size of the package.
 LEFT_OUT = ("--ignore=tests/cluster_resource/test_any_sequence.py", "--ignore=tests/cluster_resource/test_size.py")
 HANDLER_TESTS = ("tests/cluster_resource", *LEFT_OUT)
+# Of the tests of the verdict those that synthesize nothing.
+VERDICT_TESTS = ("tests/ops/review/test_verdict.py", "tests/ops/review/test_data_loss.py")
 TARGETS = {
     "decide": Target(HANDLER, ("decide.py",), HANDLER_TESTS),
     "response": Target(HANDLER, ("response.py",), HANDLER_TESTS),
     "settings": Target("settings", ("rules/*.py",), ("tests/settings",)),
-    "verdict": Target("ops", ("review/verdict.py",), ("tests/ops/review",)),
+    "verdict": Target("ops", ("review/verdict.py", "review/data_loss.py"), VERDICT_TESTS),
 }
 
 

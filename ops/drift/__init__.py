@@ -1,1 +1,1 @@
-"""Whether what stands is what the file says."""
+"""Drift: resources that differ from what was deployed."""

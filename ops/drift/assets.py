@@ -1,6 +1,6 @@
-"""What is published for the nodes, against the version that the cluster was deployed with.
+"""The bundle that is published for the nodes, compared with the version that the cluster was deployed with.
 
-A node takes whatever `cluster/current.json` names, so that a bundle put there by hand runs on every node that starts.
+A node runs whatever bundle `cluster/current.json` names, so a bundle put there by hand runs on every node that starts.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 PART = "assets"
 DEPLOYMENT = "Custom::CDKBucketDeployment"
-ADVICE = "Publish again what was deployed: cdk deploy cluster does so only where its resource changes (docs/drift.md)."
+ADVICE = "Publish the deployed version again; cdk deploy cluster does so only if its resource changes (docs/drift.md)."
 
 _POINTER = f"{PREFIX}/current.json"
 _GONE = ("NoSuchKey", "404", "NoSuchBucket")
 
 
 def check(client: S3Client, stack: DeployedStack, values: Values) -> Iterator[Finding]:
-    """What differs between the assets bucket and the deployed version.
+    """Differences between the assets bucket and the deployed version.
 
     Raises:
-        ClientError: S3 refuses to say.
+        ClientError: S3 denies access.
     """
     bucket = next(
         (values.properties(item, stack).get("DestinationBucketName", UNKNOWN) for item in stack.of(DEPLOYMENT)), UNKNOWN

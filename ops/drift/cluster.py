@@ -1,4 +1,4 @@
-"""The cluster, as the ParallelCluster API tells of it, against the deployed template."""
+"""Drift of the cluster: what the ParallelCluster API reports, compared with the deployed template."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from ops.review.structure import ABSENT
 
 KIND = "Custom::ParallelCluster"
 PART = "cluster"
-SOUND = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+HEALTHY = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
 RUNNING = ("RUNNING", "STARTING", "START_REQUESTED")
 
 OUTSIDE = (
-    "Somebody changed the cluster without CloudFormation. Put the wanted value into the environment file; the next "
-    "deployment that changes the cluster carries it out."
+    "The cluster was changed without CloudFormation. Put the value that you want into the environment file; the next "
+    "deployment that changes the cluster applies it."
 )
 FLEET = "Start it with: pcluster update-compute-fleet --status START_REQUESTED"
-PROTECTED = "Nodes failed again and again at their start: find out why, then start the fleet."
+PROTECTED = "Nodes failed repeatedly at their start: find the cause, then start the fleet."
 
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=30.0)
 
 
 class Unreadable(Exception):
-    """The API does not tell what is needed; the message says why."""
+    """The cluster cannot be compared; the message says why."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a cluster of the deployed template is found, and what it should be.
+class DeployedCluster:
+    """A cluster of the deployed template: where its API is, and what the cluster should be.
 
     Attributes:
-        owner: the value of the tag by which the cluster's resource knows its cluster.
-        frozen: kept as it is beside its successor: nobody says what its configuration should be.
+        owner: value of the tag by which the custom resource recognizes its cluster.
+        frozen: a predecessor that is kept as it is; the template does not have its configuration.
     """
 
     name: str
@@ -58,17 +58,17 @@ class Place:
 
 
 class Reader(Protocol):
-    """What is asked of the API. Raises Unreadable."""
+    """Calls to the API. They raise Unreadable."""
 
     def describe(self, name: str) -> Mapping[str, Any] | None:
-        """The DescribeCluster answer, None where there is no such cluster."""
+        """The DescribeCluster response; None where there is no such cluster."""
 
-    def configuration(self, name: str, address: str) -> Any:  # noqa: ANN401 - YAML
-        """What stands at the address of the cluster's configuration."""
+    def configuration(self, name: str, url: str) -> Any:  # noqa: ANN401 - YAML
+        """The cluster's configuration, from its URL in the DescribeCluster response."""
 
 
 class _Api(HttpClusterApi):
-    """The handler's own client, for the whole of an answer."""
+    """The handler's client, which keeps only a part of the response."""
 
     def answer(self, name: str) -> dict[str, Any]:
         return self._call("GET", f"/v3/clusters/{name}")
@@ -77,9 +77,9 @@ class _Api(HttpClusterApi):
 class HttpReader:
     """`Reader` over HTTP, signed as the API's user role."""
 
-    def __init__(self, place: Place, region: str) -> None:
-        signer = RoleSigner(place.role, session_name(place.name), signing_region(place.api_url, region))
-        self._api = _Api(place.api_url, region, signer)
+    def __init__(self, cluster: DeployedCluster, region: str) -> None:
+        signer = RoleSigner(cluster.role, session_name(cluster.name), signing_region(cluster.api_url, region))
+        self._api = _Api(cluster.api_url, region, signer)
 
     def describe(self, name: str) -> Mapping[str, Any] | None:
         try:
@@ -87,14 +87,14 @@ class HttpReader:
         except ApiError as error:
             if error.http_status == 404:
                 return None
-            raise Unreadable(f"the ParallelCluster API answers: {error}") from error
+            raise Unreadable(f"the ParallelCluster API answered: {error}") from error
         except ApiTrouble as error:
-            raise Unreadable(f"the ParallelCluster API cannot be asked: {error}") from error
+            raise Unreadable(f"the ParallelCluster API cannot be reached: {error}") from error
 
-    def configuration(self, name: str, address: str) -> Any:  # noqa: ANN401 - YAML
-        # The address is signed and so a secret for an hour: it is in no message.
+    def configuration(self, name: str, url: str) -> Any:  # noqa: ANN401 - YAML
+        # The URL is signed, so it is a secret for an hour and must not be in a message.
         try:
-            answer = urllib3.PoolManager().request("GET", address, timeout=_TIMEOUT)
+            answer = urllib3.PoolManager().request("GET", url, timeout=_TIMEOUT)
         except urllib3.exceptions.HTTPError as error:
             raise Unreadable(f"the configuration of {name} cannot be fetched: {type(error).__name__}") from error
         if answer.status != 200:
@@ -102,21 +102,21 @@ class HttpReader:
         try:
             return yaml.safe_load(answer.data)
         except yaml.YAMLError as error:
-            raise Unreadable(f"the configuration of {name} is no YAML: {error}") from error
+            raise Unreadable(f"the configuration of {name} is not YAML: {error}") from error
 
 
-def places(stack: DeployedStack, values: Values) -> Iterator[Place]:
+def clusters(stack: DeployedStack, values: Values) -> Iterator[DeployedCluster]:
     """The clusters of the stack's template."""
     for resource in stack.of(KIND):
-        yield _place(stack, resource, values)
+        yield _cluster(stack, resource, values)
 
 
-def _place(stack: DeployedStack, resource: Resource, values: Values) -> Place:
+def _cluster(stack: DeployedStack, resource: Resource, values: Values) -> DeployedCluster:
     properties = values.properties(resource, stack)
     configuration: Mapping[str, Any] = properties.get("Configuration", {})
     owner = owner_of(stack.id, resource.logical_id)
     tags = [tag for tag in configuration.get("Tags") or [] if tag.get("Key") != OWNER_TAG]
-    return Place(
+    return DeployedCluster(
         name=str(properties["ClusterName"]),
         api_url=_known(properties, "ApiUrl"),
         role=_known(properties, "ApiUserRoleArn"),
@@ -133,74 +133,74 @@ def _known(properties: Mapping[str, Any], key: str) -> str:
 
 
 @dataclass(frozen=True)
-class Looked:
-    """A cluster that was looked at; `stack` is the ARN of its CloudFormation stack, empty where there is none."""
+class Comparison:
+    """The findings on one cluster; `stack` is the ARN of its CloudFormation stack, empty where there is none."""
 
     findings: tuple[Finding, ...]
     stack: str = ""
 
 
-def look(place: Place, reader: Reader) -> Looked:
+def compare(cluster: DeployedCluster, reader: Reader) -> Comparison:
     """Compare one cluster.
 
     Raises:
-        Unreadable: the API does not tell.
+        Unreadable: the API does not return what is needed.
     """
-    answer = reader.describe(place.name)
+    answer = reader.describe(cluster.name)
     if answer is None or answer["clusterStatus"] == "DELETE_COMPLETE":
-        advice = "The next deployment that changes the cluster makes it anew (docs/cluster-updates.md)."
-        return Looked((Finding(PART, place.name, "", "exists", "deleted", advice),))
+        advice = "The next deployment that changes the cluster creates it again (docs/cluster-updates.md)."
+        return Comparison((Finding(PART, cluster.name, "", "exists", "deleted", advice),))
     status = str(answer["clusterStatus"])
     if status.endswith("_IN_PROGRESS"):
-        raise Unreadable(f"the cluster {place.name} is {status}: wait until that has ended")
-    findings = [*_states(place, answer)]
-    if not place.frozen:
-        address = (answer.get("clusterConfiguration") or {}).get("url")
-        if not address:
-            raise Unreadable(f"the API names no configuration of {place.name}")
-        found = reader.configuration(place.name, address)
+        raise Unreadable(f"the cluster {cluster.name} is {status}: wait until that has ended")
+    findings = [*_states(cluster, answer)]
+    if not cluster.frozen:
+        url = (answer.get("clusterConfiguration") or {}).get("url")
+        if not url:
+            raise Unreadable(f"the API has no configuration of {cluster.name}")
+        found = reader.configuration(cluster.name, url)
         findings += [
-            Finding(PART, place.name, difference.path, difference.old, difference.new, OUTSIDE)
-            for difference in compared(place.configuration, found)
+            Finding(PART, cluster.name, difference.path, difference.old, difference.new, OUTSIDE)
+            for difference in compared(cluster.configuration, found)
         ]
-    return Looked(tuple(findings), str(answer["cloudformationStackArn"]))
+    return Comparison(tuple(findings), str(answer["cloudformationStackArn"]))
 
 
-def _states(place: Place, answer: Mapping[str, Any]) -> Iterator[Finding]:
+def _states(cluster: DeployedCluster, answer: Mapping[str, Any]) -> Iterator[Finding]:
     def finding(path: str, expected: object, actual: object, advice: str = "") -> Finding:
-        return Finding(PART, place.name, path, expected, actual, advice)
+        return Finding(PART, cluster.name, path, expected, actual, advice)
 
     status = str(answer["clusterStatus"])
-    if status not in SOUND:
-        yield finding("clusterStatus", " or ".join(SOUND), status)
+    if status not in HEALTHY:
+        yield finding("clusterStatus", " or ".join(HEALTHY), status)
     fleet = str(answer.get("computeFleetStatus") or "UNKNOWN")
     if fleet not in RUNNING:
         yield finding("computeFleetStatus", "RUNNING", fleet, PROTECTED if fleet == "PROTECTED" else FLEET)
-    if place.version and answer.get("version") != place.version:
-        yield finding("version", place.version, answer.get("version", ABSENT))
+    if cluster.version and answer.get("version") != cluster.version:
+        yield finding("version", cluster.version, answer.get("version", ABSENT))
     head = answer.get("headNode") or {}
     state = head.get("state", "none")
     if state != "running":
         yield finding("headNode.state", "running", state, "Start the head node's instance.")
     tags = {tag["key"]: tag.get("value", "") for tag in answer.get("tags") or []}
-    if tags.get(OWNER_TAG) != place.owner:
+    if tags.get(OWNER_TAG) != cluster.owner:
         yield finding(
             f"tags[{OWNER_TAG}]",
-            place.owner,
+            cluster.owner,
             tags.get(OWNER_TAG, ABSENT),
-            "The cluster's resource changes and deletes only what carries its tag.",
+            "The custom resource changes and deletes only clusters with its tag.",
         )
 
 
-def reader_of(place: Place, region: str) -> Reader:
+def reader_of(cluster: DeployedCluster, region: str) -> Reader:
     """The reader of a cluster's API.
 
     Raises:
-        Unreadable: the deployed stacks do not tell where the API is.
+        Unreadable: the deployed stacks do not have the API's URL or role.
     """
-    if not place.api_url or not place.role:
-        raise Unreadable("the deployed stacks do not tell the API's address and user role")
-    return HttpReader(place, region)
+    if not cluster.api_url or not cluster.role:
+        raise Unreadable("the deployed stacks do not have the API's URL and user role")
+    return HttpReader(cluster, region)
 
 
-ReaderOf = Callable[[Place, str], Reader]
+ReaderOf = Callable[[DeployedCluster, str], Reader]

@@ -1,4 +1,4 @@
-"""Expected values against actual ones."""
+"""Comparison of expected with actual values."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from ops.review.structure import ABSENT, Difference, differences
 
 NOT_KNOWN = "(a value that only AWS knows)"
 AWS_TAGS = "aws:"
-"""Prefix of the tags that AWS itself gives."""
+"""Prefix of the tags that AWS sets."""
 
 
 def compared(expected: Any, actual: Any) -> Iterator[Difference]:  # noqa: ANN401 - JSON
-    """Every difference. What is UNKNOWN equals what stands in its place; "5" equals 5, and "true" equals true."""
+    """Every difference. UNKNOWN equals every value; "5" equals 5, and "true" equals true."""
     yield from differences(_plain(masked(expected, actual)), _plain(actual))
 
 
 def explicit(
-    expected: Mapping[str, Any], actual: Mapping[str, Any], *, untold: Collection[str] = ()
+    expected: Mapping[str, Any], actual: Mapping[str, Any], *, ignored: Collection[str] = ()
 ) -> Iterator[Difference]:
-    """As `compared`, for the keys of `expected` alone, at any depth: what a template leaves to the service is no drift.
+    """As `compared`, for the keys of `expected` only, at any depth: defaults of the service are not drift.
 
-    `untold` are keys at the top of which the service tells nothing.
+    `ignored` are top-level keys that the service does not report.
     """
     for key, wanted in expected.items():
-        if key not in untold:
+        if key not in ignored:
             yield from (
                 Difference(f"{key}{_below(found.path)}", found.old, found.new)
                 for found in compared({"": wanted}, {"": _trimmed(wanted, actual[key])} if key in actual else {})
@@ -34,7 +34,7 @@ def explicit(
 
 
 def _trimmed(expected: Any, actual: Any) -> Any:  # noqa: ANN401 - JSON
-    """`actual` without the keys that `expected` does not have. Items that a list has more stay."""
+    """`actual` without the keys that `expected` does not have. Additional items of lists stay."""
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
         return {key: _trimmed(expected[key], value) for key, value in actual.items() if key in expected}
     if isinstance(expected, list) and isinstance(actual, list):
@@ -48,7 +48,7 @@ def _below(path: str) -> str:
 
 
 def tags(expected: Mapping[str, Any], actual: Mapping[str, str]) -> Iterator[Difference]:
-    """Tags by their keys, without those that AWS gives."""
+    """Tags by their keys, without those that AWS sets."""
     ours = {key: value for key, value in actual.items() if not key.startswith(AWS_TAGS)}
     for key in dict.fromkeys([*expected, *ours]):
         wanted, found = expected.get(key, ABSENT), ours.get(key, ABSENT)
@@ -57,7 +57,7 @@ def tags(expected: Mapping[str, Any], actual: Mapping[str, str]) -> Iterator[Dif
 
 
 def masked(expected: Any, actual: Any) -> Any:  # noqa: ANN401 - JSON
-    """`expected` with the actual value wherever it is UNKNOWN and something stands there."""
+    """`expected` with the actual value wherever it is UNKNOWN and there is one."""
     if expected is UNKNOWN:
         return NOT_KNOWN if actual is ABSENT else actual
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
@@ -71,7 +71,7 @@ def masked(expected: Any, actual: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Scalars as text: CloudFormation hands over either."""
+    """Scalars as text: CloudFormation passes numbers and booleans either way."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):

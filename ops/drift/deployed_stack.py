@@ -1,4 +1,4 @@
-"""The stacks as CloudFormation holds them: their resources' ids, their outputs, their tags."""
+"""Deployed stacks, as CloudFormation describes them: resources, outputs, tags."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NESTED = "AWS::CloudFormation::Stack"
 
 @dataclass(frozen=True)
 class Resource:
-    """One resource of a stack. `physical_id` is empty where it has none (any more)."""
+    """One resource of a stack. `physical_id` is empty where it has none."""
 
     logical_id: str
     kind: str
@@ -31,10 +31,9 @@ class DeployedStack:
     """One stack.
 
     Attributes:
-        name: its name; of a stack within another, that of the outermost and its own logical id there.
+        name: its name; for a nested stack `<outer stack>/<logical id>`.
         id: its ARN.
         template: as it was deployed; empty for a stack that this project did not synthesize.
-        properties: what CDK gave each resource of `template`, by logical id.
     """
 
     name: str
@@ -60,7 +59,7 @@ class DeployedStack:
         return self.id.split(":")[1]
 
     def properties(self, logical_id: str) -> Mapping[str, Any]:
-        """What the template gives a resource."""
+        """The properties of a resource in the template."""
         found: Mapping[str, Any] = self.template.get("Resources", {}).get(logical_id, {}).get("Properties", {})
         return found
 
@@ -75,7 +74,7 @@ def read(
     """One stack, by name or ARN.
 
     Raises:
-        ClientError: CloudFormation refuses to say, or there is no such stack.
+        ClientError: CloudFormation denies access, or there is no such stack.
     """
     [stack] = client.describe_stacks(StackName=name)["Stacks"]
     pages = client.get_paginator("list_stack_resources").paginate(StackName=name)
@@ -101,32 +100,32 @@ def read(
 
 
 def own(client: CloudFormationClient, wanted: Stacks) -> dict[str, DeployedStack]:
-    """The environment's own stacks, by construct id; those that are not there are left out.
+    """The environment's deployed stacks, by construct id.
 
     Raises:
-        Problem: CloudFormation does not tell, nothing is deployed, or a stack is being changed just now.
+        Problem: CloudFormation denies access, nothing is deployed, or a stack is being changed.
     """
     templates = deployed(client, wanted)
     if not templates:
         raise Problem(
-            f"None of the stacks {', '.join(stack.name for stack in wanted.values())} is deployed here: there is "
-            "nothing to compare. Deploy first, or ask with the credentials of the account that holds them."
+            f"None of the stacks {', '.join(stack.name for stack in wanted.values())} is deployed here, so there is "
+            "nothing to compare. Deploy first, or use credentials of the account that has them."
         )
     try:
         found = {key: read(client, stack.name, template=stack.template) for key, stack in templates.items()}
     except ClientError as error:
-        raise Problem(f"CloudFormation does not tell of the stacks: {error}") from error
+        raise Problem(f"CloudFormation does not describe the stacks: {error}") from error
     busy = [f"{stack.name} is {stack.status}" for stack in found.values() if stack.status.endswith("_IN_PROGRESS")]
     if busy:
-        raise Problem(f"{'; '.join(busy)}. Wait until it has ended, then ask again.")
+        raise Problem(f"{'; '.join(busy)}. Wait until that has ended, then try again.")
     return found
 
 
 def nested(client: CloudFormationClient, stack: DeployedStack) -> Iterator[DeployedStack]:
-    """The stacks within a stack, at any depth.
+    """The nested stacks of a stack, at any depth.
 
     Raises:
-        ClientError: CloudFormation refuses to say.
+        ClientError: CloudFormation denies access.
     """
     for resource in stack.of(NESTED):
         if resource.physical_id:

@@ -1,4 +1,8 @@
-"""CloudFormation's own drift detection, run on every stack at once."""
+"""CloudFormation's own drift detection, run on all stacks at once.
+
+`cdk drift` (drift() of @aws-cdk/toolkit-lib) is not used: it skips nested stacks and the cluster's own stack, and
+returns counts and text, not the resources that it compared.
+"""
 
 from __future__ import annotations
 
@@ -19,26 +23,26 @@ if TYPE_CHECKING:
 LIMIT_S = 900
 POLL_S = 2.0
 DETECTABLE = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_FAILED")
-"""Statuses in which CloudFormation looks for drift at all."""
-SOUND = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE")
-"""Statuses of a stack that can be updated as it is."""
+"""Stack statuses in which CloudFormation can detect drift."""
+UPDATABLE = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE")
+"""Stack statuses in which the next update can start."""
 
 _NOTHING = "null"
 
 
 @dataclass(frozen=True)
 class Detected:
-    """What CloudFormation says of one stack.
+    """CloudFormation's result for one stack.
 
     Attributes:
-        findings: resources that are modified or gone.
-        checked: logical ids of what it compared; the others are of types that it does not compare.
-        missing: why not everything was compared that should have been; empty where it was.
+        findings: resources that were modified or deleted.
+        checked: logical ids of the resources that it compared; it does not compare every type.
+        missing: why resources that it should compare were not compared.
     """
 
-    findings: tuple[Finding, ...]
-    checked: frozenset[str]
-    missing: tuple[str, ...]
+    findings: tuple[Finding, ...] = ()
+    checked: frozenset[str] = frozenset()
+    missing: tuple[str, ...] = ()
 
 
 def detect(
@@ -54,32 +58,34 @@ def detect(
     stacks = list(stacks)
     for stack in stacks:
         if stack.status not in DETECTABLE:
-            found[stack.id] = Detected(
-                (), frozenset(), (f"{stack.name}: CloudFormation compares no stack that is {stack.status}",)
-            )
+            found[stack.id] = _undetected(stack, f"CloudFormation does not compare a stack that is {stack.status}")
             continue
         try:
             started[stack.id] = client.detect_stack_drift(StackName=stack.id)["StackDriftDetectionId"]
         except ClientError as error:
-            found[stack.id] = Detected((), frozenset(), (f"{stack.name}: {_said(error)}",))
+            found[stack.id] = _undetected(stack, _message(error))
     until = clock() + LIMIT_S
     for stack in stacks:
         if stack.id in started:
             try:
-                found[stack.id] = _result(client, stack, _ended(client, started[stack.id], until, clock, sleep))
+                found[stack.id] = _result(client, stack, _wait(client, started[stack.id], until, clock, sleep))
             except ClientError as error:
-                found[stack.id] = Detected((), frozenset(), (f"{stack.name}: {_said(error)}",))
+                found[stack.id] = _undetected(stack, _message(error))
     return found
 
 
-def _ended(
+def _undetected(stack: DeployedStack, reason: str) -> Detected:
+    return Detected(missing=(f"{stack.name}: {reason}",))
+
+
+def _wait(
     client: CloudFormationClient,
     detection: str,
     until: float,
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> str:
-    """Why the detection is not whole, empty where it is."""
+    """Why the detection is incomplete; empty where it is complete."""
     while True:
         answer = client.describe_stack_drift_detection_status(StackDriftDetectionId=detection)
         status = answer["DetectionStatus"]
@@ -113,7 +119,7 @@ def _result(client: CloudFormationClient, stack: DeployedStack, trouble: str) ->
 
 
 def subject(logical_id: str, kind: str, physical_id: str) -> str:
-    """How a resource is called in the report."""
+    """A resource as the report names it."""
     return f"{logical_id} ({kind} {physical_id})" if physical_id else f"{logical_id} ({kind})"
 
 
@@ -137,11 +143,11 @@ def _value(text: str | None) -> object:
 
 
 def statuses(stacks: Iterable[DeployedStack]) -> Iterator[Finding]:
-    """The stacks whose last operation left them in a state that needs somebody."""
+    """The stacks whose last operation failed, so that someone must act."""
     for stack in stacks:
-        if stack.status not in SOUND:
+        if stack.status not in UPDATABLE:
             yield Finding(stack.name, "the stack", "status", "CREATE_COMPLETE or UPDATE_COMPLETE", stack.status)
 
 
-def _said(error: ClientError) -> str:
+def _message(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Message") or error)

@@ -1,4 +1,4 @@
-"""What is found, and the verdict on it."""
+"""The findings of one run, and the verdict."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Level(IntEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is not as it was deployed.
+    """One difference from what was deployed.
 
     Attributes:
-        part: where: `cluster`, `assets`, or the name of a stack.
+        part: `cluster`, `assets`, or the name of a stack.
         subject: the resource or key, as a person would find it.
-        path: the property within it; empty where the whole is meant.
-        expected: what was deployed, ABSENT where nothing was.
-        actual: what stands, ABSENT where nothing does.
-        advice: what to do about it; empty where the general advice holds.
+        path: the property within it; empty for the whole subject.
+        expected: what was deployed; ABSENT where nothing was.
+        actual: what exists now; ABSENT where nothing does.
+        advice: what to do about it; empty where docs/drift.md says it.
     """
 
     part: str
@@ -42,10 +42,10 @@ class Report:
     """Everything that one run found.
 
     Attributes:
-        checked: resources that were compared, by CloudFormation or here.
-        unchecked: types that nobody compared, with the number of resources.
-        missing: what could not be looked at, each with its reason: without drift elsewhere there is no verdict then.
-        undeployed: resources by stack in which the file differs from the deployed template. No drift.
+        checked: number of resources that were compared, by CloudFormation or here.
+        unchecked: number of resources that were not compared, by type.
+        missing: checks that failed, each with its reason; without drift elsewhere they leave no verdict.
+        undeployed: number of resources in which the file differs from the deployed template, by stack; not drift.
     """
 
     environment: str
@@ -58,7 +58,7 @@ class Report:
 
     @property
     def level(self) -> Level:
-        """Drift that was seen is drift, whatever else could not be looked at."""
+        """A finding is drift, even if other checks failed."""
         if self.findings:
             return Level.DRIFT
         return Level.UNKNOWN if self.missing else Level.NONE
@@ -69,19 +69,19 @@ class Report:
         if self.findings:
             count = len(self.findings)
             parts = ", ".join(dict.fromkeys(finding.part for finding in self.findings))
-            return f"Drift: {count} {'thing is' if count == 1 else 'things are'} not as deployed, in {parts}."
+            return f"Drift: {count} difference{'' if count == 1 else 's'} from what was deployed, in {parts}."
         if self.missing:
-            return "No verdict: no drift was seen, but not everything could be looked at."
+            return "No verdict: no drift was found, but some checks failed."
         return f"No drift: {self.checked} resources and the cluster are as they were deployed."
 
     @property
     def edits(self) -> str:
-        """One line on what the file says and nobody has deployed yet; empty where there is nothing."""
+        """One line on edits of the file that are not deployed yet; empty where there are none."""
         total = sum(self.undeployed.values())
         if not total:
             return ""
         stacks = ", ".join(f"{name} ({count})" for name, count in self.undeployed.items())
         return (
-            f"Not deployed yet, and no drift: the file differs from the deployed templates in {total} "
-            f"resource{'' if total == 1 else 's'}, {stacks}. What that would do: make diff"
+            f"Not deployed yet (this is not drift): the file differs from the deployed templates in {total} "
+            f"resource{'' if total == 1 else 's'}, {stacks}. To see the effect: trainyard diff"
         )

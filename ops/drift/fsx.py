@@ -1,7 +1,7 @@
-"""FSx: file systems, volumes and associations, as the service tells of them.
+"""Drift of FSx file systems, volumes and data repository associations.
 
-CloudFormation does not compare AWS::FSx::FileSystem: its registry schema has no handler that reads one. Volumes and
-associations it may compare or not; here they are compared where it did not.
+CloudFormation does not compare AWS::FSx::FileSystem: its registry schema has no read handler. Volumes and associations
+are compared here where CloudFormation did not compare them.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ FILE_SYSTEM, VOLUME, ASSOCIATION = (
 )
 KINDS = (FILE_SYSTEM, VOLUME, ASSOCIATION)
 
-# What the Describe calls do not give back. The groups are those of the network interfaces.
-_UNTOLD = {
+# Not in the answers of the Describe calls: the security groups belong to the network interfaces.
+_UNREPORTED = {
     FILE_SYSTEM: ("BackupId", "SecurityGroupIds", "Tags"),
     VOLUME: ("BackupId", "Tags"),
     ASSOCIATION: ("S3", "Tags"),
 }
-_UNTOLD_WITHIN = ("Options", "OriginSnapshot", "RootVolumeConfiguration")
+_UNREPORTED_WITHIN = ("Options", "OriginSnapshot", "RootVolumeConfiguration")
 _CONFIGURATIONS = ("LustreConfiguration", "OpenZFSConfiguration")
 _ARN_OF_A_GROUP = 7
 """Parts of a log group's ARN, between colons."""
@@ -43,14 +43,14 @@ _POLICIES = ("AutoImportPolicy", "AutoExportPolicy")
 _FAILED = ("FAILED", "MISCONFIGURED", "MISCONFIGURED_UNAVAILABLE")
 
 
-def check(client: FSxClient, stack: DeployedStack, values: Values, leave: Collection[str] = ()) -> Iterator[Finding]:
-    """What differs in the FSx resources of a stack, without those whose logical ids are in `leave`.
+def check(client: FSxClient, stack: DeployedStack, values: Values, skip: Collection[str] = ()) -> Iterator[Finding]:
+    """Differences in the FSx resources of a stack, except those whose logical ids are in `skip`.
 
     Raises:
-        ClientError: FSx refuses to say.
+        ClientError: FSx denies access.
     """
     for resource in stack.of(*KINDS):
-        if resource.logical_id in leave:
+        if resource.logical_id in skip:
             continue
         what = subject(resource.logical_id, resource.kind, resource.physical_id)
         record = _record(client, resource)
@@ -85,12 +85,12 @@ def _record(client: FSxClient, resource: Resource) -> Mapping[str, Any] | None:
 def differences(
     resource: Resource, expected: Mapping[str, Any], record: Mapping[str, Any], stack_tags: Mapping[str, str]
 ) -> Iterator[Difference]:
-    """What differs between the properties of a template and the service's record of the resource."""
+    """Differences between the properties of a template and the service's record of the resource."""
     for key, wanted in expected.items():
         if key in _CONFIGURATIONS:
-            inner = explicit(wanted, _of_group(record.get(key, {})), untold=_UNTOLD_WITHIN)
+            inner = explicit(wanted, _of_group(record.get(key, {})), ignored=_UNREPORTED_WITHIN)
             yield from (Difference(f"{key}.{found.path}", found.old, found.new) for found in inner)
-        elif key not in _UNTOLD[resource.kind]:
+        elif key not in _UNREPORTED[resource.kind]:
             yield from explicit({key: wanted}, record)
     if resource.kind == ASSOCIATION:
         yield from _events(expected.get("S3", {}), record.get("S3", {}))
@@ -99,7 +99,7 @@ def differences(
 
 
 def _of_group(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Settings with the log group, whether FSx tells of it or of its own stream in it."""
+    """Settings with the ARN of the log group, also where FSx reports its log stream in the group."""
     logs = settings.get("LogConfiguration") or {}
     if "Destination" not in logs:
         return settings
@@ -108,7 +108,7 @@ def _of_group(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _events(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterator[Difference]:
-    """Import and export, of which a missing policy is the same as one without events."""
+    """Import and export policies; a missing policy equals one without events."""
     for policy in _POLICIES:
         wanted, found = (sorted(side.get(policy, {}).get("Events") or []) for side in (expected, actual))
         if wanted != found:

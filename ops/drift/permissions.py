@@ -1,7 +1,7 @@
-"""The IAM actions of this command's own calls.
+"""The IAM actions that `trainyard drift` needs.
 
-CloudFormation's drift detection reads each resource with the caller's rights as well, so that the role of a person or a
-pipeline wants AWS's ReadOnlyAccess beside these (docs/drift.md).
+CloudFormation's drift detection also reads each resource with the caller's permissions, so the caller needs AWS's
+ReadOnlyAccess too (docs/drift.md).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ CALLED = (
 """Actions of the calls that the command makes."""
 
 AUTHORIZED = ("cloudformation:DetectStackResourceDrift",)
-"""Actions that no call has the name of: DetectStackDrift is also authorized by this one, for each resource."""
+"""Checked by DetectStackDrift for each resource; not a call of its own."""
 
 ACTIONS = tuple(sorted((*CALLED, *AUTHORIZED)))
-"""Where CloudFormation does not compare volumes and associations: fsx:DescribeVolumes and
-fsx:DescribeDataRepositoryAssociations too, both in ReadOnlyAccess."""
+"""Where CloudFormation does not compare volumes and associations, fsx:DescribeVolumes and
+fsx:DescribeDataRepositoryAssociations too; ReadOnlyAccess has both."""

@@ -1,7 +1,7 @@
-"""The policies of the environment's roles.
+"""Drift of the policies of the environment's roles.
 
-CloudFormation does not compare AWS::IAM::Policy (its registry schema has no handler that reads one), and of a role only
-the policies that stand in the role's own properties: what somebody adds to a role would not be seen.
+CloudFormation does not compare AWS::IAM::Policy (its registry schema has no read handler). Of a role it compares only
+the policies in the role's own properties, so it misses policies that are added to a role.
 """
 
 from __future__ import annotations
@@ -18,19 +18,17 @@ from ops.intrinsics import UNKNOWN
 from ops.review.structure import ABSENT
 
 Client = Any
-"""A boto3 client of IAM, whose types are not among the installed ones."""
+"""A boto3 client of IAM; its type stubs are not installed."""
 
 ROLE, POLICY, MANAGED = "AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"
-ADDED = "Take the policy from the role, or put it into the code and deploy."
+ADDED = "Remove the policy from the role, or add it to the code and deploy."
 
 
 def check(client: Client, stack: DeployedStack, values: Values) -> Iterator[Finding]:
-    """Policies that were added to the roles of a stack, taken away or changed.
-
-    A role that is gone is left to CloudFormation, which says so.
+    """Policies of the stack's roles that were added, removed or changed. CloudFormation reports deleted roles.
 
     Raises:
-        ClientError: IAM refuses to say.
+        ClientError: IAM denies access.
     """
     for resource in stack.of(ROLE):
         name = resource.physical_id
@@ -38,14 +36,14 @@ def check(client: Client, stack: DeployedStack, values: Values) -> Iterator[Find
         inline, attached = _expected(stack, values, name, values.properties(resource, stack))
         try:
             pages = client.get_paginator("list_role_policies").paginate(RoleName=name)
-            standing = [policy for page in pages for policy in page["PolicyNames"]]
+            present = [policy for page in pages for policy in page["PolicyNames"]]
         except client.exceptions.NoSuchEntityException:
             continue
-        for policy in standing:
+        for policy in present:
             if policy not in inline:
                 yield Finding(stack.name, what, f"policy {policy}", ABSENT, "an inline policy", ADDED)
         for policy, document in inline.items():
-            if policy not in standing:
+            if policy not in present:
                 yield Finding(stack.name, what, f"policy {policy}", "an inline policy", ABSENT)
                 continue
             found: Any = client.get_role_policy(RoleName=name, PolicyName=policy)["PolicyDocument"]
@@ -59,19 +57,19 @@ def _attached(
     client: Client, stack: DeployedStack, what: str, name: str, expected: set[str] | None
 ) -> Iterator[Finding]:
     pages = client.get_paginator("list_attached_role_policies").paginate(RoleName=name)
-    standing = {policy["PolicyArn"] for page in pages for policy in page["AttachedPolicies"]}
+    present = {policy["PolicyArn"] for page in pages for policy in page["AttachedPolicies"]}
     if expected is None:
         return
-    for arn in sorted(standing - expected):
+    for arn in sorted(present - expected):
         yield Finding(stack.name, what, "attached policy", ABSENT, arn, ADDED)
-    for arn in sorted(expected - standing):
+    for arn in sorted(expected - present):
         yield Finding(stack.name, what, "attached policy", arn, ABSENT)
 
 
 def _expected(
     stack: DeployedStack, values: Values, role: str, properties: Mapping[str, Any]
 ) -> tuple[dict[str, Any], set[str] | None]:
-    """Documents of the inline policies by name, and the ARNs of the attached ones, None where one is not known."""
+    """Inline policy documents by name, and the ARNs of the attached policies, None where one is unknown."""
     inline = {policy["PolicyName"]: policy["PolicyDocument"] for policy in properties.get("Policies", [])}
     attached: list[Any] = list(properties.get("ManagedPolicyArns", []))
     for resource in stack.of(POLICY, MANAGED):

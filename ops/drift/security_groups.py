@@ -1,7 +1,7 @@
-"""The rules of the environment's security groups.
+"""Drift of the rules of the environment's security groups.
 
-CloudFormation compares the rules that a template has. A rule that somebody adds to a group is none of them, so it would
-not be seen: here every rule that stands is compared with every rule that was deployed.
+CloudFormation compares only the rules of the template, so it misses rules that are added to a group. Here all rules of
+a group are compared with all deployed rules.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GROUP = "AWS::EC2::SecurityGroup"
 INGRESS, EGRESS = "AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress"
 CLOSED = "Custom::ClosedDefaultSecurityGroup"
 KINDS = (GROUP, INGRESS, EGRESS)
-ADVICE = "Take the rule out of the group, or put it into the code and deploy."
+ADVICE = "Remove the rule from the group, or add it to the code and deploy."
 
 _ALL = "-1"
 _NUMBERS = {"1": "icmp", "6": "tcp", "17": "udp", "58": "icmpv6", "all": _ALL}
@@ -46,13 +46,13 @@ class Rule:
         return f"{what} {'to' if self.egress else 'from'} {self.peer}"
 
 
-def check(client: EC2Client, stack: DeployedStack, values: Values, leave: Collection[str] = ()) -> Iterator[Finding]:
-    """Rules that were added, and rules that are gone, in the groups of a stack.
+def check(client: EC2Client, stack: DeployedStack, values: Values, skip: Collection[str] = ()) -> Iterator[Finding]:
+    """Rules that were added to the groups of a stack, and rules that were removed.
 
-    `leave`: logical ids of rules that CloudFormation found to be gone, which are not told again.
+    `skip` has the logical ids of rules that CloudFormation already reported as deleted.
 
     Raises:
-        ClientError: EC2 refuses to say.
+        ClientError: EC2 denies access.
     """
     groups = {resource.physical_id: resource for resource in stack.of(GROUP) if resource.physical_id}
     expected = _expected(stack, values, groups)
@@ -60,7 +60,7 @@ def check(client: EC2Client, stack: DeployedStack, values: Values, leave: Collec
     for rule in sorted(actual - set(expected)):
         yield _finding(stack, groups[rule.group], rule, expected=ABSENT, actual=str(rule), advice=ADVICE)
     for rule in sorted(set(expected) - actual):
-        if expected[rule] not in leave:
+        if expected[rule] not in skip:
             yield _finding(stack, groups[rule.group], rule, expected=str(rule), actual=ABSENT)
     yield from _default_group(client, stack)
 
@@ -79,7 +79,7 @@ def _expected(stack: DeployedStack, values: Values, groups: Mapping[str, Resourc
         properties = values.properties(resource, stack)
         for item in properties.get("SecurityGroupIngress", []):
             found[_of_template(group, item, egress=False)] = resource.logical_id
-        # A group without any word on egress lets everything out.
+        # Without egress rules, EC2 allows everything.
         for item in properties.get("SecurityGroupEgress", [{"IpProtocol": _ALL, "CidrIp": "0.0.0.0/0"}]):
             found[_of_template(group, item, egress=True)] = resource.logical_id
     for resource in stack.of(INGRESS, EGRESS):
@@ -131,7 +131,7 @@ def _ports(protocol: object, first: object, last: object) -> tuple[str, str]:
 
 
 def _default_group(client: EC2Client, stack: DeployedStack) -> Iterator[Finding]:
-    """The VPC's own group, which a custom resource emptied."""
+    """Rules of the VPC's default group, which a custom resource emptied."""
     networks = [resource.physical_id for resource in stack.of("AWS::EC2::VPC") if resource.physical_id]
     if not networks or not any(stack.of(CLOSED)):
         return

@@ -1,4 +1,4 @@
-"""One run: everything that stands, compared."""
+"""One run: everything that is deployed, compared."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ops.review.stacks import Stacks
 if TYPE_CHECKING:
     import boto3
 
-LOOKED_INTO = (NESTED, cluster.KIND, assets.DEPLOYMENT, security_groups.CLOSED)
-"""Types that are not compared as resources, because what is behind them is."""
+COMPARED_INSIDE = (NESTED, cluster.KIND, assets.DEPLOYMENT, security_groups.CLOSED)
+"""Types whose contents are compared, instead of the resources themselves."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """Clients of the account that holds the deployment."""
+    """Clients of the account of the deployment."""
 
     cloudformation: Any
     ec2: Any
@@ -48,15 +48,15 @@ def survey(
     reader_of: ReaderOf = cluster.reader_of,
     detect: Callable[[Any, Iterable[DeployedStack]], Mapping[str, Detected]] = detection.detect,
 ) -> Report:
-    """Fill a report: `wanted` are the stacks as the file has them now.
+    """Fill `report`. `wanted` are the stacks as the file synthesizes now.
 
     Raises:
-        Problem: nothing is deployed, CloudFormation does not tell, or something is being changed just now.
+        Problem: nothing is deployed, AWS cannot be reached or denies access, or a stack is being changed.
     """
     try:
         return _Survey(report, account, own(account.cloudformation, wanted), reader_of).run(wanted, detect)
     except BotoCoreError as error:
-        raise Problem(f"AWS cannot be asked: {error}") from error
+        raise Problem(f"AWS cannot be reached: {error}") from error
 
 
 class _Survey:
@@ -72,11 +72,11 @@ class _Survey:
     def run(self, wanted: Stacks, detect: Callable[[Any, Iterable[DeployedStack]], Mapping[str, Detected]]) -> Report:
         client, report = self._account.cloudformation, self._report
         report.undeployed = undeployed(wanted, self._stacks)
-        self._absent(wanted)
+        self._find_missing_stacks(wanted)
         for stack in self._stacks.values():
-            self._within(stack)
+            self._read_nested(stack)
         values = Values(self._stacks.values(), self._inner)
-        self._clusters(values)
+        self._compare_clusters(values)
         everything = [*self._stacks.values(), *self._inner.values()]
         report.findings += detection.statuses(everything)
         detected = detect(client, everything)
@@ -90,44 +90,44 @@ class _Survey:
         report.findings.sort(key=_rank)
         return report
 
-    def _absent(self, wanted: Stacks) -> None:
+    def _find_missing_stacks(self, wanted: Stacks) -> None:
         for key, stack in wanted.items():
             if key not in self._stacks:
                 advice = "Deploy it: it was deleted, or never deployed."
                 self._report.findings.append(Finding(stack.name, "the stack", "", "exists", "missing", advice))
 
-    def _within(self, stack: DeployedStack) -> None:
+    def _read_nested(self, stack: DeployedStack) -> None:
         try:
             self._inner |= {inner.id: inner for inner in nested(self._account.cloudformation, stack)}
         except ClientError as error:
-            self._report.missing.append(f"{stack.name}: the stacks within it are not told: {error}")
+            self._report.missing.append(f"{stack.name}: its nested stacks cannot be read: {error}")
 
-    def _clusters(self, values: Values) -> None:
+    def _compare_clusters(self, values: Values) -> None:
         for stack in self._stacks.values():
-            for place in cluster.places(stack, values):
+            for deployed in cluster.clusters(stack, values):
                 try:
-                    looked = cluster.look(place, self._reader_of(place, stack.region))
-                except Unreadable as trouble:
-                    self._report.missing.append(f"cluster: {trouble}")
+                    compared = cluster.compare(deployed, self._reader_of(deployed, stack.region))
+                except Unreadable as error:
+                    self._report.missing.append(f"cluster: {error}")
                     continue
-                self._report.findings += looked.findings
-                if looked.stack:
-                    self._cluster_stack(looked.stack)
+                self._report.findings += compared.findings
+                if compared.stack:
+                    self._read_cluster_stack(compared.stack)
 
-    def _cluster_stack(self, arn: str) -> None:
+    def _read_cluster_stack(self, arn: str) -> None:
         try:
             stack = read(self._account.cloudformation, arn)
         except ClientError as error:
-            self._report.missing.append(f"cluster: its stack {arn} is not told: {error}")
+            self._report.missing.append(f"cluster: its stack {arn} cannot be read: {error}")
             return
         self._inner[stack.id] = stack
-        self._within(stack)
+        self._read_nested(stack)
 
-    def _compare(self, stack: DeployedStack, values: Values, said: Detected) -> None:
-        gone = {finding.subject.partition(" ")[0] for finding in said.findings if finding.actual == "deleted"}
+    def _compare(self, stack: DeployedStack, values: Values, detected: Detected) -> None:
+        gone = {finding.subject.partition(" ")[0] for finding in detected.findings if finding.actual == "deleted"}
         account = self._account
         checks: dict[str, Callable[[], Iterator[Finding]]] = {
-            "FSx": lambda: fsx.check(account.fsx, stack, values, said.checked),
+            "FSx": lambda: fsx.check(account.fsx, stack, values, detected.checked),
             "EC2": lambda: security_groups.check(account.ec2, stack, values, gone),
             "IAM": lambda: roles.check(account.iam, stack, values),
             "S3": lambda: assets.check(account.s3, stack, values),
@@ -136,14 +136,14 @@ class _Survey:
             try:
                 self._report.findings += check()
             except ClientError as error:
-                self._report.missing.append(f"{stack.name}: {service} refuses to say: {error}")
+                self._report.missing.append(f"{stack.name}: {service} does not answer: {error}")
 
     def _count(self, stack: DeployedStack, checked: frozenset[str], *, ours: bool) -> None:
         compared_here = (*fsx.KINDS, roles.POLICY) if ours else ()
         unchecked = Counter(
             item.kind
             for item in stack.resources.values()
-            if item.logical_id not in checked and item.kind not in (*LOOKED_INTO, *compared_here)
+            if item.logical_id not in checked and item.kind not in (*COMPARED_INSIDE, *compared_here)
         )
         here = sum(item.kind in compared_here for item in stack.resources.values() if item.logical_id not in checked)
         self._report.checked += len(checked) + here
@@ -151,20 +151,20 @@ class _Survey:
 
 
 def undeployed(wanted: Stacks, stacks: Mapping[str, DeployedStack]) -> dict[str, int]:
-    """Resources in which the file differs from what was deployed, by the name of the stack; equal stacks are left out.
+    """Number of resources in which the file differs from what was deployed, by stack; equal stacks are left out.
 
-    The code of functions is not compared: it is bundled for a deployment only.
+    The code of functions is not compared, because it is bundled only for a deployment.
     """
     found = {}
     for key, stack in stacks.items():
         now, was = wanted[key].resources, stack.template.get("Resources", {})
-        differing = sum(_what(now.get(name)) != _what(was.get(name)) for name in {*now, *was})
+        differing = sum(_comparable(now.get(name)) != _comparable(was.get(name)) for name in {*now, *was})
         if differing:
             found[stack.name] = differing
     return found
 
 
-def _what(resource: Mapping[str, Any] | None) -> object:
+def _comparable(resource: Mapping[str, Any] | None) -> object:
     if resource is None:
         return None
     properties = {key: value for key, value in resource.get("Properties", {}).items() if key != "Code"}

@@ -1,4 +1,4 @@
-"""What a change comes to."""
+"""The verdict on a change."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ops.review.data_loss import LOST, is_shorter
 from ops.review.resources import Effect, ResourceChange
 from ops.review.stacks import Stacks
 
-# Of these, a replacement or removal interrupts what runs, though it holds no data.
+# Replacing or removing one of these interrupts running jobs, although it has no data.
 _INTERRUPTING = ("AWS::EC2::", "AWS::FSx::")
 _LOG_GROUP = "AWS::Logs::LogGroup"
 _CLUSTER_LOGS = "Monitoring.Logs.CloudWatch.RetentionInDays"
-# ParallelCluster's own, where the configuration does not say.
+# ParallelCluster's default.
 _CLUSTER_LOG_DAYS = 180
 
 
@@ -32,7 +32,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True)
 class Reason:
-    """One thing that weighs, in words."""
+    """One reason for a level, in words."""
 
     level: Level
     text: str
@@ -45,7 +45,8 @@ class Verdict:
     Attributes:
         environment: its name.
         against: what it was compared with, in words.
-        new_stacks, left_stacks: stacks that are not deployed yet; stacks that are no longer made, and stay.
+        new_stacks: names of stacks that are not deployed yet.
+        left_stacks: names of deployed stacks that the app no longer has; they stay as they are.
     """
 
     environment: str
@@ -57,9 +58,9 @@ class Verdict:
 
     @property
     def data(self) -> tuple[ResourceChange, ...]:
-        """Resources with data that are replaced, removed, or refused, or whose data expire sooner.
+        """Resources with data that are replaced, removed or refused, or whose data expire sooner.
 
-        Of log groups that go, only those whose logs are lost.
+        Of replaced or removed log groups, only those whose logs are lost.
         """
         return tuple(
             change
@@ -74,7 +75,7 @@ class Verdict:
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
-        """What makes the level, the weightiest first."""
+        """The reasons for the level, the highest level first."""
         found = [*_of_data(self), *_of_cluster(self.cluster), *_of_resources(self)]
         return tuple(sorted(found, key=lambda reason: -reason.level))
 
@@ -97,7 +98,7 @@ def judge(environment: str, against: str, old: Stacks, new: Stacks) -> Verdict:
     Raises:
         Problem: a tool that this needs is not installed.
     """
-    # A stack under another name is another stack: the old one stays.
+    # A stack with another name is another stack: the old one stays.
     paired = {key: stack for key, stack in old.items() if key in new and new[key].name == stack.name}
     changed = resources.changes(paired, new)
     replaced = {(change.stack, change.logical_id) for change in changed if change.effect is Effect.REPLACED}
@@ -118,7 +119,7 @@ def meaning(key: Key, cluster: Cluster) -> str:
     if key.need in (Need.FLEET, Need.FLEET_AND_LOGIN):
         return _of_the_fleet(key, cluster)
     if key.need is Need.NEW_CLUSTER and (cluster.updates or {}).get("Replace") == "when-needed":
-        return "impossible in place: the cluster is deleted and created anew (cluster.updates.replace)"
+        return "impossible in place: the cluster is deleted and created again (cluster.updates.replace)"
     return {
         Need.NOTHING: "in place, while jobs run",
         Need.LOGIN: "needs the login nodes stopped: an update to count 0 before it",
@@ -130,7 +131,7 @@ def meaning(key: Key, cluster: Cluster) -> str:
 def _of_the_fleet(key: Key, cluster: Cluster) -> str:
     if cluster.strategy in key.strategies:
         how = "ended at once" if cluster.strategy == "TERMINATE" else "drained"
-        return f"needs its nodes {how}: QueueUpdateStrategy {cluster.strategy} is set, which does it"
+        return f"needs its nodes {how}, which QueueUpdateStrategy {cluster.strategy} does"
     means = "needs the compute fleet stopped"
     if key.need is Need.FLEET_AND_LOGIN:
         means = "needs the compute fleet and the login nodes stopped"
@@ -145,7 +146,7 @@ def _of_the_fleet(key: Key, cluster: Cluster) -> str:
 def _of_data(verdict: Verdict) -> Iterator[Reason]:
     for change in verdict.data:
         if change.effect is Effect.REFUSED:
-            text = f"{label(change)} cannot change so ({', '.join(change.causes)}): the deployment fails"
+            text = f"{label(change)} cannot change this way ({', '.join(change.causes)}): the deployment fails"
         elif change.expires:
             text = f"{label(change)}: {', '.join(change.expires)}"
         else:
@@ -164,9 +165,9 @@ def _of_cluster(cluster: Cluster) -> Iterator[Reason]:
     for name in cluster.deleted:
         yield Reason(Level.DESTRUCTIVE, f"the cluster {name} is deleted")
     if cluster.outcome is Outcome.OTHER_VERSION:
-        yield Reason(Level.DESTRUCTIVE, f"a cluster of ParallelCluster {cluster.version} takes no other version")
+        yield Reason(Level.DESTRUCTIVE, f"a cluster of ParallelCluster {cluster.version} cannot get another version")
     if cluster.outcome is Outcome.DISPLACED:
-        text = f"another resource is to make the cluster {cluster.name}, which is refused while it stands"
+        text = f"another resource is to create the cluster {cluster.name}, which is refused while it exists"
         yield Reason(Level.DESTRUCTIVE, text)
     if cluster.outcome is Outcome.RESUMED:
         text = f"the predecessor {cluster.name} becomes the cluster again, and gets the file's configuration"
@@ -178,7 +179,7 @@ def _of_cluster(cluster: Cluster) -> Iterator[Reason]:
     if in_place:
         yield Reason(Level.SAFE, f"{_count(len(in_place), 'key')} of the cluster changed in place")
     if cluster.outcome is Outcome.CREATED:
-        others = f", beside {', '.join(cluster.predecessors)}" if cluster.predecessors else ""
+        others = f", next to {', '.join(cluster.predecessors)}" if cluster.predecessors else ""
         yield Reason(Level.SAFE, f"the cluster {cluster.name} is created{others}")
 
 
@@ -197,7 +198,7 @@ def _of_resources(verdict: Verdict) -> Iterator[Reason]:
 
 
 def label(change: ResourceChange) -> str:
-    """A resource as users know it."""
+    """A resource as reports name it."""
     kind = change.kind.split("::", 1)[1].replace("::", " ")
     return f"{kind} {change.name}"
 
@@ -205,7 +206,7 @@ def label(change: ResourceChange) -> str:
 def at_stake(change: ResourceChange) -> str:
     """What happens to a resource with data."""
     if change.effect is Effect.REFUSED:
-        return "refused: it cannot change so"
+        return "refused: it cannot change this way"
     return ", ".join(change.expires) or f"{change.effect}; data {change.data_disposition}"
 
 

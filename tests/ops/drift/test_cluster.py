@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from cluster_resource.identity import OWNER_TAG, owner_of
-from ops.drift.cluster import Place, Unreadable, look, places, reader_of
+from ops.drift.cluster import DeployedCluster, Unreadable, clusters, compare, reader_of
 from ops.drift.values import Values
 
-from .standings import stack_of
+from .stacks import stack_of
 
 CONFIGURATION = {
     "Image": {"Os": "ubuntu2204"},
@@ -37,8 +37,8 @@ STACK = stack_of(
 OWNER = owner_of(STACK.id, "Cluster")
 
 
-def place() -> Place:
-    [found] = places(STACK, Values([STACK]))
+def place() -> DeployedCluster:
+    [found] = clusters(STACK, Values([STACK]))
     return found
 
 
@@ -81,13 +81,13 @@ class Fake:
 
 
 def test_as_deployed() -> None:
-    looked = look(place(), Fake(answer(), standing()))
+    looked = compare(place(), Fake(answer(), standing()))
     assert looked.findings == () and looked.stack == "arn:stack"
 
 
 def test_a_key_that_somebody_changed() -> None:
     changed = standing(Scheduling={"SlurmQueues": [{"Name": "gpu", "MaxCount": 4}, {"Name": "spot"}]})
-    first, second = look(place(), Fake(answer(), changed)).findings
+    first, second = compare(place(), Fake(answer(), changed)).findings
     assert (first.path, first.expected, first.actual) == ("Scheduling.SlurmQueues[gpu].MaxCount", "2", "4")
     assert second.path == "Scheduling.SlurmQueues[spot]"
     assert "without CloudFormation" in first.advice
@@ -105,26 +105,26 @@ def test_a_key_that_somebody_changed() -> None:
     ],
 )
 def test_states(changed: dict[str, object], path: str, actual: str) -> None:
-    [finding] = look(place(), Fake(answer(**changed), standing())).findings
+    [finding] = compare(place(), Fake(answer(**changed), standing())).findings
     assert (finding.path, finding.actual) == (path, actual)
 
 
 @pytest.mark.parametrize("found", [None, answer(clusterStatus="DELETE_COMPLETE")])
 def test_a_cluster_that_is_gone(found: dict[str, Any] | None) -> None:
-    looked = look(place(), Fake(found))
+    looked = compare(place(), Fake(found))
     assert [finding.actual for finding in looked.findings] == ["deleted"] and looked.stack == ""
 
 
 def test_an_operation_at_work_gives_no_verdict() -> None:
     with pytest.raises(Unreadable, match="UPDATE_IN_PROGRESS"):
-        look(place(), Fake(answer(clusterStatus="UPDATE_IN_PROGRESS")))
+        compare(place(), Fake(answer(clusterStatus="UPDATE_IN_PROGRESS")))
 
 
 def test_a_predecessor_is_asked_for_its_state_only() -> None:
-    frozen = Place(**{**vars(place()), "frozen": True})
-    assert look(frozen, Fake(answer(), {"Image": "other"})).findings == ()
+    frozen = DeployedCluster(**{**vars(place()), "frozen": True})
+    assert compare(frozen, Fake(answer(), {"Image": "other"})).findings == ()
 
 
-def test_an_api_that_nobody_names() -> None:
-    with pytest.raises(Unreadable, match="address"):
-        reader_of(Place(**{**vars(place()), "api_url": ""}), "us-east-1")
+def test_an_api_without_a_url() -> None:
+    with pytest.raises(Unreadable, match="URL"):
+        reader_of(DeployedCluster(**{**vars(place()), "api_url": ""}), "us-east-1")

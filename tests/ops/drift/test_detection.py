@@ -14,7 +14,7 @@ from ops.drift.deployed_stack import DeployedStack
 from ops.drift.values import Values
 from ops.review.structure import ABSENT
 
-from .standings import stack_of, stubbed
+from .stacks import stack_of, stubbed
 
 ROOT = Path(__file__).resolve().parents[3]
 DETECTION = "b78ac9b0-dec1-11e7-a451-503a3example"

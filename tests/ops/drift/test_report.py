@@ -37,7 +37,7 @@ def test_text() -> None:
     stream = io.StringIO()
     text(report(), Console(file=stream, width=200, highlight=False))
     assert stream.getvalue().splitlines() == [
-        "Drift: 2 things are not as deployed, in cluster, demo-network.",
+        "Drift: 2 differences from what was deployed, in cluster, demo-network.",
         "",
         "cluster",
         "  demo",
@@ -50,8 +50,8 @@ def test_text() -> None:
         "",
         "Not looked at: demo-api: IAM refuses to say",
         "",
-        "Not deployed yet, and no drift: the file differs from the deployed templates in 1 resource, demo-images (1). "
-        "What that would do: make diff",
+        "Not deployed yet (this is not drift): the file differs from the deployed templates in 1 resource, "
+        "demo-images (1). To see the effect: trainyard diff",
         "",
         "Neither CloudFormation nor this command compares 2 resources: AWS::Scheduler::Schedule (2).",
     ]

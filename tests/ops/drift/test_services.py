@@ -20,7 +20,7 @@ from ops.drift.values import Values
 from ops.review.structure import ABSENT
 from trainyard import cluster_bundle
 
-from .standings import stack_of, stubbed
+from .stacks import stack_of, stubbed
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 

@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from botocore.stub import Stubber
 
-from ops.drift.cluster import Place, Reader, Unreadable
+from ops.drift.cluster import DeployedCluster, Reader, Unreadable
 from ops.drift.deployed_stack import DeployedStack
 from ops.drift.detection import Detected
 from ops.drift.findings import Finding, Level, Report
@@ -18,7 +18,7 @@ from ops.drift.survey import Account, survey, undeployed
 from ops.problem import Problem
 from ops.review.stacks import Stack
 
-from .standings import ACCOUNT, REGION, stack_of, stubbed
+from .stacks import ACCOUNT, REGION, stack_of, stubbed
 
 NAME = "demo-images"
 TEMPLATE = {
@@ -60,7 +60,7 @@ def account() -> tuple[Account, Stubber]:
     return Account(client, *others), stubber
 
 
-def no_reader(place: Place, region: str) -> Reader:
+def no_reader(place: DeployedCluster, region: str) -> Reader:
     raise Unreadable(f"nobody asks for {place.name} in {region}")
 
 
@@ -123,7 +123,7 @@ def test_no_connection() -> None:
     def detect(_client: object, _stacks: object) -> Mapping[str, Detected]:
         raise EndpointConnectionError(endpoint_url="https://cloudformation")
 
-    with pytest.raises(Problem, match="AWS cannot be asked"):
+    with pytest.raises(Problem, match="AWS cannot be reached"):
         run(detect)
 
 

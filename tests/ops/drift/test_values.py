@@ -11,7 +11,7 @@ from ops.drift.values import Values
 from ops.intrinsics import UNKNOWN
 from ops.review.structure import ABSENT
 
-from .standings import ACCOUNT, REGION, stack_of
+from .stacks import ACCOUNT, REGION, stack_of
 
 INNER = stack_of({}, name="inner", outputs={"Url": "https://api"})
 STACK = stack_of(
@@ -65,7 +65,7 @@ def test_scalars_are_compared_as_text() -> None:
 
 def test_what_a_template_leaves_open_is_no_drift() -> None:
     actual = {"Told": {"a": 1}, "Default": 7}
-    assert not list(explicit({"Told": {"a": 1}, "Options": ["x"]}, actual, untold=("Options",)))
+    assert not list(explicit({"Told": {"a": 1}, "Options": ["x"]}, actual, ignored=("Options",)))
     deep = {"Metadata": {"Mode": "AUTOMATIC"}, "Clients": [{"Range": "10.0.0.0/8"}]}
     filled = {"Metadata": {"Mode": "AUTOMATIC", "Iops": 1500}, "Clients": [{"Range": "10.0.0.0/8", "Options": []}]}
     assert not list(explicit(deep, filled))

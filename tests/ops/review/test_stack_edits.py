@@ -75,10 +75,40 @@ CASES: dict[str, Case] = {
     "the cluster renamed": Case(
         Level.DESTRUCTIVE, ((r"  os: ubuntu2204", "  name: green\n  os: ubuntu2204"),), says="cluster local is deleted"
     ),
-    "a successor beside the cluster": Case(
+    "a successor next to the cluster": Case(
         Level.SAFE,
         ((r"  os: ubuntu2204", "  name: green\n  predecessor: local\n  os: ubuntu2204"),),
-        says="green is created, beside local",
+        says="green is created, next to local",
+    ),
+    "fewer images": Case(
+        Level.DESTRUCTIVE,
+        ((r"keep_images: 5", "keep_images: 4"),),
+        (r"Repository .* changed in place",),
+        says=r"images .any. expire beyond 4",
+    ),
+    "fewer snapshots": Case(
+        Level.DESTRUCTIVE,
+        ((r"keep: 7", "keep: 3"),),
+        (r"Schedule .* changed in place",),
+        says="3 snapshots are kept instead of 7",
+    ),
+    "logs of the network": Case(
+        Level.DESTRUCTIVE,
+        ((r"flow_log_days: 7", "flow_log_days: 3"),),
+        (r"LogGroup .* changed in place",),
+        says="logs are kept for 3 days instead of 7",
+    ),
+    "logs of the cluster": Case(
+        Level.DESTRUCTIVE,
+        ((r"  log_days: 7", "  log_days: 3"),),
+        (r"LogGroup .* changed in place",) * 5,
+        says="logs of the cluster are kept for 3 days",
+    ),
+    "backups": Case(
+        Level.DESTRUCTIVE,
+        ((r"(name: homes)", r"\1\n    backups: {days: 3}"),),
+        (r"FileSystem local-storage-homes changed in place",),
+        says="backups are kept for 3 days instead of 7",
     ),
     "another environment": Case(Level.SAFE, ((r"name: local", "name: other"),), says="new stacks: other-network"),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ops.review.data_loss import data_disposition
 from ops.review.references import References
 from ops.review.stacks import Stack
 from ops.review.structure import ABSENT, differences, shown
@@ -61,22 +60,3 @@ def test_references_name_the_resource_across_stacks() -> None:
 def test_a_reference_to_a_replaced_resource_differs() -> None:
     replaced = References(BOTH, {("network", "Subnet")})
     assert replaced.resolve({"Fn::ImportValue": "local-network:Out"}, "storage") == "${network.Subnet (new)}"
-
-
-def test_disposition_of_data() -> None:
-    def of(kind: str, policy: str, **properties: object) -> str:
-        return data_disposition({"Type": kind, "DeletionPolicy": policy, "Properties": properties}, None)
-
-    assert of("AWS::FSx::FileSystem", "Retain").startswith("kept")
-    assert of("AWS::FSx::FileSystem", "Delete") == "lost"
-    assert of("AWS::S3::Bucket", "Delete").startswith("kept where the bucket holds objects")
-    emptied = [{"Key": "aws-cdk:auto-delete-objects", "Value": "true"}]
-    assert of("AWS::S3::Bucket", "Delete", Tags=emptied).startswith("lost")
-    assert of("AWS::ECR::Repository", "Delete", EmptyOnDelete=True) == "lost"
-
-
-def test_a_replacement_is_kept_only_where_both_sides_keep() -> None:
-    keeping = {"Type": "AWS::FSx::Volume", "UpdateReplacePolicy": "Retain"}
-    assert data_disposition(keeping, keeping).startswith("kept")
-    assert data_disposition(keeping, {"Type": "AWS::FSx::Volume"}) == "lost"
-    assert data_disposition({"Type": "AWS::FSx::Volume"}, keeping) == "lost"

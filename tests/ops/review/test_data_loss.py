@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from ops.review import machine, markdown, text
-from ops.review.cluster import Cluster, Key, Need, Outcome
-from ops.review.data_loss import expirations
+from ops.review.cluster import Cluster, Outcome
+from ops.review.data_loss import data_disposition, expirations, is_shorter
+from ops.review.resources import changes
 from ops.review.stacks import Stack
-from ops.review.verdict import Level, Verdict, judge
-from tests.ops.review.edits import Replacements
-from tests.ops.review.synthesis import edited
-
-pytestmark = pytest.mark.xdist_group("review-stacks")
+from ops.review.verdict import Level, Verdict
 
 BUCKET, REPOSITORY, LOGS = "AWS::S3::Bucket", "AWS::ECR::Repository", "AWS::Logs::LogGroup"
 FILE_SYSTEM, SCHEDULE = "AWS::FSx::FileSystem", "AWS::Scheduler::Schedule"
@@ -138,7 +132,7 @@ def between(kind: str, old: Properties, new: Properties) -> Verdict:
         template = {"Resources": {"It": {"Type": kind, "Properties": properties}}}
         return {"storage": Stack("storage", "dev-storage", "us-east-1", template)}
 
-    return judge("dev", "before", side(old), side(new))
+    return Verdict("dev", "before", Cluster("", Outcome.NONE), tuple(changes(side(old), side(new))), (), ())
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -146,12 +140,11 @@ def test_lowered_is_destructive(name: str) -> None:
     case = CASES[name]
     verdict = between(case.kind, case.old, case.new)
     assert verdict.level is Level.DESTRUCTIVE
-    content = json.loads(machine.render(verdict))
-    [reason] = content["reasons"]
-    assert reason["level"] == "destructive"
-    assert case.says in reason["text"]
-    assert content["data"] == ["storage/It"]
-    assert any(case.says in line for line in content["resources"][0]["expires"])
+    [reason] = verdict.reasons
+    assert reason.level is Level.DESTRUCTIVE
+    assert case.says in reason.text
+    assert [change.logical_id for change in verdict.data] == ["It"]
+    assert any(case.says in line for line in verdict.data[0].expires)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -181,37 +174,48 @@ def test_rules_that_delete_nothing_more(old: Properties, new: Properties) -> Non
     assert expirations(BUCKET, old, new) == ()
 
 
+def test_disposition_of_data() -> None:
+    def of(kind: str, policy: str, **properties: object) -> str:
+        return data_disposition({"Type": kind, "DeletionPolicy": policy, "Properties": properties}, None)
+
+    assert of("AWS::FSx::FileSystem", "Retain").startswith("kept")
+    assert of("AWS::FSx::FileSystem", "Delete") == "lost"
+    assert of("AWS::S3::Bucket", "Delete").startswith("kept where the bucket holds objects")
+    emptied = [{"Key": "aws-cdk:auto-delete-objects", "Value": "true"}]
+    assert of("AWS::S3::Bucket", "Delete", Tags=emptied).startswith("lost")
+    assert of("AWS::ECR::Repository", "Delete", EmptyOnDelete=True) == "lost"
+
+
+def test_a_replacement_is_kept_only_where_both_sides_keep() -> None:
+    keeping = {"Type": "AWS::FSx::Volume", "UpdateReplacePolicy": "Retain"}
+    assert data_disposition(keeping, keeping).startswith("kept")
+    assert data_disposition(keeping, {"Type": "AWS::FSx::Volume"}) == "lost"
+    assert data_disposition({"Type": "AWS::FSx::Volume"}, keeping) == "lost"
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "level"), [(14, 7, 3), (7, 14, 1), (None, 90, 3), (None, 365, 1), (90, None, 1), (365, None, 3)]
+    ("was", "now", "shorter"),
+    [
+        (7, 6, True),
+        (7, 7, False),
+        (7, 8, False),
+        (None, 7, True),
+        (7, None, False),
+        (None, None, False),
+        ("7", 8, True),
+    ],
 )
-def test_logs_of_the_cluster(old: int | None, new: int | None, level: int) -> None:
-    key = Key("Monitoring.Logs.CloudWatch.RetentionInDays", old, new, "SUPPORTED", Need.NOTHING)
-    assert Verdict("dev", "before", Cluster("dev", Outcome.UPDATED, keys=(key,)), (), (), ()).level == level
+def test_retention(was: object, now: object, shorter: bool) -> None:
+    assert is_shorter(was, now) is shorter
 
 
-EDITS: dict[str, tuple[Replacements, str]] = {
-    "fewer images": (((r"keep_images: 5", "keep_images: 4"),), "images (any) expire beyond 4"),
-    "fewer snapshots": (((r"keep: 7", "keep: 3"),), "3 snapshots are kept instead of 7"),
-    "logs of the network": (((r"flow_log_days: 7", "flow_log_days: 3"),), "logs are kept for 3 days instead of 7"),
-    "logs of the cluster": (((r"  log_days: 7", "  log_days: 3"),), "logs of the cluster are kept for 3 days"),
-    "backups": (((r"(name: homes)", r"\1\n    backups: {days: 3}"),), "backups are kept for 3 days instead of 7"),
-}
+def test_lifecycle_policies_that_cannot_be_read() -> None:
+    def of(text: object) -> Properties:
+        return {"LifecyclePolicy": {"LifecyclePolicyText": text}}
 
-
-@pytest.mark.parametrize("name", EDITS)
-def test_edits_of_an_environment(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    replacements, says = EDITS[name]
-    folder = tmp_path_factory.getbasetemp()
-    old, new = edited("local", (), folder), edited("local", replacements, folder)
-    verdict = judge("local", "before", old, new)
-    assert verdict.level is Level.DESTRUCTIVE
-    assert says in verdict.headline
-    assert judge("local", "before", new, old).level is Level.SAFE
-
-
-def test_the_reports_show_it_with_the_data_at_stake() -> None:
-    verdict = between(LOGS, {"RetentionInDays": 90}, {"RetentionInDays": 7})
-    said = io.StringIO()
-    text.head(verdict, Console(file=said, width=200))
-    assert said.getvalue().startswith("DATA  Logs LogGroup It (storage): logs are kept for 7 days instead of 90")
-    assert "| Logs LogGroup It | logs are kept for 7 days instead of 90 |" in markdown.render(verdict)
+    assert expirations(REPOSITORY, of("x"), of("x")) == ()
+    assert expirations(REPOSITORY, of("x"), of("y")) == ("images (y) expire after None ",)
+    assert expirations(REPOSITORY, {}, of({"Ref": "Parameter"})) == ()
+    assert expirations(SCHEDULE, {}, {"Target": {"Input": "not JSON"}}) == ()
+    assert expirations(SCHEDULE, {"Target": {"Input": "[]"}}, snapshots(3)) == ()
+    assert expirations("AWS::SNS::Topic", {}, {"RetentionInDays": 1}) == ()

@@ -1,0 +1,288 @@
+"""The level and the words of verdicts, on hand-made changes. No synthesis, no process: `make mutants` runs these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ops.review import cluster as clusters
+from ops.review import resources
+from ops.review.cluster import Cluster, Key, Need, Outcome
+from ops.review.resources import Effect, ResourceChange
+from ops.review.stacks import Stack
+from ops.review.verdict import Level, Verdict, at_stake, judge, label, meaning
+
+LOGS = "AWS::Logs::LogGroup"
+NO_CLUSTER = Cluster("", Outcome.NONE)
+
+
+def verdict_of(*changes: ResourceChange, cluster: Cluster = NO_CLUSTER, new: tuple[str, ...] = ()) -> Verdict:
+    return Verdict("dev", "before", cluster, changes, new, ())
+
+
+def change_of(effect: Effect, kind: str = "AWS::S3::Bucket", name: str = "data", **more: Any) -> ResourceChange:  # noqa: ANN401
+    return ResourceChange("storage", "Logical" + name, kind, name, effect, **more)
+
+
+def key_of(need: Need, path: str = "Some.Key", old: object = 1, new: object = 2, **more: Any) -> Key:  # noqa: ANN401
+    return Key(path, old, new, "POLICY", need, **more)
+
+
+def of_cluster(*keys: Key, outcome: Outcome = Outcome.UPDATED, **more: Any) -> Verdict:  # noqa: ANN401
+    return verdict_of(cluster=Cluster("dev", outcome, keys=keys, **more))
+
+
+def said(verdict: Verdict) -> list[tuple[str, str]]:
+    return [(reason.level.name, reason.text) for reason in verdict.reasons]
+
+
+# --- resources -------------------------------------------------------------------------------------------------------
+def test_no_change_is_nothing() -> None:
+    verdict = verdict_of()
+    assert (verdict.level, verdict.reasons, verdict.data) == (Level.NOTHING, (), ())
+    assert verdict.headline == "NOTHING: the deployment is what the file says"
+
+
+@pytest.mark.parametrize("effect", [Effect.REPLACED, Effect.MAY_BE_REPLACED, Effect.REMOVED])
+def test_data_that_leave_the_stack_are_destructive(effect: Effect) -> None:
+    change = change_of(effect, stateful=True, data_disposition="kept outside")
+    verdict = verdict_of(change)
+    assert verdict.data == (change,)
+    assert said(verdict) == [("DESTRUCTIVE", f"S3 Bucket data {effect}, data kept outside")]
+    assert verdict.headline == f"DESTRUCTIVE: S3 Bucket data {effect}, data kept outside"
+    assert at_stake(change) == f"{effect}; data kept outside"
+
+
+def test_data_that_a_change_refuses() -> None:
+    change = change_of(Effect.REFUSED, "AWS::FSx::FileSystem", stateful=True, causes=("StorageCapacity", "Type"))
+    verdict = verdict_of(change)
+    text = "FSx FileSystem data cannot change this way (StorageCapacity, Type): the deployment fails"
+    assert (verdict.data, said(verdict)) == ((change,), [("DESTRUCTIVE", text)])
+    assert at_stake(change) == "refused: it cannot change this way"
+
+
+def test_data_that_expire_sooner() -> None:
+    change = change_of(Effect.CHANGED, expires=("objects expire", "versions expire"))
+    verdict = verdict_of(change)
+    assert verdict.data == (change,)
+    assert said(verdict) == [("DESTRUCTIVE", "S3 Bucket data: objects expire, versions expire")]
+    assert at_stake(change) == "objects expire, versions expire"
+
+
+@pytest.mark.parametrize("effect", [Effect.ADDED, Effect.CHANGED])
+def test_data_that_stay_are_safe(effect: Effect) -> None:
+    verdict = verdict_of(change_of(effect, stateful=True))
+    assert (verdict.data, said(verdict)) == ((), [("SAFE", "1 resource added or changed")])
+
+
+@pytest.mark.parametrize(("disposition", "level"), [("lost", Level.DESTRUCTIVE), ("kept outside", Level.SAFE)])
+def test_log_groups_count_where_their_logs_are_lost(disposition: str, level: Level) -> None:
+    assert verdict_of(change_of(Effect.REMOVED, LOGS, stateful=True, data_disposition=disposition)).level is level
+
+
+def test_a_refused_resource_without_data() -> None:
+    verdict = verdict_of(change_of(Effect.REFUSED, "AWS::SNS::Topic", "t", causes=("Type", "Name")))
+    assert said(verdict) == [
+        ("DESTRUCTIVE", "CloudFormation refuses SNS Topic t: Type, Name"),
+        ("SAFE", "1 resource added or changed"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [("AWS::EC2::VPCEndpoint", "EC2 VPCEndpoint x"), ("AWS::FSx::DataRepositoryAssociation", "FSx DataRepo")],
+)
+def test_network_and_links_that_go_are_disruptive(kind: str, named: str) -> None:
+    first, second = said(verdict_of(change_of(Effect.REMOVED, kind, "x")))
+    assert (first[0], first[1].startswith(named), first[1].endswith(" removed")) == ("DISRUPTIVE", True, True)
+    assert second == ("SAFE", "1 resource added or changed")
+
+
+def test_others_that_go_are_safe_and_counted() -> None:
+    rest = [change_of(Effect.REPLACED, "AWS::SNS::Topic", name) for name in "ab"]
+    in_place = change_of(Effect.CHANGED, "AWS::EC2::VPC", "c")
+    assert said(verdict_of(*rest, in_place)) == [("SAFE", "3 resources added or changed")]
+
+
+def test_data_are_not_counted_twice_and_the_highest_level_is_the_headline() -> None:
+    lost = change_of(Effect.REMOVED, stateful=True, data_disposition="lost")
+    verdict = verdict_of(change_of(Effect.ADDED, "AWS::SNS::Topic", "t"), lost, new=("dev-a", "dev-b"))
+    assert said(verdict) == [
+        ("DESTRUCTIVE", "S3 Bucket data removed, data lost"),
+        ("SAFE", "1 resource added or changed"),
+        ("SAFE", "new stacks: dev-a, dev-b"),
+    ]
+    assert verdict.headline == "DESTRUCTIVE: S3 Bucket data removed, data lost"
+
+
+def test_all_reasons_of_the_level_are_in_the_headline() -> None:
+    verdict = verdict_of(change_of(Effect.ADDED, "AWS::SNS::Topic"), new=("dev-a",))
+    assert verdict.headline == "SAFE: 1 resource added or changed; new stacks: dev-a"
+
+
+def test_labels() -> None:
+    assert label(change_of(Effect.ADDED, "Custom::Thing", "x")) == "Thing x"
+    assert label(change_of(Effect.ADDED, "AWS::CloudFormation::Stack", "x")) == "CloudFormation Stack x"
+
+
+# --- the cluster -----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("need", [Need.FLEET, Need.LOGIN, Need.FLEET_AND_LOGIN, Need.HEAD])
+def test_keys_that_stop_nodes_are_disruptive(need: Need) -> None:
+    assert said(of_cluster(key_of(need))) == [("DISRUPTIVE", "nodes must be stopped or drained: Some.Key")]
+
+
+def test_keys_that_need_nothing_are_counted() -> None:
+    keys = key_of(Need.NOTHING), key_of(Need.NOTHING)
+    assert said(of_cluster(*keys[:1])) == [("SAFE", "1 key of the cluster changed in place")]
+    assert said(of_cluster(*keys)) == [("SAFE", "2 keys of the cluster changed in place")]
+
+
+def test_keys_that_need_a_new_cluster_are_destructive() -> None:
+    keys = [key_of(Need.NEW_CLUSTER, str(number)) for number in range(4)]
+    assert said(of_cluster(*keys)) == [("DESTRUCTIVE", "impossible without a new cluster: 0, 1, 2, 3")]
+    more = [*keys, key_of(Need.NEW_CLUSTER, "4"), key_of(Need.NEW_CLUSTER, "5")]
+    assert said(of_cluster(*more)) == [("DESTRUCTIVE", "impossible without a new cluster: 0, 1, 2, 3 and 2 more")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        (30, 7, "logs of the cluster are kept for 7 days instead of 30"),
+        (None, 30, "logs of the cluster are kept for 30 days instead of 180"),
+        (365, None, "logs of the cluster are kept for 180 days instead of 365"),
+        (7, 30, ""),
+        (None, 365, ""),
+        (7, None, ""),
+    ],
+)
+def test_logs_of_the_cluster(old: object, new: object, text: str) -> None:
+    key = key_of(Need.NOTHING, "Monitoring.Logs.CloudWatch.RetentionInDays", old, new)
+    lost = [("DESTRUCTIVE", text)] if text else []
+    assert said(of_cluster(key)) == [*lost, ("SAFE", "1 key of the cluster changed in place")]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reasons"),
+    [
+        (Outcome.UNCHANGED, []),
+        (Outcome.OTHER_VERSION, [("DESTRUCTIVE", "a cluster of ParallelCluster 3.1 cannot get another version")]),
+        (
+            Outcome.DISPLACED,
+            [("DESTRUCTIVE", "another resource is to create the cluster dev, which is refused while it exists")],
+        ),
+        (
+            Outcome.RESUMED,
+            [("DISRUPTIVE", "the predecessor dev becomes the cluster again, and gets the file's configuration")],
+        ),
+        (Outcome.CREATED, [("SAFE", "the cluster dev is created")]),
+    ],
+)
+def test_outcomes(outcome: Outcome, reasons: list[tuple[str, str]]) -> None:
+    assert said(of_cluster(outcome=outcome, version="3.1")) == reasons
+
+
+def test_a_successor_and_deleted_clusters() -> None:
+    verdict = of_cluster(outcome=Outcome.CREATED, predecessors=("a", "b"), deleted=("c", "d"))
+    assert said(verdict) == [
+        ("DESTRUCTIVE", "the cluster c is deleted"),
+        ("DESTRUCTIVE", "the cluster d is deleted"),
+        ("SAFE", "the cluster dev is created, next to a, b"),
+    ]
+    assert verdict.headline == "DESTRUCTIVE: the cluster c is deleted; the cluster d is deleted"
+
+
+ASKED = {"StopFleet": "when-needed", "Replace": "when-needed"}
+
+
+@pytest.mark.parametrize(
+    ("key", "updates", "strategy", "text"),
+    [
+        (key_of(Need.NOTHING), None, "", "in place, while jobs run"),
+        (
+            key_of(Need.FLEET, ignored=True),
+            None,
+            "",
+            "not counted as a change; it says how later changes are made",
+        ),
+        (key_of(Need.LOGIN), None, "", "needs the login nodes stopped: an update to count 0 before it"),
+        (key_of(Need.HEAD), ASKED, "", "needs the head node stopped"),
+        (
+            key_of(Need.NEW_CLUSTER),
+            None,
+            "",
+            "impossible without a new cluster: refused (cluster.updates.replace is never)",
+        ),
+        (
+            key_of(Need.NEW_CLUSTER),
+            {"Replace": "never", "StopFleet": "when-needed"},
+            "",
+            "impossible without a new cluster: refused (cluster.updates.replace is never)",
+        ),
+        (
+            key_of(Need.NEW_CLUSTER),
+            ASKED,
+            "",
+            "impossible in place: the cluster is deleted and created again (cluster.updates.replace)",
+        ),
+        (key_of(Need.FLEET), None, "", "needs the compute fleet stopped; refused while it runs"),
+        (
+            key_of(Need.FLEET, internal_error=True),
+            {"StopFleet": "never"},
+            "DRAIN",
+            "needs the compute fleet stopped; refused (HTTP 500) while it runs",
+        ),
+        (
+            key_of(Need.FLEET, strategies=("DRAIN", "TERMINATE")),
+            None,
+            "COMPUTE_FLEET_STOP",
+            "needs the compute fleet stopped, or QueueUpdateStrategy DRAIN or TERMINATE; refused while it runs",
+        ),
+        (
+            key_of(Need.FLEET_AND_LOGIN, internal_error=True),
+            ASKED,
+            "",
+            "needs the compute fleet and the login nodes stopped; it is stopped and started again "
+            "(cluster.updates.stop_fleet)",
+        ),
+        (
+            key_of(Need.FLEET, strategies=("DRAIN",)),
+            ASKED,
+            "DRAIN",
+            "needs its nodes drained, which QueueUpdateStrategy DRAIN does",
+        ),
+        (
+            key_of(Need.FLEET_AND_LOGIN, strategies=("TERMINATE",)),
+            None,
+            "TERMINATE",
+            "needs its nodes ended at once, which QueueUpdateStrategy TERMINATE does",
+        ),
+    ],
+)
+def test_meaning_of_a_key(key: Key, updates: dict[str, str] | None, strategy: str, text: str) -> None:
+    assert meaning(key, Cluster("dev", Outcome.UPDATED, strategy=strategy, updates=updates)) == text
+
+
+# --- the two sides ---------------------------------------------------------------------------------------------------
+def stack_of(key: str, name: str, **resources: dict[str, Any]) -> Stack:
+    return Stack(key, name, "us-east-1", {"Resources": resources})
+
+
+def test_stacks_are_paired_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replaced resource gets a new id in the cluster's configuration; other changes do not."""
+    asked: list[Any] = []
+
+    def compare(old: object, new: object, replaced: object) -> Cluster:
+        asked.append((old, new, replaced))
+        return NO_CLUSTER
+
+    replaced = change_of(Effect.REPLACED, "AWS::SNS::Topic", "t")
+    monkeypatch.setattr(clusters, "compare", compare)
+    monkeypatch.setattr(resources, "changes", lambda *_: [replaced, change_of(Effect.CHANGED)])
+    old = {"a": stack_of("a", "dev-a"), "b": stack_of("b", "old-b"), "c": stack_of("c", "dev-c")}
+    new = {"a": stack_of("a", "dev-a"), "b": stack_of("b", "new-b"), "d": stack_of("d", "dev-d")}
+    verdict = judge("dev", "main", old, new)
+    assert (verdict.environment, verdict.against, verdict.cluster) == ("dev", "main", NO_CLUSTER)
+    assert [change.name for change in verdict.resources] == ["t", "data"]
+    assert (verdict.new_stacks, verdict.left_stacks) == (("new-b", "dev-d"), ("old-b", "dev-c"))
+    assert asked == [({"a": old["a"]}, new, {("storage", "Logicalt")})]
