@@ -1,4 +1,4 @@
-"""The cluster stack: cluster assets, the cluster itself, and what people and tools need to know of it."""
+"""The cluster stack: cluster assets, the cluster, outputs for people and parameters for tools."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from settings.model import Environment
 from stacks.environment_stack import EnvironmentStack
 from trainyard.buckets import Buckets
 from trainyard.cluster_assets_publication import ClusterAssetsPublication
-from trainyard.cluster_checks import ClusterChecks
 from trainyard.cluster_config import EntryScript, References, render
 from trainyard.cluster_policies import ClusterPolicies
 from trainyard.cluster_provider import ClusterProvider
 from trainyard.cluster_resource import ClusterResource
 from trainyard.cluster_settings import CLUSTER_USERS, cluster_settings
+from trainyard.head_node_documents import ValidationDocument
 from trainyard.lustre import LustreFileSystem
 from trainyard.network import Network
 from trainyard.openzfs import OpenZfsFileSystem
@@ -36,7 +36,7 @@ class ClusterStack(EnvironmentStack):
     policies: ClusterPolicies
     assets: ClusterAssetsPublication
     cluster: ClusterResource
-    checks: ClusterChecks
+    validation: ValidationDocument
 
     def __init__(
         self,
@@ -87,8 +87,8 @@ class ClusterStack(EnvironmentStack):
         self.cluster = self._cluster(environment.cluster_name, configuration, api, provider)
         if environment.cluster.predecessor:
             self._cluster(environment.cluster.predecessor, configuration, api, provider, frozen=True)
-        self.checks = ClusterChecks(self, "Checks")
-        self._tell(buckets, lustre, openzfs, repositories, api)
+        self.validation = ValidationDocument(self, "Checks")
+        self._export_outputs(buckets, lustre, openzfs, repositories, api)
 
     def _cluster(
         self,
@@ -99,10 +99,10 @@ class ClusterStack(EnvironmentStack):
         *,
         frozen: bool = False,
     ) -> ClusterResource:
-        """Its name is in its logical id: a cluster of another name is another resource, made before this one goes."""
         cluster = self._environment.cluster
-        made = ClusterResource(
+        resource = ClusterResource(
             self,
+            # A cluster of another name is another resource, which is created before this one is deleted.
             f"Cluster-{name}",
             name=name,
             region=self._environment.region,
@@ -112,12 +112,12 @@ class ClusterStack(EnvironmentStack):
             assets_version=self.assets.version,
             timeout_minutes=cluster.timeout_minutes,
             answer_minutes=cluster.answer_minutes,
-            updates=_updates(self._environment),
+            updates={_pascal(policy): value for policy, value in cluster.updates.model_dump().items()},
             frozen=frozen,
         )
-        # The head node's first script fetches the assets.
-        made.node.add_dependency(self.assets.deployment)
-        return made
+        # The head node's first script downloads the assets.
+        resource.node.add_dependency(self.assets.deployment)
+        return resource
 
     def _references(
         self,
@@ -146,7 +146,7 @@ class ClusterStack(EnvironmentStack):
             entry_scripts=dict.fromkeys(get_args(EntryScript), self.assets.entry_script),
         )
 
-    def _tell(
+    def _export_outputs(
         self,
         buckets: Buckets,
         lustre: Mapping[str, LustreFileSystem],
@@ -160,7 +160,7 @@ class ClusterStack(EnvironmentStack):
         outputs.output("ClusterStatus", cluster.status, "Status when this stack was last deployed")
         outputs.output(
             "Connect",
-            # As the cluster's user: a plain session is ssm-user's, who is on the head node alone and owns nothing.
+            # As the cluster's user: ssm-user, the user of a plain session, exists on the head node only.
             f"aws ssm start-session --region {environment.region} --target {cluster.head_node_instance_id} "
             "--document-name AWS-StartInteractiveCommand "
             f"--parameters command='sudo -iu {CLUSTER_USERS[environment.cluster.os]}'",
@@ -184,7 +184,7 @@ class ClusterStack(EnvironmentStack):
                 "cluster/version": cluster.version,
                 "head-node/instance-id": cluster.head_node_instance_id,
                 "head-node/private-ip": cluster.head_node_private_ip,
-                "validation/document": self.checks.document_name,
+                "validation/document": self.validation.document_name,
                 "api/url": api.url,
                 "api/user-role-arn": api.user_role_arn,
                 "buckets/data": buckets.data.bucket_name,
@@ -197,16 +197,11 @@ class ClusterStack(EnvironmentStack):
         )
 
 
-def _updates(environment: Environment) -> dict[str, str]:
-    updates = environment.cluster.updates
-    return {"StopFleet": updates.stop_fleet, "Replace": updates.replace, "RunningJobs": updates.running_jobs}
-
-
 def _subnet(network: Network, wanted: str) -> str:
     if wanted == "private":
         return network.private_subnet.subnet_id
     if network.public_subnet is None:
-        raise ValueError("A node is to be public, but the network has no public subnet: use egress nat, or name one.")
+        raise ValueError("A node is public, but the network has no public subnet: use egress nat, or name a subnet.")
     return network.public_subnet.subnet_id
 
 
@@ -218,6 +213,11 @@ def _arns(policy: iam.IManagedPolicy) -> tuple[str, ...]:
     return (policy.managed_policy_arn,)
 
 
+def _pascal(key: str) -> str:
+    """A key of the environment file as CloudFormation names properties: stop_fleet is StopFleet."""
+    return "".join(part.capitalize() for part in key.split("_"))
+
+
 def _camel(name: str) -> str:
-    """A name as part of a logical id, which takes letters and digits only."""
+    """A name as part of a logical id, which consists of letters and digits."""
     return "".join(part.capitalize() for part in "".join(c if c.isalnum() else " " for c in name).split())

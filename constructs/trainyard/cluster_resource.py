@@ -20,24 +20,23 @@ _SERVICE_TIMEOUT = cdk.Duration.seconds(3600)
 class ClusterResource(Construct):
     """A cluster, made by the functions behind `service_token` (see `trainyard.cluster_provider`).
 
-    The configuration goes to CloudFormation as a nested structure, so that a diff shows the key that changed. Where
-    an operation may take longer than CloudFormation waits for one resource, others stand before and behind it
+    CloudFormation gets the configuration as a nested structure, so that a diff shows the key that changed. If an
+    operation may take longer than CloudFormation waits for one resource, further resources wait for its end
     (docs/decisions/0005-longer-than-an-hour.md).
 
     Args:
-        name: of the cluster; another name is another cluster, and the old one is deleted.
+        name: of the cluster. Another name means another cluster; the old one is deleted.
         configuration: the ParallelCluster configuration; values may be CDK tokens.
-        assets_version: content version of the cluster's assets, visible in a diff; it does not touch the cluster.
+        assets_version: content version of the cluster's assets, visible in a diff; it does not affect the cluster.
         timeout_minutes: most that a create, update or delete may take, up to 720.
-        answer_minutes: when CloudFormation is answered at the latest, up to 55; longer operations are waited for by
-            further resources.
-        updates: what an update may do: `StopFleet`, `Replace` (never | when-needed), `RunningJobs` (protect |
-            may-be-killed).
-        frozen: the cluster exists and is kept as it is, whatever else is said here, until this resource is deleted.
+        answer_minutes: when CloudFormation gets its answer at the latest, up to 55; further resources wait for longer
+            operations.
+        updates: the update policies by property name, such as StopFleet.
+        frozen: keep the existing cluster as it is, whatever the other arguments are, until this resource is deleted.
 
     Attributes:
-        head_node_instance_id, head_node_private_ip, stack_arn, status, version: as the cluster was when the resource
-            was last changed; tokens.
+        head_node_instance_id, head_node_private_ip, stack_arn, status, version: tokens, with the cluster's values when
+            the resource was last changed.
     """
 
     def __init__(
@@ -78,31 +77,31 @@ class ClusterResource(Construct):
             },
         )
         logical_id = cdk.Stack.of(self).get_logical_id(self.resource.node.default_child)  # type: ignore[arg-type]
-        beside = {**place, "Region": region, "Owner": f"{cdk.Aws.STACK_ID}/{logical_id}"}
-        self._stand_before(links, beside)
-        self._last = self._stand_behind(links, beside)
+        common = {**place, "Region": region, "Owner": f"{cdk.Aws.STACK_ID}/{logical_id}"}
+        self._wait_for_deletion(links, common)
+        self._last = self._wait_for_changes(links, common)
         self.head_node_instance_id = self._last.get_att_string("HeadNodeInstanceId")
         self.head_node_private_ip = self._last.get_att_string("HeadNodePrivateIp")
         self.stack_arn = self._last.get_att_string("StackArn")
         self.status = self._last.get_att_string("Status")
         self.version = self._last.get_att_string("Version")
 
-    def _stand_behind(self, links: int, beside: Mapping[str, object]) -> cdk.CustomResource:
-        """Resources that wait, one after the other, for the end of a creation or an update; the last one."""
+    def _wait_for_changes(self, links: int, common: Mapping[str, object]) -> cdk.CustomResource:
+        """Add resources that wait, one after the other, for the end of a creation or an update; give the last one."""
         last = self.resource
         execution = self.resource.get_att_string("Execution")
         for number in range(1, links + 1):
-            properties = {**beside, "Execution": execution, "WaitsBehind": links - number}
+            properties = {**common, "Execution": execution, "WaitsBehind": links - number}
             link = self._custom_resource(f"Wait{number}", WAIT_TYPE, properties)
             link.node.add_dependency(last)
             last = link
         return last
 
-    def _stand_before(self, links: int, beside: Mapping[str, object]) -> None:
-        """Resources that are deleted, one after the other, after the cluster's, and wait for the end of a deletion."""
+    def _wait_for_deletion(self, links: int, common: Mapping[str, object]) -> None:
+        """Add resources whose deletion, one after the other, follows the cluster's and waits for its end."""
         after = self.resource
         for number in range(1, links + 1):
-            link = self._custom_resource(f"Gone{number}", GONE_TYPE, {**beside, "WaitsBefore": links - number})
+            link = self._custom_resource(f"Gone{number}", GONE_TYPE, {**common, "WaitsBefore": links - number})
             after.node.add_dependency(link)
             after = link
 
@@ -118,5 +117,5 @@ class ClusterResource(Construct):
 
 
 def links_for(timeout_minutes: int, answer_minutes: int) -> int:
-    """How many resources must wait beside the cluster's, so that their windows together outlast the time limit."""
+    """How many further resources must wait, so that their time together reaches the time limit."""
     return 0 if timeout_minutes <= answer_minutes else (timeout_minutes - answer_minutes) // answer_minutes + 1

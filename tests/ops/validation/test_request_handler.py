@@ -16,7 +16,7 @@ import pytest
 from aws_cdk.assertions import Template
 
 from tests.ops.validation.helper import request_handler, results
-from trainyard.cluster_checks import REQUEST, ClusterChecks
+from trainyard.head_node_documents import REQUEST, ValidationDocument
 
 PROGRAM = Path(__file__).resolve().parents[3] / "cluster_assets" / "validation" / "request_handler.py"
 MINE = "JobId=7 JobName=trainyard-validation-hello-gpu JobState={} Reason=Resources RunTime=1-02:03:04 Partition=gpu"
@@ -226,7 +226,7 @@ def test_the_largest_answers_fit_systems_manager(tmp_path: Path) -> None:
 
 def test_the_document_takes_one_request_of_plain_words() -> None:
     stack = cdk.Stack()
-    ClusterChecks(stack, "Checks")
+    ValidationDocument(stack, "Checks")
     [document] = Template.from_stack(stack).find_resources("AWS::SSM::Document").values()
     content = document["Properties"]["Content"]
     assert list(content["parameters"]) == ["Request"]

@@ -1,0 +1,132 @@
+"""Systems Manager documents: the fixed commands that may be sent to a cluster's head node."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+from trainyard.nag import acknowledge, acknowledge_resource
+
+# Where the bootstrap unpacks the cluster's assets on every node.
+_VALIDATION = "/opt/trainyard/current/validation/request.sh"
+# Words without anything that a shell would interpret: the request becomes part of a command line.
+REQUEST = r"^[a-z]+( [A-Za-z0-9_.,:/=-]{1,200}){0,24}$"
+# All jobs on nodes; pending jobs lose nothing when the fleet stops.
+_COUNT_JOBS = (
+    "/opt/slurm/bin/squeue --noheader --format=%i --states=RUNNING,COMPLETING,CONFIGURING,SUSPENDED,STOPPED,SIGNALING"
+    " | wc -l"
+)
+_TAG = "ssm:resourceTag/parallelcluster"
+
+
+class ValidationDocument(Construct):
+    """Carries out one request of a validation on the head node, as the cluster's user.
+
+    Principals that may send it can start the product's own checks as Slurm jobs, read their results and cancel them. It
+    takes no commands: cluster_assets/validation/request_handler.py lists the requests and refuses all others.
+
+    Attributes:
+        document_name: its name.
+    """
+
+    document_name: str
+
+    def __init__(self, scope: Construct, construct_id: str) -> None:
+        super().__init__(scope, construct_id)
+        self.document_name = _document(
+            self,
+            "One request of the validation of a cluster, on its head node",
+            step="Ask",
+            commands=[f"exec bash {_VALIDATION} {{{{ Request }}}}"],
+            timeout_seconds=300,
+            parameters={
+                "Request": {
+                    "type": "String",
+                    "description": "facts, scan, submit, look or cancel, and its words",
+                    "allowedPattern": REQUEST,
+                }
+            },
+        )
+
+
+class JobCount(Construct):
+    """Prints the number of jobs on nodes. It has no parameters: principals that may send it can run this only.
+
+    Attributes:
+        document_name: its name.
+    """
+
+    document_name: str
+
+    def __init__(self, scope: Construct, construct_id: str, *, cluster_name: str) -> None:
+        super().__init__(scope, construct_id)
+        self._cluster_name = cluster_name
+        self.document_name = _document(
+            self,
+            "Prints how many Slurm jobs are on nodes",
+            step="CountJobs",
+            commands=["set -euo pipefail", _COUNT_JOBS],
+            timeout_seconds=20,
+        )
+
+    def grant_send(self, role: iam.Role) -> None:
+        """Let `role` send the document to the head node and read its output."""
+        stack = cdk.Stack.of(self)
+        document = stack.format_arn(service="ssm", resource="document", resource_name=self.document_name)
+        instances = stack.format_arn(service="ec2", resource="instance", resource_name="*")
+        policy = iam.Policy(
+            self,
+            "Ask",
+            roles=[role],
+            statements=[
+                iam.PolicyStatement(actions=["ssm:SendCommand"], resources=[document]),
+                iam.PolicyStatement(
+                    actions=["ssm:SendCommand"],
+                    resources=[instances],
+                    conditions={
+                        "StringEquals": {
+                            f"{_TAG}:cluster-name": self._cluster_name,
+                            f"{_TAG}:node-type": "HeadNode",
+                        }
+                    },
+                ),
+                iam.PolicyStatement(actions=["ssm:GetCommandInvocation"], resources=["*"]),
+            ],
+        )
+        acknowledge(policy, "AwsSolutions-IAM5[Resource::*]", "GetCommandInvocation knows no resources.")
+        acknowledge_resource(policy, instances, "Narrowed by tags to the head node, whose id is known only later.")
+
+
+def _document(
+    scope: Construct,
+    description: str,
+    *,
+    step: str,
+    commands: list[str],
+    timeout_seconds: int,
+    parameters: dict[str, object] | None = None,
+) -> str:
+    """The name of a new document that runs `commands` with bash."""
+    return ssm.CfnDocument(
+        scope,
+        "Document",
+        document_type="Command",
+        document_format="JSON",
+        target_type="/AWS::EC2::Instance",
+        update_method="NewVersion",
+        content={
+            "schemaVersion": "2.2",
+            "description": description,
+            **({"parameters": parameters} if parameters else {}),
+            "mainSteps": [
+                {
+                    "action": "aws:runShellScript",
+                    "name": step,
+                    # Without the first line the agent runs the commands with sh.
+                    "inputs": {"runCommand": ["#!/bin/bash", *commands], "timeoutSeconds": str(timeout_seconds)},
+                }
+            ],
+        },
+    ).ref
