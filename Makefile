@@ -1,16 +1,26 @@
-# Trainyard. `make help` lists what there is to do.
+# Trainyard. `make help` lists the targets. Most call the command `trainyard` (docs/cli.md).
 ENV ?= local
 UV_VERSION := 0.13.8
 PYTHON ?= python3
 
+# What a user gives reaches recipes as environment variables only, taken literally: make expands nothing in it, and
+# no shell reads it as code.
+GIVEN := ENV ON PORT AGAINST FORMAT OUTPUT DELETE_DATA FORCE HELLO PIPELINE RESUME APPROVE SKIP ONLY
+$(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
+export $(GIVEN)
+
 UV := .tools/uv/bin/uv
 PY := .venv/bin/python
+TRAINYARD := .venv/bin/trainyard
 CDK := node_modules/.bin/cdk
 export UV_PYTHON_DOWNLOADS := never
 export PYTHONDONTWRITEBYTECODE :=
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 
-DIFF_OPTIONS = $(if $(FORMAT),--format $(FORMAT)) $(if $(OUTPUT),--output $(OUTPUT))
+# Options from the variables that are set.
+AT_PORT := $${PORT:+--port "$$PORT"}
+REPORT := $${FORMAT:+--format "$$FORMAT"} $${OUTPUT:+--output "$$OUTPUT"}
+ACCOUNT := $${ON:+--on "$$ON"} $(AT_PORT) $(REPORT)
 PYTEST := .venv/bin/pytest
 QUICK := not e2e and not lifecycle and not lab
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' 'local/pipeline/tools/*' .ci/run)
@@ -19,8 +29,9 @@ SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' 'local/pipeline/tools/*' 
 .PHONY: help tools setup setup-steps up down diff preflight validate drift promote status lab lab-down synth schema golden check lint format test test-fast mutants clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  ENV=<name> picks environments/<name>.yaml (now: $(ENV)). PORT=<number> moves the local world's ports."
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "  ENV=<name or path> picks the environment (now: $$ENV). PORT=<number> moves the emulated AWS's ports."
+	@echo "  make exits with 2 where a command fails; .venv/bin/trainyard has the exit statuses of docs/cli.md."
 
 tools: # the tools of the machine itself, looked for each time: a shell may have lost one since the set-up
 	@scripts/require-tools.sh $(PYTHON)
@@ -30,55 +41,49 @@ setup: tools .venv/.ready parallelcluster/.venv/.ready local/.venv/.ready node_m
 # What the steps of a pipeline run with: no emulated AWS.
 setup-steps: tools .venv/.ready parallelcluster/.venv/.ready node_modules/.ready
 
-up: setup ## Deploy ENV to an emulated AWS on loopback and create its cluster with the genuine ParallelCluster API
-	@$(PY) -m local up $(ENV) $(if $(PORT),--port $(PORT)) $(if $(filter no,$(HELLO)),--no-hello)
+up: setup ## Deploy ENV to an emulated AWS on this machine and create its cluster with ParallelCluster's API
+	@$(TRAINYARD) up "$$ENV" $(AT_PORT) $$([ "$$HELLO" != no ] || echo --no-hello)
 
 down: setup ## Destroy ENV in the emulated AWS and stop it (DELETE_DATA=yes: also where buckets hold data)
-	@$(PY) -m local down $(ENV) $(if $(filter yes,$(DELETE_DATA)),--delete-data) $(if $(filter yes,$(FORCE)),--force)
+	@$(TRAINYARD) down "$$ENV" $$([ "$$DELETE_DATA" != yes ] || echo --delete-data) $$([ "$$FORCE" != yes ] || echo --force)
 
-# The exit status of the commands is the verdict, which make has no way to hand on: CI runs them without make.
-diff: setup ## What a change does: ENV against the emulated AWS, AGAINST=<git revision>, or ON=aws (FORMAT=markdown|json)
-	@if [ -n "$(AGAINST)" ]; then $(PY) -m ops.review diff $(ENV) --against "$(AGAINST)" $(DIFF_OPTIONS); \
-	elif [ "$(ON)" = aws ]; then $(PY) -m ops.review diff $(ENV) $(DIFF_OPTIONS); \
-	else $(PY) -m local diff $(ENV) $(DIFF_OPTIONS); fi || [ $$? -lt 4 ]
+# A verdict is not a failure: statuses 1 to 3 succeed here.
+diff: setup ## What a change does: ENV against the emulated AWS, AGAINST=<git revision>, or ON=aws (FORMAT=markdown|json|html)
+	@$(TRAINYARD) diff "$$ENV" $${AGAINST:+--against "$$AGAINST"} $(ACCOUNT) || [ $$? -lt 4 ]
 
-# ON=aws asks AWS with your credentials; else the emulated AWS is asked, and started empty where none runs.
-ASKED = $(if $(filter-out aws,$(ON)),$(error ON is '$(ON)'; allowed: aws, or nothing for the emulated AWS))$(if $(filter aws,$(ON)),,$(PY) -m local exec $(ENV) $(if $(PORT),--port $(PORT)) --start --)
-
-preflight: setup ## Ask, before money is spent, whether the account can hold ENV: capacity, quotas, addresses (ON=aws)
-	@$(ASKED) $(PY) -m ops.preflight $(ENV) $(DIFF_OPTIONS)
+preflight: setup ## Check whether the account can hold ENV: capacity, quotas, addresses (ON=aws)
+	@$(TRAINYARD) preflight "$$ENV" $(ACCOUNT)
 
 validate: setup ## Run scans, hello-gpu, NCCL and storage checks on the cluster of ENV, through SSM (ON=aws)
-	@$(ASKED) $(PY) -m ops.validation $(ENV) $(DIFF_OPTIONS)
+	@$(TRAINYARD) validate "$$ENV" $(ACCOUNT)
 
-drift: setup ## Compare what stands with what the file of ENV says (ON=aws)
-	@$(ASKED) $(PY) -m ops.drift $(ENV) $(DIFF_OPTIONS)
+drift: setup ## Compare the account with what was deployed of ENV (ON=aws)
+	@$(TRAINYARD) drift "$$ENV" $(ACCOUNT)
 
-# 3 is a walk that waits for a person: not a failure.
-promote: setup ## Walk a pipeline in an emulated AWS, through its gates to its last stage (PIPELINE= RESUME=yes APPROVE= SKIP=)
-	@$(PY) -m local.pipeline $(if $(filter yes,$(RESUME)),resume,walk) $(or $(PIPELINE),promotion) \
-	  $(addprefix --approve ,$(APPROVE)) $(if $(SKIP),--skip '$(SKIP)') || [ $$? -eq 3 ]
+# Status 3 is a promotion that waits for an approval: not a failure.
+promote: setup ## Take this checkout through a pipeline in an emulated AWS (PIPELINE= RESUME=yes APPROVE= SKIP=)
+	@$(TRAINYARD) promote "$${PIPELINE:-promotion}" $$([ "$$RESUME" != yes ] || echo --resume) \
+	  $${APPROVE:+--approve "$$APPROVE"} $${SKIP:+--skip "$$SKIP"} $(AT_PORT) || [ $$? -eq 3 ]
 
 status: setup ## Show what is deployed in the emulated AWS
-	@$(PY) -m local status $(ENV)
+	@$(TRAINYARD) status "$$ENV"
 
-lab: setup ## A real Slurm on this machine with the bootstrap and jobs of ENV, and a shell on its head node (root, Debian)
+lab: setup ## Slurm on this machine with the bootstrap and jobs of ENV, and a shell on its head node (root, Debian)
 	@scripts/install-lab-packages.sh
-	@$(PY) -m local.slurm up --environment environments/$(ENV).yaml --powered-down
-	@$(PY) -m local.slurm shell
+	@$(TRAINYARD) lab up "$$ENV" --powered-down
+	@$(TRAINYARD) lab shell
 
-lab-down: setup ## End the laboratory
-	@$(PY) -m local.slurm down
+lab-down: setup ## Stop the laboratory
+	@$(TRAINYARD) lab down
 
 check: .venv/.ready ## Check the environment file ENV, or the pipeline file PIPELINE=<name>, without synthesizing it
-	@$(PY) -m settings $(if $(PIPELINE),check-pipeline environments/pipelines/$(PIPELINE).yaml,check environments/$(ENV).yaml)
+	@$(TRAINYARD) check $${PIPELINE:+--pipeline} "$${PIPELINE:-$$ENV}"
 
 synth: .venv/.ready node_modules/.ready ## Synthesize the CloudFormation templates of ENV, or of PIPELINE=<name>, into cdk.out/
-	@$(CDK) synth --quiet -c $(if $(PIPELINE),pipeline=$(PIPELINE),env=$(ENV))
+	@if [ -n "$$PIPELINE" ]; then given="pipeline=$$PIPELINE"; else given="env=$$ENV"; fi; $(CDK) synth --quiet -c "$$given"
 
-schema: .venv/.ready ## Write the JSON Schemas of environment and pipeline files, and their reference pages
-	@$(PY) -m settings schema
-	@$(PY) -m settings reference
+schema: .venv/.ready ## Write the JSON Schemas of environment and pipeline files, and the reference pages in docs/
+	@$(TRAINYARD) schema --write
 
 golden: setup ## Write what the shipped environments come to (tests/golden/), for review in git
 	@$(PY) -m tests.golden
@@ -108,9 +113,9 @@ test-fast: setup ## The tests that need neither the emulated AWS nor the laborat
 	$(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'
 
 mutants: setup ## Mutation testing: which changed expression does no quick test notice (ONLY=decide,response,settings,verdict)
-	@$(UV) run --quiet --frozen --no-sync --with mutmut==3.8.1 python scripts/mutants.py $(ONLY)
+	@$(UV) run --quiet --frozen --no-sync --with mutmut==3.8.1 python scripts/mutants.py $${ONLY:+"$$ONLY"}
 
-clean: ## Remove what setup and synth made (not a running local world: `make down` does that)
+clean: ## Remove what setup and synth made (not a running emulated AWS: `make down` stops that)
 	rm -rf .venv .tools node_modules cdk.out parallelcluster/.venv local/.venv local/node_modules
 
 # --- setup ---------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from settings.model.base import Part
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "environment-files.md"
 PIPELINE_DOCUMENT = Path(__file__).parent.parent / "docs" / "promotion.md"
-BEGIN = "<!-- reference: written by `python -m settings reference` -->"
+BEGIN = "<!-- reference: written by `trainyard schema --write` -->"
 END = "<!-- end of reference -->"
 
 Schema = dict[str, Any]

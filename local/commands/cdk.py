@@ -1,4 +1,4 @@
-"""Runs the real CDK CLI against the world, with the user's AWS settings kept out of its environment."""
+"""Runs the CDK CLI against the emulator, without the user's AWS settings."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from local.commands import gone
-from local.commands.session import ROOT
+from local.commands.session import ROOT, exit_reason
 from ops.problem import Problem
 
 if TYPE_CHECKING:
     from local.emulator.launch import Emulator
 
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TMPDIR", "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION")
-"""Variables of the user's that reach the CDK CLI. No AWS_* is among them."""
+"""The user's variables that reach the CDK CLI: none of AWS."""
 
 TIME_LIMIT_S = 45 * 60
 """A custom resource that never answers would otherwise hold the CLI for an hour."""
@@ -54,7 +53,7 @@ class Event:
 
 
 def parse_event(line: str) -> Event | None:
-    """The stack event that a line of the CLI tells of, if it tells of one."""
+    """The stack event in a line of the CLI's output, or None."""
     found = _EVENT.match(line)
     if not found:
         return None
@@ -62,29 +61,26 @@ def parse_event(line: str) -> Event | None:
 
 
 def _whole(status: str) -> str:
-    """The CLI cuts a status to the width of its column; what is left still tells the longest ones apart."""
+    # The CLI cuts a status to the width of its column; the rest still identifies the longest ones.
     return next((whole for whole in CUT_STATUSES if whole.startswith(status) and len(status) >= COLUMN), status)
 
 
-def environment_for(world_env: Mapping[str, str]) -> dict[str, str]:
-    """The CLI's whole environment: the world's variables and a few of the user's that have nothing to do with AWS."""
-    kept = {key: os.environ[key] for key in KEPT if key in os.environ}
-    return {**kept, **world_env}
+def environment_for(emulator_env: Mapping[str, str]) -> dict[str, str]:
+    """The CLI's whole environment: the emulator's variables, and those of `KEPT`."""
+    return {**{key: os.environ[key] for key in KEPT if key in os.environ}, **emulator_env}
 
 
-def run(world: Emulator, *arguments: str, log: Path, on_line: Callable[[str], None] | None = None) -> int:
-    """Run the CLI to its end and hand each line of its output to `on_line`. The whole output is appended to `log`.
+def run(emulator: Emulator, *arguments: str, log: Path, on_line: Callable[[str], None] | None = None) -> int:
+    """Run the CLI; returns its exit status. Each line of output goes to `on_line` and to the end of `log`.
 
     Raises:
-        Problem: the world ended meanwhile, which the CLI would take two minutes of retries to notice, or the time limit
-            passed; the CLI was stopped.
+        Problem: the emulator exited or the time limit passed, and the CLI was stopped.
     """
-    command = [str(ROOT / "node_modules" / ".bin" / "cdk"), *arguments]
     log.parent.mkdir(parents=True, exist_ok=True)
     process = subprocess.Popen(
-        command,
+        [str(ROOT / "node_modules" / ".bin" / "cdk"), *arguments],
         cwd=ROOT,
-        env=environment_for(world.env()),
+        env=environment_for(emulator.env()),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -92,15 +88,15 @@ def run(world: Emulator, *arguments: str, log: Path, on_line: Callable[[str], No
         bufsize=1,
         start_new_session=True,
     )
-    guard = _Guard(process, world, TIME_LIMIT_S)
+    guard = _Guard(process, emulator, TIME_LIMIT_S)
     guard.start()
     try:
         with log.open("a") as kept:
             kept.write(f"\n$ cdk {' '.join(arguments)}\n")
-            for line in _lines(process):
-                kept.write(line + "\n")
+            for line in process.stdout or ():
+                kept.write(line)
                 if on_line:
-                    on_line(line)
+                    on_line(line.rstrip("\n"))
         code = process.wait()
     except BaseException:
         _end(process)
@@ -109,17 +105,17 @@ def run(world: Emulator, *arguments: str, log: Path, on_line: Callable[[str], No
     finally:
         guard.stop()
     if code and guard.reason:
-        raise Problem(f"cdk {arguments[0]} was stopped: {guard.reason}\nEverything it said: {log}")
+        raise Problem(f"cdk {arguments[0]} was stopped: {guard.reason}\nIts output: {log}")
     return code
 
 
 class _Guard(threading.Thread):
-    """Ends the CLI where its time is over or its world is gone; `reason` says which."""
+    """Stops the CLI if it runs too long or the emulator exits; without it, the CLI would retry requests for minutes."""
 
-    def __init__(self, process: subprocess.Popen[str], world: Emulator, limit_s: float) -> None:
+    def __init__(self, process: subprocess.Popen[str], emulator: Emulator, limit_s: float) -> None:
         super().__init__(daemon=True)
         self._process = process
-        self._world = world
+        self._emulator = emulator
         self._limit_s = limit_s
         self._done = threading.Event()
         self.reason = ""
@@ -129,8 +125,8 @@ class _Guard(threading.Thread):
         while not self._done.wait(GUARD_INTERVAL_S):
             if time.monotonic() > end:
                 self.reason = f"it took more than {self._limit_s / 60:.0f} minutes."
-            elif not self._world.alive:
-                self.reason = gone.reason(self._world)
+            elif not self._emulator.alive:
+                self.reason = exit_reason(self._emulator)
             if self.reason:
                 _end(self._process)
                 return
@@ -138,14 +134,8 @@ class _Guard(threading.Thread):
     def stop(self) -> None:
         self._done.set()
         self.join()
-        if not self.reason and self._process.returncode and not self._world.alive:
-            self.reason = gone.reason(self._world)
-
-
-def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
-    assert process.stdout is not None  # noqa: S101 - stdout=PIPE above
-    for line in process.stdout:
-        yield line.rstrip("\n")
+        if not self.reason and self._process.returncode and not self._emulator.alive:
+            self.reason = exit_reason(self._emulator)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

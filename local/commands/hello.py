@@ -1,4 +1,4 @@
-"""The last act of `make up`: hello-gpu, a Slurm job on two nodes of the laboratory that our bootstrap brought up."""
+"""The end of `trainyard up`: hello-gpu, a Slurm job on two bootstrapped nodes of a laboratory on this machine."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ USER = "ubuntu"
 
 
 def run(session: Session, console: Console) -> None:
-    """Run the job and print what it printed; where this machine cannot have a laboratory, say so and go on.
+    """Run the job and print its output; skip it where this machine cannot run a laboratory.
 
     Raises:
-        Problem: the laboratory stands, but the bootstrap or the job failed: a fault of what runs on the cluster.
+        Problem: the bootstrap or the job failed.
     """
     console.print(
-        "\nRunning hello-gpu on 2 nodes of a Slurm laboratory on this machine (fake GPUs; `make lab` gives a shell)"
+        "\nRunning hello-gpu on 2 nodes of a Slurm laboratory on this machine (fake GPUs; `make lab` opens a shell)"
     )
     if reason := _missing():
         console.print(f"[yellow]hello-gpu was not run:[/yellow] {reason}")
@@ -53,12 +53,12 @@ def run(session: Session, console: Console) -> None:
     for line in said.splitlines():
         console.print(f"  {line}", markup=False)
     if ended["JobState"] != "COMPLETED":
-        raise Problem(f"hello-gpu ended as {ended['JobState']}; what it printed stands above.")
+        raise Problem(f"hello-gpu ended as {ended['JobState']}; its output is above.")
     console.print("[green]hello-gpu: COMPLETED[/green]")
 
 
 def _missing() -> str:
-    """Why this machine cannot have a laboratory, after its packages were installed where that is possible."""
+    """Install the laboratory's packages; returns why that failed, or an empty string."""
     try:
         installed = subprocess.run(
             ["bash", str(INSTALL)], capture_output=True, text=True, timeout=INSTALL_LIMIT_S, check=False

@@ -1,4 +1,4 @@
-"""What an earlier run left in the world: stacks in the middle, data in buckets, resources that a destroy kept."""
+"""What an earlier run left in the emulator: unfinished stacks, data in buckets, resources that a destroy kept."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ if TYPE_CHECKING:
     from rich.console import Console
     from types_boto3_cloudformation.type_defs import StackEventTypeDef
 
-    from local.commands.session import Session
     from settings import Environment
 
 SETTLE_S = 300
 POLL_S = 2.0
 OWN_BUCKETS = ("cdk-", "parallelcluster-")
-"""Buckets of the CDK and of ParallelCluster: what they hold is made anew by a deployment."""
+"""Buckets of the CDK and of ParallelCluster: a deployment writes their content again."""
 
 OWN_PREFIXES = ("cluster/",)
 """What Trainyard itself publishes to the assets bucket."""
 
 
 def stacks_of(account: boto3.Session, environment: Environment) -> list[dict[str, Any]]:
-    """The environment's stacks that stand, newest first."""
+    """The environment's stacks, newest first."""
     client = account.client("cloudformation")
     pages = client.get_paginator("describe_stacks").paginate()
     prefix = f"{environment.name}-"
@@ -34,25 +33,29 @@ def stacks_of(account: boto3.Session, environment: Environment) -> list[dict[str
     return [stack for stack in found if stack["StackStatus"] != "DELETE_COMPLETE"]
 
 
-def mend(account: boto3.Session, environment: Environment, console: Console) -> None:
-    """Wait for stacks that an interrupted run left at work; finish a rollback that failed, so that a run can go on."""
+def settle(account: boto3.Session, environment: Environment, console: Console) -> None:
+    """Wait for stack operations of an interrupted run, and finish failed rollbacks, so that a new run can start.
+
+    Raises:
+        Problem: a stack is still in progress after `SETTLE_S` seconds.
+    """
     client = account.client("cloudformation")
     end = time.monotonic() + SETTLE_S
-    told: set[str] = set()
+    shown: set[str] = set()
     while busy := [s for s in stacks_of(account, environment) if s["StackStatus"].endswith("_IN_PROGRESS")]:
         waiting = [s for s in busy if s["StackStatus"] != "REVIEW_IN_PROGRESS"]
         if not waiting:
             return
         for stack in waiting:
-            if stack["StackName"] not in told:
-                told.add(stack["StackName"])
+            if stack["StackName"] not in shown:
+                shown.add(stack["StackName"])
                 console.print(
                     f"{stack['StackName']} is still {stack['StackStatus']} from an earlier run: waiting for it"
                 )
         if time.monotonic() > end:
             names = ", ".join(f"{s['StackName']} ({s['StackStatus']})" for s in waiting)
             raise Problem(
-                f"These stacks are still at work after {SETTLE_S} s: {names}.\nWait and run the command again."
+                f"These stacks are still in progress after {SETTLE_S} s: {names}.\nWait and run the command again."
             )
         time.sleep(POLL_S)
     for stack in stacks_of(account, environment):
@@ -67,7 +70,7 @@ def mend(account: boto3.Session, environment: Environment, console: Console) -> 
 
 
 def failure_reasons(account: boto3.Session, environment: Environment) -> list[str]:
-    """The first failure of each failed stack, in CloudFormation's words; a cancelled resource is no cause."""
+    """The first failure of each failed stack, in CloudFormation's words; cancelled resources are left out."""
     client = account.client("cloudformation")
     reasons = []
     for stack in stacks_of(account, environment):
@@ -84,7 +87,7 @@ def failure_reasons(account: boto3.Session, environment: Environment) -> list[st
 
 
 def _of_the_last_operation(newest_first: Iterable[StackEventTypeDef]) -> Iterator[StackEventTypeDef]:
-    """Events back to the one with which the last create, update or delete of the stack itself began."""
+    # Back to the event with which the last create, update or delete of the stack itself began.
     for event in newest_first:
         yield event
         began = event["ResourceStatus"] in ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
@@ -92,15 +95,15 @@ def _of_the_last_operation(newest_first: Iterable[StackEventTypeDef]) -> Iterato
             return
 
 
-def user_data(account: boto3.Session, session: Session) -> list[tuple[str, int, str]]:
-    """Buckets with objects that are neither the CDK's, nor ParallelCluster's, nor what Trainyard publishes itself."""
+def user_data(account: boto3.Session, environment: Environment) -> list[tuple[str, int, str]]:
+    """Name, number of objects and a first key of each bucket with objects of the user's."""
     client = account.client("s3")
     found = []
     for bucket in client.list_buckets()["Buckets"]:
         name = bucket["Name"]
-        if name.startswith(OWN_BUCKETS) or name.endswith(f"{session.environment.region}-aws-parallelcluster"):
+        if name.startswith(OWN_BUCKETS) or name.endswith(f"{environment.region}-aws-parallelcluster"):
             continue
-        # Versions, not objects: what was deleted or overwritten is still there, and keeps S3 from deleting the bucket.
+        # Versions, not objects: deleted and overwritten ones are still there, and S3 deletes no bucket that holds any.
         keys = {
             item["Key"]
             for page in client.get_paginator("list_object_versions").paginate(Bucket=name)
@@ -118,7 +121,7 @@ def empty_bucket(account: boto3.Session, name: str) -> None:
 
 
 def unprotect(account: boto3.Session, environment: Environment) -> None:
-    """Take off the termination protection that guards kept data in AWS: here `make down` is the user's word for it."""
+    """Remove the termination protection that guards kept data in AWS; here the user has asked for the deletion."""
     client = account.client("cloudformation")
     for stack in stacks_of(account, environment):
         if stack.get("EnableTerminationProtection"):

@@ -1,53 +1,39 @@
-"""One environment and the world that it is deployed to."""
+"""One environment and the emulator that it is deployed to."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import boto3
+from botocore.exceptions import ConnectionError as Unreachable
+from botocore.exceptions import HTTPClientError
+from rich.console import Console
 
 from local.emulator import launch
+from local.emulator.launch import Emulator
+from local.slurm import remote
+from local.steering import Steer
 from ops.problem import Problem
 from settings import Environment, environment_file, load
 
-if TYPE_CHECKING:
-    from local.emulator.launch import Emulator
-
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_PORT = 4600
-"""First of the two loopback ports of the local world: AWS, and the one after it for the ParallelCluster API."""
-
-RAISED = ("ec2/L-1216C47A", "ec2/L-DB2E81BA", "ec2/L-417A185B", "ec2/L-3819A6DF", "ec2/L-7212CCBC", "ec2/L-C4BD4855")
-"""Quotas on vCPUs that a GPU account has asked AWS to raise: Standard, G and P, on demand and on spot. AWS's defaults
-hold no GPU at all.
-"""
+"""First of the two loopback ports of the emulator: AWS, and the next one for the ParallelCluster API."""
 
 RAISED_TO = 20000
 """vCPUs: 104 instances of P5, more than any environment here has."""
-
-
-def state_folder(file: Path, given: Path | None) -> Path:
-    """Where the world of an environment file keeps its state: by the file's name, so that its content may be edited."""
-    return (given or ROOT / ".trainyard" / file.stem).resolve()
-
-
-def file_of(name: str) -> Path:
-    """The environment file that a user means."""
-    try:
-        return environment_file(name).resolve()
-    except ValueError as unknown:
-        raise Problem(str(unknown)) from unknown
+_RAISED = ("ec2/L-1216C47A", "ec2/L-DB2E81BA", "ec2/L-417A185B", "ec2/L-3819A6DF", "ec2/L-7212CCBC", "ec2/L-C4BD4855")
+"""Quotas on vCPUs (Standard, G and P, on demand and spot) that a GPU account has raised."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """An environment, its file and the folder where the state of its world is kept."""
+    """An environment, its file, and the folder with the state of its emulator."""
 
     file: Path
     environment: Environment
@@ -55,7 +41,13 @@ class Session:
 
     @classmethod
     def open(cls, name: str, state: Path | None) -> Session:
-        """Read the environment file; wrong input raises settings.Faults."""
+        """Read the environment.
+
+        Raises:
+            Problem: no environment has this name, or it names a VPC that the emulator does not have.
+            Faults: the file has faults.
+        """
+        require_setup()
         file = file_of(name)
         environment = load(file)
         if environment.network.existing:
@@ -67,38 +59,77 @@ class Session:
         return cls(file, environment, state_folder(file, state))
 
     @property
-    def context(self) -> str:
-        """The value of the CDK context key `env` for this file."""
-        return str(self.file)
+    def name(self) -> str:
+        """How a user names this environment on a command line."""
+        return self.file.stem
 
-    def world(self) -> Emulator | None:
-        """The running world, or none.
+    @property
+    def assembly(self) -> Path:
+        """Where the CDK CLI synthesizes to for a deployment."""
+        return self.state / "cdk.out"
+
+    @property
+    def log(self) -> Path:
+        """Everything that the CDK CLI printed."""
+        return self.state / "cdk.log"
+
+    def emulator(self) -> Emulator | None:
+        """The running emulator, or None.
 
         Raises:
             Problem: it runs for another account or region than the file names now.
         """
-        world = launch.find(self.state)
+        emulator = launch.find(self.state)
         wanted = (self.environment.account, self.environment.region)
-        if world is not None and (world.account, world.region) != wanted:
+        if emulator is not None and (emulator.account, emulator.region) != wanted:
             raise Problem(
-                f"The emulated AWS of {self.file.name} runs for account {world.account} in {world.region}; "
-                f"the file says {wanted[0]} in {wanted[1]}.\nStop it first: make down ENV={self.file.stem} FORCE=yes"
+                f"The emulated AWS of {self.file.name} runs for account {emulator.account} in {emulator.region}; "
+                f"the file says {wanted[0]} in {wanted[1]}.\nStop it first: trainyard down {self.name} --force"
             )
-        return world
+        return emulator
 
-    def require_world(self) -> Emulator:
-        """The running world, or a message that says how to start it."""
-        world = self.world()
-        if world is None:
-            raise Problem(f"Nothing is up for {self.environment.name!r}. Start it with: make up ENV={self.file.stem}")
-        return world
+    def require_emulator(self) -> Emulator:
+        """The running emulator.
+
+        Raises:
+            Problem: none runs; the message says how to start it.
+        """
+        emulator = self.emulator()
+        if emulator is None:
+            raise Problem(f"Nothing is up for {self.environment.name!r}. Start it with: trainyard up {self.name}")
+        return emulator
+
+    def start(self, port: int | None, console: Console) -> Emulator:
+        """The running emulator, or a new one, with the reservations and quotas of `seeds`."""
+        environment = self.environment
+        remote.remember(self.state, environment, self.file)
+        emulator = self.emulator()
+        if emulator is None:
+            first = port or DEFAULT_PORT
+            ports = f"{first} and {first + 1}"
+            console.print(f"Starting the emulated AWS for [bold]{environment.name}[/] on 127.0.0.1, ports {ports}")
+            return launch.start(
+                self.state,
+                account=environment.account,
+                region=environment.region,
+                port=first,
+                api_port=first + 1,
+                seeds=self.seeds(),
+            )
+        ports = f"{emulator.port} and {emulator.api_port}"
+        if port and port != emulator.port:
+            raise Problem(
+                f"The emulated AWS of {self.file.name} runs on ports {ports}, not {port}.\n"
+                f"Leave the port out, or stop it first: trainyard down {self.name}"
+            )
+        console.print(f"The emulated AWS for [bold]{environment.name}[/] is running already, on ports {ports}")
+        Steer(emulator).seeds(self.seeds())
+        return emulator
 
     def seeds(self) -> Mapping[str, object]:
-        """What an AWS account holds before Trainyard comes: the reservations that the environment names, and quotas
-        that were raised for its instances.
-        """
+        """What the account holds before the deployment: the reservations that the file names, and raised quotas."""
         return {
-            "quotas": [{"quota": quota, "value": RAISED_TO} for quota in RAISED],
+            "quotas": [{"quota": quota, "value": RAISED_TO} for quota in _RAISED],
             "capacity_reservations": [
                 {
                     "id": queue.capacity.reservation,
@@ -113,7 +144,7 @@ class Session:
             ],
         }
 
-    @cached_property
+    @property
     def outputs_file(self) -> Path:
         """Where the CDK CLI writes the outputs of the stacks."""
         return self.state / "outputs.json"
@@ -126,8 +157,66 @@ class Session:
         return found
 
 
+@contextmanager
+def open_session(name: str, state: Path | None) -> Iterator[Session]:
+    """A session that sees none of the user's AWS settings.
+
+    Raises:
+        Problem: see `Session.open`; or the emulator exited during the command.
+    """
+    forget_users_aws()
+    session = Session.open(name, state)
+    with explained_exit(session.state):
+        yield session
+
+
+@contextmanager
+def reach_emulator(name: str, state: Path | None, port: int | None, *, start: bool) -> Iterator[None]:
+    """Point boto3 and child processes at an environment's emulator; start it if `start` and none runs.
+
+    Raises:
+        Problem: none runs and `start` is False; see also `open_session`.
+    """
+    with open_session(name, state) as session:
+        console = Console(stderr=True, highlight=False)
+        emulator = session.start(port, console) if start else session.require_emulator()
+        os.environ.update(emulator.env())
+        yield
+
+
+def require_setup() -> None:
+    """Check that this is a checkout with the emulator's own environments.
+
+    Raises:
+        Problem: one is missing.
+    """
+    for part in ("local/.venv", "local/node_modules", "node_modules", "parallelcluster/.venv"):
+        if not (ROOT / part).exists():
+            raise Problem(
+                f"The emulated AWS needs {part}, which is not under {ROOT}: run this command in a checkout of the "
+                "repository after `make setup`."
+            )
+
+
+def state_folder(file: Path, given: Path | None) -> Path:
+    """Where the emulator of an environment file keeps its state: named after the file, whose content may change."""
+    return (given or ROOT / ".trainyard" / file.stem).resolve()
+
+
+def file_of(name: str) -> Path:
+    """The environment file that a user means.
+
+    Raises:
+        Problem: no environment has this name.
+    """
+    try:
+        return environment_file(name).resolve()
+    except ValueError as unknown:
+        raise Problem(str(unknown)) from unknown
+
+
 def forget_users_aws() -> None:
-    """Take the user's AWS settings out of this process: no profile, no key and no endpoint of theirs is ever read."""
+    """Remove the user's AWS settings from this process: profile, keys and endpoints."""
     for key in [key for key in os.environ if key.startswith("AWS_")]:
         del os.environ[key]
     os.environ.update(
@@ -135,8 +224,29 @@ def forget_users_aws() -> None:
     )
 
 
-def aws(world: Emulator) -> boto3.Session:
-    """A boto3 session that reaches the world and nothing else."""
-    environment = world.env()
+def aws(emulator: Emulator) -> boto3.Session:
+    """A boto3 session that reaches the emulator and nothing else."""
+    environment = emulator.env()
     os.environ.update({key: value for key, value in environment.items() if key.startswith("AWS_")})
     return boto3.Session(region_name=environment["AWS_REGION"])
+
+
+def exit_reason(emulator: Emulator) -> str:
+    """What happened to an emulator that exited and what to do, as the end of a sentence."""
+    return (
+        "the emulated AWS exited in the middle, and everything in it is lost.\n"
+        "Run `trainyard up` again: it starts a new one. Its last messages are in emulator.log and api.log "
+        f"under {emulator.state_dir}."
+    )
+
+
+@contextmanager
+def explained_exit(state: Path) -> Iterator[None]:
+    """Turn an unanswered request into a Problem if the emulator exited; otherwise the error is passed on."""
+    try:
+        yield
+    except (Unreachable, HTTPClientError) as error:
+        emulator = launch.read(state)
+        if emulator is None or emulator.alive:
+            raise
+        raise Problem(f"The command was stopped: {exit_reason(emulator)}") from error

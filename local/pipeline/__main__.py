@@ -12,10 +12,10 @@ from pathlib import Path
 
 from botocore.exceptions import ClientError
 
+from cli.parser import Parser
 from local.emulator.launch import EmulatorError
 from local.pipeline.problem import Problem
 from ops.problem import Problem as CliProblem
-from ops.review.command import Parser
 
 ROOT = Path(__file__).resolve().parents[2]
 INTERRUPTED = 130

@@ -92,7 +92,7 @@ class Laboratory(Waiting):
         if self._plan is None:
             file = self.state / "plan.json"
             if not file.is_file():
-                raise Problem(f"there is no laboratory in {self.state}; start one with `python -m local.slurm up`")
+                raise Problem(f"there is no laboratory in {self.state}; start one with `trainyard lab up`")
             self._plan = from_json(file.read_text(encoding="utf-8"))
         return self._plan
 

@@ -80,7 +80,8 @@ def text(report: Report, console: Console) -> None:
     """Text for a terminal: the alarm, the headline, the attachment, then the sections."""
     from rich.markup import escape
 
-    if report.alarm:
+    if report.alarm and report.alarm.rows:
+        console.print(f"[{report.tone}]{escape(report.alarm.title).upper()}[/]")
         _records(report.alarm, console)
     console.print(f"[{report.tone}]{escape(report.headline)}[/]", soft_wrap=True)
     console.print(f"[dim]{escape(report.title)}[/]", soft_wrap=True)

@@ -17,7 +17,10 @@ _DIFFERENCES = 6
 def review_report(verdict: Verdict, cdk_diff: str = "") -> Report:
     """The verdict on a change, with the CDK's own diff attached."""
     cluster = verdict.cluster
-    data = (Row((label(change), at_stake(change), Code(", ".join(change.causes))), Tone.BAD) for change in verdict.data)
+    data = (
+        Row((f"{label(change)} ({change.stack})", at_stake(change), Code(", ".join(change.causes))), Tone.BAD)
+        for change in verdict.data
+    )
     keys = (
         Row((Code(key.path), Code(shown(key.old)), Code(shown(key.new)), meaning(key, cluster), key.policy))
         for key in cluster.keys
@@ -34,7 +37,7 @@ def review_report(verdict: Verdict, cdk_diff: str = "") -> Report:
         tone=_TONES[verdict.level],
         alert=_ALERTS.get(verdict.level, Alert.NOTE),
         data=_data(verdict),
-        alarm=Section("", ("Data at stake", "What happens", "Because of"), tuple(data)),
+        alarm=Section("Data at stake", ("Resource", "What happens", "Because of"), tuple(data), lead=2),
         sections=(
             Section(
                 f"Cluster {cluster.name}: {cluster.outcome}",

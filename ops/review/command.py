@@ -1,76 +1,46 @@
-"""What the diff commands share: sides in, report out, exit status."""
+"""The two sides of a diff: a file's synthesis against another revision, or against what is deployed."""
 
 from __future__ import annotations
 
-import argparse
-import sys
+import tempfile
 from pathlib import Path
-from typing import Literal, NoReturn, get_args
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from ops.review import machine, markdown, text
-from ops.review.stacks import Stacks
+from ops.review.cdk import diff_text
+from ops.review.stacks import deployed
+from ops.review.synthesis import ROOT, revision, synthesize
 from ops.review.verdict import Verdict, judge
+from settings import Environment
 
-Format = Literal["text", "markdown", "json"]
-FORMATS: tuple[str, ...] = get_args(Format)
-
-FAILED = 4
-"""Exit status where there is no verdict; 0 to 3 are the verdicts."""
+if TYPE_CHECKING:
+    import boto3
 
 
-class Parser(argparse.ArgumentParser):
-    """Ends with FAILED on wrong use: argparse's own status, 2, is a verdict here."""
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and end."""
-        self.print_usage(sys.stderr)
-        self.exit(FAILED, f"{self.prog}: {message}\n")
-        raise SystemExit(FAILED)
-
-
-def add_options(command: argparse.ArgumentParser) -> None:
-    """The options of every diff command."""
-    command.add_argument("--format", choices=FORMATS, default="text", help="default text")
-    command.add_argument("--output", type=Path, metavar="FILE", help="write the report there instead of printing it")
-
-
-def report(
-    environment: str,
-    against: str,
-    *,
-    old: Stacks,
-    new: Stacks,
-    cdk_diff: str,
-    form: str,
-    output: Path | None = None,
-    console: Console | None = None,
-) -> int:
-    """Print the verdict, or write it to `output`; returns the exit status.
+def against_revision(file: Path, environment: Environment, name: str, *, with_cdk: bool) -> tuple[Verdict, str]:
+    """The verdict on a file against another git revision's code and file, and the CDK's diff if `with_cdk`.
 
     Raises:
-        Problem: see `judge`.
+        Problem: git does not know the revision, or one side cannot be synthesized.
     """
-    verdict = judge(environment, against, old, new)
-    if form == "text":
-        if output:
-            with output.open("w", encoding="utf-8") as file:
-                _text(verdict, cdk_diff, Console(file=file, width=160, highlight=False))
-        else:
-            _text(verdict, cdk_diff, console or Console(highlight=False))
-        return int(verdict.level)
-    content = markdown.render(verdict, cdk_diff) if form == "markdown" else f"{machine.render(verdict)}\n"
-    if output:
-        output.write_text(content, "utf-8")
-    else:
-        sys.stdout.write(content)
-    return int(verdict.level)
+    with tempfile.TemporaryDirectory(prefix="trainyard-review-") as folder, revision(name) as tree:
+        new = synthesize(ROOT, file, Path(folder) / "new")
+        there = tree / file.relative_to(ROOT) if file.is_relative_to(ROOT) else file
+        # A file that the other revision does not have yet describes a new environment.
+        old = synthesize(tree, there, Path(folder) / "old") if there.exists() else {}
+        verdict = judge(environment.name, f"revision {name}", old, new)
+        return verdict, diff_text(old, new) if with_cdk else ""
 
 
-def _text(verdict: Verdict, cdk_diff: str, console: Console) -> None:
-    text.head(verdict, console)
-    if cdk_diff.strip():
-        console.print()
-        console.print(cdk_diff.strip(), markup=False, soft_wrap=True)
-    text.body(verdict, console)
+def against_account(
+    file: Path, environment: Environment, session: boto3.Session, *, with_cdk: bool
+) -> tuple[Verdict, str]:
+    """The verdict on a file against what the session's credentials reach, and the CDK's diff if `with_cdk`.
+
+    Raises:
+        Problem: no credentials, or the environment cannot be synthesized.
+    """
+    with tempfile.TemporaryDirectory(prefix="trainyard-review-") as folder:
+        new = synthesize(ROOT, file, Path(folder), bundle=True)
+        old = deployed(session.client("cloudformation"), new)
+        verdict = judge(environment.name, f"what is deployed in {environment.account}", old, new)
+        return verdict, diff_text(old, new) if with_cdk else ""

@@ -15,5 +15,5 @@ with socket.socket() as channel:
 PY
 
 "$@"
-# $@ is: python -m local up FILE --state STATE --port PORT
+# $@ is: python -m cli up FILE --state STATE --port PORT
 exec "$1" -m local down "$5" --state "$state"

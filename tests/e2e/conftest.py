@@ -108,7 +108,7 @@ class Local:
 
     def _line(self, command: str, *options: str) -> list[str]:
         port = ("--port", str(self.port)) if command == "up" else ()
-        return [sys.executable, "-m", "local", command, str(self.file), "--state", str(self.state), *port, *options]
+        return [sys.executable, "-m", "cli", command, str(self.file), "--state", str(self.state), *port, *options]
 
     def ok(self, command: str, *options: str) -> str:
         """Run one command that must succeed; its output."""

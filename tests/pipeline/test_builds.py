@@ -74,30 +74,30 @@ def test_the_cdk_cli_is_that_of_package_json() -> None:
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 @pytest.mark.parametrize(
-    ("step", "module", "report"),
+    ("step", "command", "report"),
     [
-        ("Preflight", "ops.preflight {}", "preflight.md"),
-        ("Diff", "ops.review gate {}", "verdict.md"),
-        ("Validation", "ops.validation {}", "validation.md"),
+        ("Preflight", "preflight {} --on aws", "preflight.md"),
+        ("Diff", "gate {}", "verdict.md"),
+        ("Validation", "validate {} --on aws", "validation.md"),
     ],
 )
 def test_steps_run_the_commands_that_a_laptop_runs(
-    synthesis: Synthesis, name: str, step: str, module: str, report: str
+    synthesis: Synthesis, name: str, step: str, command: str, report: str
 ) -> None:
     spec = synthesis.build_spec(name, step)
     said = "\n".join(spec["phases"]["build"]["commands"])
-    assert f".venv/bin/python -m {module.format(name)} " in said
+    assert f".venv/bin/trainyard {command.format(name)} " in said
     assert f"cat report/{report}" in said
     assert spec["artifacts"] == {"base-directory": "report", "files": ["**/*"]}
     assert len(synthesis.action(name, step)["OutputArtifacts"]) == 1
 
 
 def _run(commands: list[str], folder: Path, program: str) -> subprocess.CompletedProcess[str]:
-    """Run commands as CodeBuild does, in one shell, the first failure ending it; `program` stands in for Python."""
-    python = folder / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f"#!/bin/sh\n{program}\n", "utf-8")
-    python.chmod(0o755)
+    """Run commands as CodeBuild does, in one shell, the first failure ending it; `program` replaces the command."""
+    trainyard = folder / ".venv" / "bin" / "trainyard"
+    trainyard.parent.mkdir(parents=True)
+    trainyard.write_text(f"#!/bin/sh\n{program}\n", "utf-8")
+    trainyard.chmod(0o755)
     script = "\n".join(["set -e", *commands, "env | grep -E '^(LEVEL|HEADLINE|PERMISSIONS|REPORT_URL|AWS_)' | sort"])
     variables = {
         "PATH": os.environ["PATH"],

@@ -104,10 +104,10 @@ def test_what_is_deployed_is_the_assembly_of_the_verdict() -> None:
     jobs = read(STAGE)["jobs"]
     review = "\n".join(step.get("run", "") for step in jobs["review"]["steps"])
     deploy = "\n".join(step.get("run", "") for step in jobs["deploy"]["steps"])
-    assert review.index("make synth") < review.index("review gate") < review.index("tar --create")
+    assert review.index("make synth") < review.index("trainyard gate") < review.index("tar --create")
     assert "cdk deploy --app cdk.out --all" in deploy
     assert "synth" not in deploy
-    assert deploy.index("cdk deploy") < deploy.index("-m ops.validation")
+    assert deploy.index("cdk deploy") < deploy.index("trainyard validate")
 
 
 @pytest.mark.parametrize(("job", "hours"), [("review", 1), ("deploy", DEPLOYMENT_HOURS)])

@@ -75,7 +75,7 @@ def test_what_is_deployed_is_what_the_verdict_is_about(synthesis: Synthesis, nam
     [assembly] = synthesis.action("Build", "Synth")["OutputArtifacts"]
     diff = synthesis.action(name, "Diff")
     assert assembly in diff["InputArtifacts"]
-    [command] = [c for c in synthesis.build_spec(name, "Diff")["phases"]["build"]["commands"] if "review gate" in c]
+    [command] = [c for c in synthesis.build_spec(name, "Diff")["phases"]["build"]["commands"] if "trainyard gate" in c]
     assert f"--assembly cdk.out/assembly-{name} " in command
     for action in synthesis.stages[name]:
         if action["Name"].endswith(".Prepare"):

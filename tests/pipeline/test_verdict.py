@@ -1,4 +1,4 @@
-"""`python -m ops.review gate` on the assembly of a stage: the real CDK diff, and a CloudFormation that a test fills."""
+"""`trainyard gate` on the assembly of a stage: the real CDK diff, and a CloudFormation that a test fills."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from ops.review import cdk, cli, gate
+from cli import main
+from ops.review import cdk, gate
 from ops.review.verdict import Level, Verdict
 from tests.pipeline.conftest import Synthesis
 
@@ -57,7 +58,7 @@ def judged(
 ) -> dict[str, str]:
     monkeypatch.setattr(boto3, "Session", lambda region_name: CloudFormation(deployed))  # noqa: ARG005
     assembly = assembly or synthesis.folder / "assembly-dev"
-    assert cli.main(["gate", "dev", "--assembly", str(assembly), "--output", str(folder)]) == 0
+    assert main(["gate", "dev", "--assembly", str(assembly), "--output", str(folder)]) == 0
     lines = (folder / "variables").read_text("utf-8").splitlines()
     return dict(line.split("=", 1) for line in lines)
 
@@ -175,7 +176,7 @@ def test_an_assembly_of_another_environment_gets_no_verdict(
     synthesis: Synthesis, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["gate", "dev", "--assembly", str(synthesis.folder / "assembly-prod"), "--output", str(tmp_path)]
-    assert cli.main(arguments) == 4
+    assert main(arguments) == 4
     assert "is not an assembly of dev in us-west-2: it has prod-api" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
@@ -192,7 +193,7 @@ def test_a_stack_whose_creation_failed_gets_no_verdict(
     cloudformation = CloudFormation({"dev-storage": {}, "dev-network": {}}, {"dev-storage": status})
     monkeypatch.setattr(boto3, "Session", lambda region_name: cloudformation)  # noqa: ARG005
     assembly = str(synthesis.folder / "assembly-dev")
-    assert cli.main(["gate", "dev", "--assembly", assembly, "--output", str(tmp_path / "out")]) == 4
+    assert main(["gate", "dev", "--assembly", assembly, "--output", str(tmp_path / "out")]) == 4
     said = capsys.readouterr().err
     assert f"the stack dev-storage is in {status}" in said
     assert "dev-network" not in said
@@ -208,13 +209,13 @@ def test_other_states_get_a_verdict(
     cloudformation = CloudFormation(standing, {"dev-promotion": status})
     monkeypatch.setattr(boto3, "Session", lambda region_name: cloudformation)  # noqa: ARG005
     assembly = str(synthesis.folder / "assembly-dev")
-    assert cli.main(["gate", "dev", "--assembly", assembly, "--output", str(tmp_path / "out")]) == 0
+    assert main(["gate", "dev", "--assembly", assembly, "--output", str(tmp_path / "out")]) == 0
     level = "LEVEL=safe" if status == "REVIEW_IN_PROGRESS" else "LEVEL=nothing"
     assert level in (tmp_path / "out" / "variables").read_text("utf-8")
 
 
 def test_no_assembly_gets_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["gate", "dev", "--assembly", str(tmp_path), "--output", str(tmp_path / "out")]) == 4
+    assert main(["gate", "dev", "--assembly", str(tmp_path), "--output", str(tmp_path / "out")]) == 4
     assert "holds no synthesized stacks" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -226,7 +227,7 @@ def test_a_diff_that_fails_gets_no_verdict(
     monkeypatch.setattr(cdk, "SCRIPT", tmp_path / "missing.mjs")
     monkeypatch.setattr(boto3, "Session", lambda region_name: CloudFormation(standing))  # noqa: ARG005
     assembly = str(synthesis.folder / "assembly-dev")
-    assert cli.main(["gate", "dev", "--assembly", assembly, "--output", str(tmp_path / "out")]) == 4
+    assert main(["gate", "dev", "--assembly", assembly, "--output", str(tmp_path / "out")]) == 4
     assert not (tmp_path / "out").exists()
 
 

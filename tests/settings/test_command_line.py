@@ -1,4 +1,4 @@
-"""`python -m settings`: output and exit status; the generated schema and reference are current."""
+"""`trainyard check`, `names` and `schema`; the generated schemas and pages are current."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import jsonschema
 import pytest
 import yaml
 
-from settings.__main__ import main
+from cli import main
+from cli.reference import COMMANDS, commands_page
 from settings.explain import nested_part
 from settings.model import Environment
 from settings.model.base import Part
@@ -36,7 +37,7 @@ def test_good_files_are_ok(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_faults_are_printed_and_counted(edit: Edit, capsys: pytest.CaptureFixture[str]) -> None:
     file = edit({"storage.lustre.0.capacity_gib": 1000, "network.zone": "usw2-az1"})
-    assert main(["check", str(FILES[0]), str(file)]) == 2
+    assert main(["check", str(FILES[0]), str(file)]) == 1
     said = capsys.readouterr().out
     assert said.startswith(f"{FILES[0]}: ok\n{file}:")
     assert "storage.lustre[0].capacity_gib\n    given:   1000\n" in said
@@ -44,20 +45,46 @@ def test_faults_are_printed_and_counted(edit: Edit, capsys: pytest.CaptureFixtur
 
 
 def test_as_a_program_it_shows_no_traceback(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "settings", "check", str(tmp_path / "missing.yaml")]
+    command = [sys.executable, "-m", "cli", "check", str(tmp_path / "missing.yaml")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert "cannot be read: no such file or directory" in done.stdout
     assert done.stderr == ""
 
 
 def test_the_committed_schema_is_current() -> None:
-    assert SCHEMA.read_text(encoding="utf-8") == schema_text(), "run `python -m settings schema`"
+    assert SCHEMA.read_text(encoding="utf-8") == schema_text(), "run `make schema`"
 
 
 def test_the_committed_reference_is_current() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
-    assert document_with_reference(text) == text, "run `python -m settings reference`"
+    assert document_with_reference(text) == text, "run `make schema`"
+
+
+def test_the_committed_page_on_the_command_line_is_current() -> None:
+    assert COMMANDS.read_text(encoding="utf-8") == commands_page(), "run `make schema`"
+
+
+def test_names_and_paths_of_files_are_taken_and_known_names_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "local", "environments/dev.yaml"]) == 0
+    assert main(["check", "--pipeline", "promotion"]) == 0
+    assert capsys.readouterr().out.count(": ok\n") == 3
+    assert main(["check", "local", "nowhere"]) == 4
+    said = capsys.readouterr()
+    assert "'nowhere'" in said.err and "jakarta-80xp5e" in said.err
+    assert said.out == ""
+
+
+def test_names_are_lines_for_a_workflow(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["names", "local"]) == 0
+    assert capsys.readouterr().out == "name=local\naccount=000000000000\nregion=us-east-1\n"
+
+
+def test_schemas_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema"]) == 0
+    assert capsys.readouterr().out == schema_text()
+    assert main(["schema", "--pipeline"]) == 0
+    assert "Trainyard pipeline" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

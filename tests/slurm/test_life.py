@@ -99,22 +99,24 @@ def test_the_command_line_and_the_bootstrap(tmp_path: Path) -> None:
     laboratory = Laboratory(tmp_path / "cli")
 
     def run(command: str, *words: str) -> subprocess.CompletedProcess[str]:
-        line = [sys.executable, "-m", "local.slurm", command, "--state", str(laboratory.state), *words]
+        line = [sys.executable, "-m", "cli", "lab", command, "--state", str(laboratory.state), *words]
         return subprocess.run(
             line, cwd=ROOT, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=300
         )
 
-    assert "no laboratory runs here" in run("status").stdout
+    assert "No laboratory runs in" in run("status").stderr
     try:
-        up = run("up", "--environment", str(ENVIRONMENT), "--count", "gpu/p5=2", "--count", "cpu/c7i=1")
+        up = run("up", str(ENVIRONMENT), "--count", "gpu/p5=2", "--count", "cpu/c7i=1")
         assert up.returncode == 0, up.stderr
         status = run("status").stdout
         assert "gpu-dy-p5-2" in status
         assert "cpu-dy-c7i-1" in status
-        job = run("run", "srun", "-N2", "--gpus-per-node=8", "bash", "-lc", "echo $DATA_DIR; ls -d $CHECKPOINTS_DIR")
+        job = run(
+            "run", "--", "srun", "-N2", "--gpus-per-node=8", "bash", "-lc", "echo $DATA_DIR; ls -d $CHECKPOINTS_DIR"
+        )
         assert sorted(job.stdout.splitlines()) == ["/fsx/checkpoints"] * 2 + ["/fsx/data"] * 2, job.stderr
         assert run("run", "--", "bash", "-c", "exit 7").returncode == 7
-        assert run("up", "--count", "gpu/none=1").returncode == 1
+        assert run("up", "--count", "gpu/none=1").returncode == 4
         # The replaced node gets the bootstrap too.
         laboratory.kill("gpu-dy-p5-2")
         bootstrap.start(laboratory, "gpu-dy-p5-2")

@@ -103,7 +103,7 @@ def preflight(
     source: pipelines.IFileSetProducer, environment: Environment, reference: str, role: iam.IRole
 ) -> pipelines.CodeBuildStep:
     """Whether the account can hold the environment. Fails where it cannot, and where nobody can tell."""
-    command = f".venv/bin/python -m ops.preflight {reference} --format markdown --output {REPORT}/preflight.md"
+    command = f".venv/bin/trainyard preflight {reference} --on aws --format markdown --output {REPORT}/preflight.md"
     return pipelines.CodeBuildStep(
         "Preflight",
         input=source,
@@ -127,7 +127,7 @@ def diff(
     It looks at the very files that are deployed afterwards, not at a synthesis of its own. Fails where there is no
     verdict.
     """
-    command = f".venv/bin/python -m ops.review gate {reference} --assembly {assembly_of(environment)} --output {REPORT}"
+    command = f".venv/bin/trainyard gate {reference} --assembly {assembly_of(environment)} --output {REPORT}"
     return pipelines.CodeBuildStep(
         "Diff",
         input=source,
@@ -149,7 +149,7 @@ def validation(
     source: pipelines.IFileSetProducer, environment: Environment, reference: str, role: iam.IRole
 ) -> pipelines.CodeBuildStep:
     """Scans, hello-gpu, NCCL and storage checks on the cluster itself."""
-    command = f".venv/bin/python -m ops.validation {reference} --format markdown --output {REPORT}/validation.md"
+    command = f".venv/bin/trainyard validate {reference} --on aws --format markdown --output {REPORT}/validation.md"
     return pipelines.CodeBuildStep(
         "Validation",
         input=source,

@@ -1,4 +1,4 @@
-"""The report in its three forms, and the command line."""
+"""The report of the drift command in its formats, and its command line."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ops.drift import cli
+from cli import main
 from ops.drift.findings import Finding, Report
-from ops.drift.report import machine, markdown, text, write
+from ops.report import html, json_text, markdown, text, write
+from ops.report.drift import drift_report
+from ops.report.model import Report as Shown
 from ops.review.structure import ABSENT
 
 
-def report() -> Report:
-    return Report(
+def report() -> Shown:
+    found = Report(
         "demo",
         "111122223333",
         findings=[
@@ -28,9 +30,10 @@ def report() -> Report:
         ],
         checked=7,
         unchecked=Counter({"AWS::Scheduler::Schedule": 2}),
-        missing=["demo-api: IAM refuses to say"],
+        missing=["demo-api: IAM refuses to <say>"],
         undeployed={"demo-images": 1},
     )
+    return drift_report(found)
 
 
 def test_text() -> None:
@@ -38,17 +41,20 @@ def test_text() -> None:
     text(report(), Console(file=stream, width=200, highlight=False))
     assert stream.getvalue().splitlines() == [
         "Drift: 2 differences from what was deployed, in cluster, demo-network.",
+        "Drift of demo in 111122223333",
         "",
-        "cluster",
-        "  demo",
-        "    Tags[a]: deployed 1, stands 2",
-        "      Deploy.",
+        "Differences",
+        "cluster  demo",
+        "    property: Tags[a]",
+        "    deployed: 1",
+        "    actual: 2",
+        "    do: Deploy.",
+        "demo-network  Head [x] (AWS::EC2::SecurityGroup sg-1)",
+        "    property: ingress rule",
+        "    deployed: none",
+        "    actual: tcp 22 from | all",
         "",
-        "demo-network",
-        "  Head [x] (AWS::EC2::SecurityGroup sg-1)",
-        "    ingress rule: deployed none, stands tcp 22 from | all",
-        "",
-        "Not looked at: demo-api: IAM refuses to say",
+        "Not compared: demo-api: IAM refuses to <say>",
         "",
         "Not deployed yet (this is not drift): the file differs from the deployed templates in 1 resource, "
         "demo-images (1). To see the effect: trainyard diff",
@@ -62,15 +68,17 @@ def test_markdown() -> None:
     assert "> [!WARNING]" in lines
     assert "| cluster | demo | `Tags[a]` | `1` | `2` | Deploy. |" in lines
     assert any("`tcp 22 from \\| all`" in line for line in lines)
+    assert "Not compared: demo-api: IAM refuses to &lt;say>" in lines
+    assert "<say>" not in html(report()) and "&lt;say&gt;" in html(report())
 
 
 def test_machine() -> None:
-    found = json.loads(machine(report()))
+    found = json.loads(json_text(report()))
     assert (found["level"], found["exit"], found["undeployed"]) == ("drift", 1, {"demo-images": 1})
     assert found["findings"][1]["expected"] is None
 
 
-@pytest.mark.parametrize("form", ["text", "markdown", "json"])
+@pytest.mark.parametrize("form", ["text", "markdown", "json", "html"])
 def test_into_a_file(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(report(), form=form, output=tmp_path / "report")
     assert "tcp 22" in (tmp_path / "report").read_text()
@@ -86,12 +94,12 @@ def test_into_a_file(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
 )
 def test_wrong_use(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
-        cli.main(arguments)
+        main(["drift", *arguments])
     assert end.value.code == 4 and said in capsys.readouterr().err
 
 
 def test_an_unknown_environment(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["nowhere"]) == 4
+    assert main(["drift", "nowhere"]) == 4
     assert "nowhere" in capsys.readouterr().err
 
 
@@ -103,5 +111,5 @@ def test_no_credentials(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    assert cli.main(["local"]) == 4
-    assert "credentials of the account 000000000000" in capsys.readouterr().err
+    assert main(["drift", "local", "--on", "aws"]) == 4
+    assert "keys of account 000000000000" in capsys.readouterr().err

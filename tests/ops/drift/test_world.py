@@ -1,4 +1,4 @@
-"""`python -m ops.drift` against a deployment in which somebody changed things by hand."""
+"""`trainyard drift` against a deployment in which somebody changed things by hand."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import boto3
 import botocore.client
 import pytest
 
+from cli import main
 from local.emulator import launch
 from local.steering import Steer
-from ops.drift import cli
 from ops.drift.permissions import CALLED
 from tests.e2e.conftest import ROOT, Local, free_ports
 
@@ -53,7 +53,7 @@ class Deployed:
 
     def run(self, *options: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "ops.drift", str(self.local.file), *options],
+            [sys.executable, "-m", "cli", "drift", str(self.local.file), "--on", "aws", *options],
             cwd=ROOT,
             env=self.world.child_environment() | {"COLUMNS": "200"},
             capture_output=True,
@@ -66,7 +66,7 @@ class Deployed:
         """The report of a run that must end with this status."""
         result = self.run("--format", "json")
         assert result.returncode == status, result.stdout + result.stderr
-        assert result.stderr == ""
+        assert all(line.startswith("drift: ") for line in result.stderr.splitlines())
         found: dict[str, Any] = json.loads(result.stdout)
         return found
 
@@ -267,5 +267,5 @@ def test_permissions(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> Non
         return call(self, operation, arguments)
 
     monkeypatch.setattr(botocore.client.BaseClient, "_make_api_call", recorded)
-    cli.main([str(deployed.local.file), "--format", "json", "--output", os.devnull])
+    main(["drift", str(deployed.local.file), "--on", "aws", "--format", "json", "--output", os.devnull])
     assert made == set(CALLED)

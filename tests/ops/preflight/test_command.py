@@ -19,14 +19,17 @@ from botocore.exceptions import ClientError, NoCredentialsError
 from botocore.stub import Stubber
 from rich.console import Console
 
+from cli import main, verdicts
 from ops import pcluster_subprocess
-from ops.preflight import __main__ as guarded
-from ops.preflight import caller, cli, machine, markdown, permissions, text
+from ops.preflight import caller, permissions
+from ops.preflight import run as runs
 from ops.preflight.aws import Aws, Denied
 from ops.preflight.line import Line, Report, Verdict
 from ops.preflight.question import Question
 from ops.preflight.run import CHECKS, Check, run
 from ops.problem import Problem
+from ops.report import json_text, markdown, text
+from ops.report.preflight import preflight_report
 from tests.cluster_config.builder import environment
 from tests.ops.preflight.account import NOW, Account, refusal
 
@@ -54,25 +57,25 @@ def test_ready_is_what_has_no_fault_and_nothing_unknown() -> None:
 
 def test_text_begins_with_the_verdict_and_what_to_do() -> None:
     said = io.StringIO()
-    text.show(report(Verdict.OK, Verdict.FAULT), Console(file=said, width=160, highlight=False))
+    text(preflight_report(report(Verdict.OK, Verdict.FAULT)), Console(file=said, width=160, highlight=False))
     first, *rest = said.getvalue().splitlines()
     assert first == "NOT READY: 1 faults, 1 ok"
-    assert "  asked:  ec2:X" in rest
-    assert "  do:     raise it" in rest
+    assert "    asked: ec2:X" in rest
+    assert "    do: raise it" in rest
     assert "[P] | vCPUs" in said.getvalue()
 
 
 def test_markdown_folds_in_what_is_good() -> None:
-    said = markdown.render(report(Verdict.OK, Verdict.FAULT))
+    said = markdown(preflight_report(report(Verdict.OK, Verdict.FAULT)))
     head, folded = said.split("<details>")
     assert "> [!CAUTION]" in head
     assert "| fault | quotas: [P] \\| vCPUs | ec2:X | 384 &lt;of> | 192 | raise it |" in head
     assert "| ok | quotas: [P] \\| vCPUs |" in folded
-    assert "> [!NOTE]" in markdown.render(report(Verdict.OK))
+    assert "> [!NOTE]" in markdown(preflight_report(report(Verdict.OK)))
 
 
 def test_json_has_every_line_with_every_field() -> None:
-    said = json.loads(machine.render(report(Verdict.WARNING, Verdict.UNKNOWN)))
+    said = json.loads(json_text(preflight_report(report(Verdict.WARNING, Verdict.UNKNOWN))))
     assert (said["ready"], said["exit"]) == (False, 1)
     assert said["lines"][1] == {
         "check": "quotas",
@@ -186,7 +189,7 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     alone = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": os.devnull}
     return subprocess.run(
-        [sys.executable, "-m", "ops.preflight", *arguments],
+        [sys.executable, "-m", "cli", "preflight", "--on", "aws", *arguments],
         cwd=ROOT,
         env={**kept, **alone, "AWS_SHARED_CREDENTIALS_FILE": os.devnull},
         capture_output=True,
@@ -217,25 +220,32 @@ def test_wrong_use_is_no_verdict(arguments: tuple[str, ...], said: str) -> None:
 def test_an_error_of_the_program_is_no_verdict(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken() -> int:
+    def broken(*_: object) -> None:
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr(cli, "main", broken)
-    assert guarded.main() == 4
+    monkeypatch.setattr(verdicts, "read", broken)
+    assert main(["preflight", "local"]) == 4
     assert "a mistake" in capsys.readouterr().err
 
 
+def prepared(monkeypatch: pytest.MonkeyPatch, verdict: Verdict) -> None:
+    """AWS and the checks are replaced by one result."""
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setattr(caller, "require", lambda *_: None)
+    monkeypatch.setattr(runs, "run", lambda *_: report(verdict))
+
+
 @pytest.mark.parametrize(("verdict", "status"), [(Verdict.OK, 0), (Verdict.FAULT, 1), (Verdict.UNKNOWN, 1)])
-@pytest.mark.parametrize("form", ["text", "markdown", "json"])
+@pytest.mark.parametrize("form", ["text", "markdown", "json", "html"])
 def test_a_report_goes_to_a_file(
     verdict: Verdict, status: int, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "_ask", lambda _: report(verdict))
+    prepared(monkeypatch, verdict)
     file = tmp_path / "report"
-    assert cli.main(["local", "--format", form, "--output", str(file)]) == status
+    assert main(["preflight", "local", "--on", "aws", "--format", form, "--output", str(file)]) == status
     assert "READY" in file.read_text("utf-8")
 
 
 def test_a_file_that_cannot_be_written_is_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "_ask", lambda _: report(Verdict.OK))
-    assert cli.main(["local", "--output", str(tmp_path / "no" / "such")]) == 4
+    prepared(monkeypatch, Verdict.OK)
+    assert main(["preflight", "local", "--on", "aws", "--output", str(tmp_path / "no" / "such")]) == 4

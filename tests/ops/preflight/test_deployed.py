@@ -26,7 +26,7 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
     text = (ROOT / "environments" / "local.yaml").read_text("utf-8")
     file.write_text(text, "utf-8")
     state, port = folder / "state", free_ports(2)[0]
-    base = [sys.executable, "-m", "local"]
+    base = [sys.executable, "-m", "cli"]
     options = [str(file), "--state", str(state)]
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     try:

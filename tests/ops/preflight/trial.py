@@ -49,7 +49,7 @@ class Trial:
     def run(self, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run the command with any options."""
         return subprocess.run(
-            [sys.executable, "-m", "ops.preflight", str(self.file), *options],
+            [sys.executable, "-m", "cli", "preflight", str(self.file), "--on", "aws", *options],
             cwd=ROOT,
             env={**self.world.child_environment(), **environment},
             capture_output=True,

@@ -82,7 +82,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    line = [sys.executable, "-m", "local", "up", "local", "--state", str(state), "--port", str(port), "--no-hello"]
+    line = [sys.executable, "-m", "cli", "up", "local", "--state", str(state), "--port", str(port), "--no-hello"]
     try:
         result = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=UP_LIMIT_S, check=False)
         assert result.returncode == 0, result.stdout + result.stderr

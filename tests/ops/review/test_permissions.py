@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ops.review import machine, markdown, text
+from ops.report import json_text, markdown, text
+from ops.report.review import review_report
 from ops.review.cluster import Cluster, Key, Need, Outcome
 from ops.review.permissions import not_counted_by_cdk, of_cluster
 from ops.review.stacks import Stack
@@ -133,11 +134,11 @@ def test_every_report_tells_them_and_the_level_stays(tmp_path_factory: pytest.Te
     assert any("SlurmQueues[more].Iam: none -> " in line for line in lines), lines
     assert verdict.level is Level.SAFE
     said = io.StringIO()
-    text.body(verdict, Console(file=said, width=400))
+    text(review_report(verdict), Console(file=said, width=400))
     assert "Permissions that the CDK does not count" in said.getvalue()
     assert "SlurmQueues[more].Iam" in said.getvalue()
-    assert "SlurmQueues[more].Iam" in markdown.render(verdict).split("**Permissions**")[1]
-    assert json.loads(machine.render(verdict))["permissions"] == list(lines)
+    assert "SlurmQueues[more].Iam" in markdown(review_report(verdict)).split("**Permissions that")[1]
+    assert json.loads(json_text(review_report(verdict)))["permissions"] == list(lines)
 
 
 def test_where_nothing_of_the_kind_changes_nothing_is_said(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -146,5 +147,5 @@ def test_where_nothing_of_the_kind_changes_nothing_is_said(tmp_path_factory: pyt
     verdict = judge("local", "revision main", edited("local", (), folder), edited("local", edit, folder))
     assert verdict.cluster.keys
     assert not_counted_by_cdk(verdict) == ()
-    assert "Permissions" not in markdown.render(verdict)
-    assert ABSENT not in json.loads(machine.render(verdict))["permissions"]
+    assert "Permissions" not in markdown(review_report(verdict))
+    assert ABSENT not in json.loads(json_text(review_report(verdict)))["permissions"]

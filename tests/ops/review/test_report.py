@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ops.review import __main__ as guarded
-from ops.review import cli, machine, markdown, text
+from cli import main, verdicts
+from ops.report import json_text, markdown, text
+from ops.report.review import review_report
 from ops.review.stacks import Stack, deployed
 from ops.review.verdict import Verdict, judge
 from tests.ops.review.edits import CLUSTER
@@ -35,20 +36,20 @@ def verdict(tmp_path_factory: pytest.TempPathFactory) -> Verdict:
 def test_text_begins_with_the_data_at_stake_in_red(verdict: Verdict) -> None:
     said = io.StringIO()
     console = Console(file=said, force_terminal=True, color_system="standard", width=200, highlight=False)
-    text.head(verdict, console)
-    text.body(verdict, console)
-    first, *rest = said.getvalue().splitlines()
-    assert first.startswith("\x1b[1;31mDATA  FSx FileSystem local-storage-training (storage): replaced; data kept")
+    text(review_report(verdict), console)
+    first, second, *rest = said.getvalue().splitlines()
+    assert first == "\x1b[1;31mDATA AT STAKE\x1b[0m"
+    assert second.startswith("\x1b[1;31mFSx FileSystem local-storage-training (storage)\x1b[0m  replaced; data kept")
     plain = "\n".join(rest)
-    assert "because of LustreConfiguration.PerUnitStorageThroughput" in plain
+    assert "because of: LustreConfiguration.PerUnitStorageThroughput" in plain
     assert "DESTRUCTIVE" in plain
-    assert "m7i.2xlarge -> m7i.4xlarge" in plain
+    assert "    old: m7i.2xlarge\n    new: m7i.4xlarge\n" in plain
     assert "QueueUpdateStrategy TERMINATE" in plain
 
 
 def test_markdown_is_a_comment_for_a_pull_request(verdict: Verdict) -> None:
-    said = markdown.render(verdict, "Stack local-cluster\n[~] ```x```")
-    assert said.startswith("### `local` against revision main\n\n> [!CAUTION]\n> **DESTRUCTIVE: ")
+    said = markdown(review_report(verdict, "Stack local-cluster\n[~] ```x```"))
+    assert said.startswith("### local against revision main\n\n> [!CAUTION]\n> **DESTRUCTIVE: ")
     assert "| `HeadNode.InstanceType` | `m7i.2xlarge` | `m7i.4xlarge` | impossible without a new cluster" in said
     assert "<summary><code>cdk diff</code></summary>" in said
     rows = [line for line in said.splitlines() if line.startswith("|")]
@@ -57,13 +58,13 @@ def test_markdown_is_a_comment_for_a_pull_request(verdict: Verdict) -> None:
 
 
 def test_markdown_fits_into_a_comment(verdict: Verdict) -> None:
-    said = markdown.render(verdict, "x" * 200_000)
+    said = markdown(review_report(verdict, "x" * 200_000))
     assert len(said) < 65_536
     assert said.rstrip().endswith("</details>")
 
 
 def test_json_has_the_exit_status(verdict: Verdict) -> None:
-    content = json.loads(machine.render(verdict))
+    content = json.loads(json_text(review_report(verdict)))
     assert (content["level"], content["exit"]) == ("destructive", 3)
     keys = {key["key"]: key for key in content["cluster"]["keys"]}
     assert keys["HeadNode.InstanceType"]["needs"] == "new-cluster"
@@ -114,7 +115,7 @@ def test_what_is_deployed_is_compared_as_it_was_sent(tmp_path_factory: pytest.Te
 )
 def test_wrong_use_is_no_verdict(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     try:
-        code = cli.main(arguments)
+        code = main(arguments)
     except SystemExit as end:
         code = int(str(end.code))
     assert code == 4
@@ -124,18 +125,18 @@ def test_wrong_use_is_no_verdict(arguments: list[str], says: str, capsys: pytest
 
 
 def test_an_error_of_its_own_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> int:
+    def broken(*_: object) -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr(cli, "main", broken)
-    assert guarded.main() == 4
+    monkeypatch.setattr(verdicts, "read", broken)
+    assert main(["diff", "local"]) == 4
 
 
 def test_against_another_revision(tmp_path: Path) -> None:
     """This checkout against its last commit, as CI runs it; without credentials, and nothing is left behind."""
     before = worktrees()
     report = tmp_path / "report.json"
-    line = [sys.executable, "-m", "ops.review", "diff", "local", "--against", "HEAD", "--format", "json"]
+    line = [sys.executable, "-m", "cli", "diff", "local", "--against", "HEAD", "--format", "json"]
     result = subprocess.run(
         [*line, "--output", str(report)], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
     )

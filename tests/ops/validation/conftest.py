@@ -44,9 +44,9 @@ class Deployed:
     home: Path
 
     def run(self, *line: str) -> subprocess.CompletedProcess[str]:
-        """`python -m local LINE`, as a user runs it."""
+        """`trainyard LINE`, as a user runs it."""
         return subprocess.run(
-            [sys.executable, "-m", "local", *line],
+            [sys.executable, "-m", "cli", *line],
             cwd=ROOT,
             env=users_environment(self.home),
             stdin=subprocess.DEVNULL,
@@ -58,8 +58,7 @@ class Deployed:
 
     def validate(self, *options: str) -> tuple[int, dict[str, Any], str]:
         """Exit status, report and stderr of the validation; an empty report where there is none."""
-        command = [sys.executable, "-m", "ops.validation", str(self.file), "--format", "json", *options]
-        done = self.run("exec", str(self.file), "--state", str(self.state), "--", *command)
+        done = self.run("validate", str(self.file), "--state", str(self.state), "--format", "json", *options)
         return done.returncode, json.loads(done.stdout) if done.stdout.strip() else {}, done.stderr
 
     @property

@@ -14,7 +14,11 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from ops.validation import cli, head_node
+from cli import main, verdicts
+from cli.parser import CHECKS, parser
+from ops.validation import head_node
+from ops.validation.command import wishes as wishes_of
+from ops.validation.plan import CHECKS as CHECKS_OF_THE_PLAN
 from ops.validation.plan import Wishes
 from settings import load
 from tests.ops.validation.fakes import FACTS, HEALTHY
@@ -46,7 +50,7 @@ class Aws:
             def client(self, name: str) -> Any:  # noqa: ANN401 - boto3's own
                 return clients[name]
 
-        monkeypatch.setattr(cli, "_session", lambda _environment: Session())
+        monkeypatch.setattr(verdicts, "_session", lambda _environment: Session())
         monkeypatch.setattr(head_node, "_FIRST_PAUSE_S", 0.0)
 
     def _note(self, model: Any, **_rest: object) -> None:  # noqa: ANN401 - botocore's own
@@ -77,6 +81,15 @@ class Aws:
             stub.add_response("get_command_invocation", answer, {"CommandId": COMMAND, "InstanceId": HEAD})
 
 
+def validate(*arguments: str) -> int:
+    return main(["validate", "--on", "aws", *arguments])
+
+
+def test_the_command_line_names_the_checks_of_the_plan() -> None:
+    """Its own tuple, because importing the plan takes a second."""
+    assert tuple(CHECKS_OF_THE_PLAN) == CHECKS
+
+
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
     yield Aws(monkeypatch)
@@ -87,7 +100,7 @@ def test_a_passing_scan(aws: Aws, capsys: pytest.CaptureFixture[str], tmp_path: 
     aws.answers("facts", out=FACTS)
     aws.answers("scan", out=HEALTHY)
     file = tmp_path / "report.json"
-    assert cli.main(["local", "--only", "head-scan", "--format", "json", "--output", str(file)]) == 0
+    assert validate("local", "--only", "head-scan", "--format", "json", "--output", str(file)) == 0
     report = json.loads(file.read_text())
     assert (report["passed"], report["exit"], report["head_node"]) == (True, 0, HEAD)
     assert [line["outcome"] for line in report["lines"]] == ["passed"]
@@ -95,13 +108,13 @@ def test_a_passing_scan(aws: Aws, capsys: pytest.CaptureFixture[str], tmp_path: 
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("form", ["text", "markdown", "json"])
+@pytest.mark.parametrize("form", ["text", "markdown", "json", "html"])
 def test_a_failing_scan_in_every_form(aws: Aws, capsys: pytest.CaptureFixture[str], form: str) -> None:
     line = {"name": "pyxis", "verdict": "failure", "found": "off | <no>", "wanted": "on", "action": "run it [again]"}
     aws.deployed()
     aws.answers("facts", out=FACTS)
     aws.answers("scan", out={**HEALTHY, "verdict": "failure", "lines": [line]})
-    assert cli.main(["local", "--only", "head-scan", "--format", form]) == 1
+    assert validate("local", "--only", "head-scan", "--format", form) == 1
     said = capsys.readouterr().out
     assert "FAILED: head-scan on head node head (0 passed, 1 failed)" in said
     assert "pyxis" in said and "run it [again]" in said
@@ -109,7 +122,7 @@ def test_a_failing_scan_in_every_form(aws: Aws, capsys: pytest.CaptureFixture[st
 
 
 def problem(capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    assert cli.main(["local", *options]) == 4
+    assert validate("local", *options) == 4
     said = capsys.readouterr().err
     assert "Traceback" not in said
     return said
@@ -180,12 +193,20 @@ def test_the_file_names_the_image_and_what_must_be_asked(
     file.write_text(f"{text}\nvalidation:\n  image: pytorch\n  required: [nccl, storage]\n", "utf-8")
     aws.deployed()
     aws.answers("facts", out={**FACTS, "images": ["other"]})
-    assert cli.main([str(file)]) == 4
+    assert validate(str(file)) == 4
     assert "The image pytorch is not on the cluster; imported are: other" in capsys.readouterr().err
     said = load(file).validation
 
     def wishes(*options: str) -> Wishes:
-        return cli._wishes(cli.parser().parse_args(["local", *options]), said)
+        given = parser().parse_args(["validate", "local", *options])
+        return wishes_of(
+            said,
+            only=given.only,
+            skip=given.skip,
+            nodes=given.nodes,
+            image=given.image,
+            storage_percent=given.storage_percent,
+        )
 
     assert wishes() == Wishes(insisted=("nccl", "storage"), image="pytorch")
     assert wishes("--skip", "nccl", "--image", "mine").insisted == ("storage",)
@@ -197,7 +218,7 @@ def test_a_check_that_does_not_exist_is_a_fault_of_the_file(capsys: pytest.Captu
     file = tmp_path / "local.yaml"
     text = (ENVIRONMENTS / "local.yaml").read_text("utf-8")
     file.write_text(f"{text}\nvalidation:\n  required: [speed]\n", "utf-8")
-    assert cli.main([str(file)]) == 4
+    assert validate(str(file)) == 4
     said = capsys.readouterr().err
     assert "validation.required" in said and "speed" in said and "storage" in said and "Traceback" not in said
 
@@ -213,25 +234,25 @@ def test_an_image_that_is_not_there(aws: Aws, capsys: pytest.CaptureFixture[str]
     [
         (["--only", "nothing"], "'nothing'; allowed, joined by commas: head-scan, scan"),
         (["--nodes", "0"], "allowed: 1 to 64"),
-        (["--format", "html"], "invalid choice"),
+        (["--format", "pdf"], "invalid choice"),
         (["--only", "scan", "--skip", "nccl"], "not allowed with"),
     ],
 )
 def test_wrong_use(capsys: pytest.CaptureFixture[str], options: list[str], words: str) -> None:
     with pytest.raises(SystemExit) as end:
-        cli.main(["local", *options])
+        validate("local", *options)
     assert end.value.code == 4
     assert words in capsys.readouterr().err
 
 
 def test_an_unknown_environment(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["no-such-environment"]) == 4
+    assert validate("no-such-environment") == 4
     assert "no-such-environment" in capsys.readouterr().err
 
 
 def test_a_pipeline_that_stops_its_step_interrupts_it() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), cli._terminated_as_interrupted():
+    with pytest.raises(KeyboardInterrupt), verdicts._terminated_as_interrupted():
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(5)
     assert signal.getsignal(signal.SIGTERM) is before

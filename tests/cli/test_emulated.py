@@ -1,4 +1,4 @@
-"""The command line of the local default, where no world is needed: what users see, and what is kept out."""
+"""Commands for the emulated AWS where none runs: what users see, and which AWS settings reach it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from local import __main__ as command_line
-from local.commands import cdk, gone, session
+from cli import main
+from local.commands import cdk, session
 from local.emulator import launch
 from ops.problem import Problem
 
@@ -20,27 +20,28 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
-    code = command_line.main(list(arguments))
+    code = main(arguments)
     return code, capsys.readouterr().err
 
 
 def test_an_unknown_environment_lists_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
     code, said = run(capsys, "status", "nowhere")
-    assert code == 1
+    assert code == 4
     assert "'nowhere'" in said
     assert "jakarta-80xp5e" in said
     assert "Traceback" not in said
 
 
 def test_nothing_up_says_how_to_start(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for command, failed in (("status", 1), ("diff", 4)):
-        code, said = run(capsys, command, "local", "--state", str(tmp_path))
-        assert code == failed
-        assert "make up ENV=local" in said
+    for line in (("status", "local"), ("diff", "local"), ("exec", "local")):
+        rest = ("--", "true") if line[0] == "exec" else ()
+        code, said = run(capsys, *line, "--state", str(tmp_path / "none"), *rest)
+        assert code == 4
+        assert "trainyard up local" in said
 
 
 def test_down_of_what_is_not_up_is_no_failure(tmp_path: Path) -> None:
-    assert command_line.main(["down", "local", "--state", str(tmp_path)]) == 0
+    assert main(["down", "local", "--state", str(tmp_path)]) == 0
 
 
 def test_a_file_with_faults_is_refused_with_its_lines(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -51,7 +52,7 @@ def test_a_file_with_faults_is_refused_with_its_lines(capsys: pytest.CaptureFixt
         number for number, content in enumerate(file.read_text().splitlines(), 1) if "throughput: 300" in content
     )
     code, said = run(capsys, "up", str(file), "--state", str(tmp_path / "state"))
-    assert code == 1
+    assert code == 4
     assert f"mine.yaml:{line}: storage.lustre[0].throughput" in said
     assert not (tmp_path / "state").exists()
 
@@ -124,13 +125,13 @@ def a_cdk_that_never_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[bytes]]:
-    """Stands for a world: a process that the test can end."""
+    """A process in the place of an emulator, which the test can end."""
     with subprocess.Popen(["sleep", "60"]) as sleeping:
         yield sleeping
         sleeping.kill()
 
 
-def world_of(process: subprocess.Popen[bytes], folder: Path, monkeypatch: pytest.MonkeyPatch) -> launch.Emulator:
+def emulator_of(process: subprocess.Popen[bytes], folder: Path, monkeypatch: pytest.MonkeyPatch) -> launch.Emulator:
     monkeypatch.setattr(launch, "_processes_of", lambda _: [process.pid] if process.poll() is None else [])
     return launch.Emulator(folder, "111122223333", "us-east-1", 1, 2, (process.pid,))
 
@@ -141,33 +142,27 @@ def test_the_cdk_is_stopped_when_it_takes_too_long(
 ) -> None:
     monkeypatch.setattr(cdk, "TIME_LIMIT_S", 0.2)
     with pytest.raises(Problem, match="took more than"):
-        cdk.run(world_of(process, tmp_path, monkeypatch), "deploy", log=tmp_path / "cdk.log")
+        cdk.run(emulator_of(process, tmp_path, monkeypatch), "deploy", log=tmp_path / "cdk.log")
 
 
 @pytest.mark.usefixtures("a_cdk_that_never_ends")
-def test_the_cdk_is_stopped_when_its_world_ends(
+def test_the_cdk_is_stopped_when_the_emulator_exits(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, process: subprocess.Popen[bytes]
 ) -> None:
-    world = world_of(process, tmp_path, monkeypatch)
+    emulator = emulator_of(process, tmp_path, monkeypatch)
     process.kill()
     process.wait()
-    with pytest.raises(Problem, match="the emulated AWS ended in the middle"):
-        cdk.run(world, "deploy", log=tmp_path / "cdk.log")
+    with pytest.raises(Problem, match="the emulated AWS exited in the middle"):
+        cdk.run(emulator, "deploy", log=tmp_path / "cdk.log")
 
 
-def test_a_request_to_a_world_that_ended_is_told_in_words(tmp_path: Path) -> None:
+def test_an_unanswered_request_to_an_emulator_that_exited_is_explained(tmp_path: Path) -> None:
     state = {"account": "111122223333", "region": "us-east-1", "port": 1, "api_port": 2, "pids": [2**22 + 1]}
     (tmp_path / "state.json").write_text(json.dumps(state))
-    with pytest.raises(Problem, match="make up"), gone.in_words(tmp_path):
+    with pytest.raises(Problem, match="trainyard up"), session.explained_exit(tmp_path):
         raise EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
 
 
-def test_an_error_without_a_world_stays_what_it_is(tmp_path: Path) -> None:
-    with pytest.raises(EndpointConnectionError), gone.in_words(tmp_path):
+def test_without_an_emulator_the_error_is_passed_on(tmp_path: Path) -> None:
+    with pytest.raises(EndpointConnectionError), session.explained_exit(tmp_path):
         raise EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
-
-
-def test_exec_needs_a_world_and_says_how_to_start_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, said = run(capsys, "exec", "local", "--state", str(tmp_path / "none"), "--", "true")
-    assert code == 4
-    assert "make up ENV=local" in said

@@ -1,0 +1,52 @@
+"""The command `trainyard`. Everything that takes time to import is imported by the command that needs it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from cli.exits import FAILED, INTERRUPTED
+from cli.parser import parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit status (`cli.exits.TABLE`)."""
+    options = parser().parse_args(arguments)
+    if options.no_color:
+        os.environ["NO_COLOR"] = "1"
+    try:
+        return _run(options)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"\nInterrupted. {options.interrupted}\n")
+        return INTERRUPTED
+    except Exception as error:
+        if message := _message(error):
+            sys.stderr.write(f"{message}\n")
+        else:
+            traceback.print_exc()
+        return FAILED
+
+
+def _run(options: argparse.Namespace) -> int:
+    status: int = options.run(options)
+    return status
+
+
+def _message(error: Exception) -> str:
+    """What the user can do about an error; empty for an error of the program itself."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from local.emulator.launch import EmulatorError
+    from ops.problem import Problem
+    from settings import Faults
+
+    if isinstance(error, (Problem, Faults, EmulatorError)):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename or 'A file'}: {error.strerror or error}"
+    if isinstance(error, BotoCoreError):
+        return f"AWS did not answer: {error}\nCheck region, network and credentials (aws sts get-caller-identity)."
+    return f"AWS refused: {error}" if isinstance(error, ClientError) else ""

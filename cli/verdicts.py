@@ -1,0 +1,172 @@
+"""`trainyard diff`, `gate`, `preflight`, `validate` and `drift`: commands that print a report."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from cli.environments import read
+
+if TYPE_CHECKING:
+    import boto3
+
+    from settings import Environment
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def diff(options: argparse.Namespace) -> int:
+    """The verdict on what a deployment would change; its level is the exit status."""
+    from ops.report import write
+    from ops.report.review import review_report
+    from ops.review.command import against_account, against_revision
+
+    file, environment = read(options.environment)
+    with_cdk = not options.no_cdk_diff and options.format != "json"
+    if options.against:
+        _tell("diff", f"synthesizing {file.name} here and at {options.against}")
+        verdict, cdk_diff = against_revision(file, environment, options.against, with_cdk=with_cdk)
+    else:
+        with _account(options, start=False):
+            _tell("diff", f"synthesizing {file.name} and reading the deployed stacks")
+            verdict, cdk_diff = against_account(file, environment, _session(environment), with_cdk=with_cdk)
+    write(review_report(verdict, cdk_diff), options.format, options.output)
+    return int(verdict.level)
+
+
+def gate(options: argparse.Namespace) -> int:
+    """The verdict on an assembly, as files; 0 whatever the verdict is."""
+    from ops.review import gate
+
+    _, environment = read(options.environment)
+    return gate.gate(environment, options.assembly, options.output)
+
+
+def preflight(options: argparse.Namespace) -> int:
+    """Whether the account can hold the environment."""
+    from ops.report import write
+    from ops.report.preflight import preflight_report
+
+    file, environment = read(options.environment)
+    from ops.preflight import caller
+    from ops.preflight.aws import Aws
+    from ops.preflight.run import CHECKS, run
+
+    with _account(options):
+        session = _session(environment)
+        aws = Aws(session, environment.region)
+        caller.require(aws, session, environment)
+        checks = tuple((name, subject, _announced(f"{name}: {subject}", check)) for name, subject, check in CHECKS)
+        found = run(aws, environment, file, datetime.now(UTC), checks)
+    write(preflight_report(found), options.format, options.output)
+    return 0 if found.ready else 1
+
+
+def validate(options: argparse.Namespace) -> int:
+    """Whether the cluster passes its checks."""
+    from ops.report import write
+    from ops.report.validation import validation_report
+    from ops.validation.command import validate as run
+    from ops.validation.command import wishes
+
+    _, environment = read(options.environment)
+    wanted = wishes(
+        environment.validation,
+        only=options.only,
+        skip=options.skip,
+        nodes=options.nodes,
+        image=options.image,
+        storage_percent=options.storage_percent,
+    )
+    with _account(options), _terminated_as_interrupted():
+        found = run(
+            environment,
+            wanted,
+            _session(environment),
+            start_minutes=options.start_minutes,
+            total_minutes=options.total_minutes,
+            tell=lambda line: _tell("validation", line),
+        )
+    write(validation_report(found), options.format, options.output)
+    return found.exit
+
+
+def drift(options: argparse.Namespace) -> int:
+    """What differs from what was deployed."""
+    from ops.report import write
+    from ops.report.drift import drift_report
+
+    file, environment = read(options.environment)
+    from ops.drift.findings import Report
+    from ops.drift.survey import Account, survey
+    from ops.preflight import caller
+    from ops.preflight.aws import Aws
+    from ops.review.synthesis import ROOT, synthesize
+
+    with _account(options), tempfile.TemporaryDirectory(prefix="trainyard-drift-") as folder:
+        # The signing of requests to the ParallelCluster API reads the region there.
+        os.environ["AWS_DEFAULT_REGION"] = os.environ["AWS_REGION"] = environment.region
+        session = _session(environment)
+        caller.require(Aws(session, environment.region), session, environment)
+        _tell("drift", f"synthesizing {file.name}")
+        wanted = synthesize(ROOT, file, Path(folder))
+        _tell("drift", "comparing what is deployed; CloudFormation's drift detection takes minutes")
+        found = survey(Report(environment.name, environment.account), Account.of(session), wanted)
+    write(drift_report(found), options.format, options.output)
+    return int(found.level)
+
+
+@contextmanager
+def _account(options: argparse.Namespace, *, start: bool = True) -> Iterator[None]:
+    """With `--on local`, this process reaches the emulated AWS and nothing else; it is started where `start`."""
+    if options.on == "aws":
+        yield
+        return
+    from local.commands.session import reach_emulator
+
+    with reach_emulator(options.environment, options.state, options.port, start=start):
+        yield
+
+
+def _session(environment: Environment) -> boto3.Session:
+    import boto3
+
+    return boto3.Session(region_name=environment.region)
+
+
+def _announced(subject: str, check: Callable[P, R]) -> Callable[P, R]:
+    def announce(*arguments: P.args, **named: P.kwargs) -> R:
+        _tell("preflight", subject)
+        return check(*arguments, **named)
+
+    return announce
+
+
+def _tell(command: str, line: str) -> None:
+    """Progress on standard error, apart from the report."""
+    sys.stderr.write(f"{command}: {line}\n")
+    sys.stderr.flush()
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """A pipeline that stops its step sends SIGTERM, which must cancel the running job too."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

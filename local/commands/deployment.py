@@ -1,0 +1,175 @@
+"""`trainyard up`, `down`, `status` and `exec`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from local.commands import cdk, hello, leftovers, summary
+from local.commands.progress import Heartbeat, Progress
+from local.commands.session import ROOT, Session, aws, file_of, state_folder
+from local.emulator import launch
+from ops.problem import Problem
+
+BOOTSTRAP_STACK = "CDKToolkit"
+EXPORT_IN_USE = "as it is in use by"
+"""CloudFormation's words where a stack would lose an export that another one imports (docs/decisions/0004)."""
+
+_WIDTH_IN_A_LOG = 160
+
+console = Console(highlight=False)
+if not console.is_terminal and "COLUMNS" not in os.environ:
+    console.width = _WIDTH_IN_A_LOG
+
+
+def execute(session: Session, port: int | None, line: list[str], *, start: bool) -> int:
+    """Run a program with the emulated AWS in the place of AWS; returns its exit status."""
+    quiet = Console(stderr=True, highlight=False)
+    emulator = session.start(port, quiet) if start else session.require_emulator()
+    try:
+        return subprocess.run(line, env=emulator.child_environment(), check=False).returncode
+    except OSError as error:
+        raise Problem(f"{line[0]!r} cannot be run: {error.strerror}. Give a program that is in PATH.") from error
+
+
+def up(session: Session, port: int | None, *, hello_gpu: bool = True) -> None:
+    """Start the emulator if none runs, bootstrap it, deploy every stack, show the result, and run a first job."""
+    begun = time.monotonic()
+    emulator = session.start(port, console)
+    account = aws(emulator)
+    leftovers.settle(account, session.environment, console)
+    _bootstrap(session, emulator)
+    console.print("Deploying with the CDK CLI: cdk deploy --all")
+    progress, code = _deploy(session, emulator, "--all")
+    if code and any(EXPORT_IN_USE in reason for reason in leftovers.failure_reasons(account, session.environment)):
+        console.print("The cluster still uses what the file no longer has: deploying the cluster first, then the rest")
+        leftovers.settle(account, session.environment, console)
+        progress, code = _deploy(session, emulator, "cluster", "--exclusively")
+        if not code:
+            progress, code = _deploy(session, emulator, "--all")
+    if code:
+        raise _failure("The deployment failed", session, emulator, progress)
+    console.print("Deployed" if progress.changed else "Nothing to change: the deployment matches the file")
+    summary.show(session, emulator, console)
+    if hello_gpu and progress.changed:
+        hello.run(session, console)
+    seconds = time.monotonic() - begun
+    console.print(f"[dim]{seconds:.0f} s in all. Output of the CDK CLI: {_shown(session.log)}[/dim]")
+
+
+def status(session: Session) -> None:
+    """The table that `up` ends with, for what exists now."""
+    summary.show(session, session.require_emulator(), console)
+
+
+def force_down(name: str, state: Path | None) -> None:
+    """Stop an emulator whatever its file says, for one in which a destroy cannot finish."""
+    launch.stop(state_folder(file_of(name), state))
+    console.print("[green]Down.[/green] The emulated AWS was stopped without a destroy.")
+
+
+def down(session: Session, *, delete_data: bool) -> None:
+    """Destroy the stacks and stop the emulator.
+
+    Raises:
+        Problem: a bucket holds data and `delete_data` is False, or the destroy failed.
+    """
+    emulator = session.emulator()
+    if emulator is None:
+        launch.stop(session.state)
+        console.print(f"Nothing is up for {session.environment.name!r}.")
+        return
+    account = aws(emulator)
+    held = leftovers.user_data(account, session.environment)
+    if held and not delete_data:
+        listed = "\n".join(f"  s3://{bucket}: {count} objects, for example {key}" for bucket, count, key in held)
+        raise Problem(
+            f"These buckets hold data, and the emulated AWS forgets everything when it stops:\n{listed}\n"
+            f"Copy what you need, then: trainyard down {session.name} --delete-data"
+        )
+    leftovers.settle(account, session.environment, console)
+    for bucket, _, _ in held:
+        leftovers.empty_bucket(account, bucket)
+        console.print(f"Emptied s3://{bucket}")
+    leftovers.unprotect(account, session.environment)
+    console.print("Destroying with the CDK CLI: cdk destroy --all")
+    progress, code = _run(session, emulator, "destroy", "--all", "--force", *_assembly(session), "--progress", "events")
+    if code:
+        raise _failure("The destruction failed", session, emulator, progress)
+    if kept := leftovers.kept(account, session.environment):
+        console.print("Kept by the environment's retention, as in AWS; gone with the emulated AWS now:")
+        for line in kept:
+            console.print(f"  {line}")
+    launch.stop(session.state)
+    session.outputs_file.unlink(missing_ok=True)
+    console.print("[green]Down.[/green] Nothing runs any more.")
+
+
+def _deploy(session: Session, emulator: launch.Emulator, *stacks: str) -> tuple[Progress, int]:
+    return _run(
+        session,
+        emulator,
+        "deploy",
+        *stacks,
+        *_synthesis(session),
+        *("--require-approval", "never"),
+        *("--concurrency", "4"),
+        *("--progress", "events"),
+        *("--outputs-file", str(session.outputs_file)),
+    )
+
+
+def _run(session: Session, emulator: launch.Emulator, *arguments: str) -> tuple[Progress, int]:
+    progress = Progress(console)
+    with Heartbeat(progress, aws(emulator), session.environment.cluster_name):
+        return progress, cdk.run(emulator, *arguments, log=session.log, on_line=progress.line)
+
+
+def _bootstrap(session: Session, emulator: launch.Emulator) -> None:
+    client = aws(emulator).client("cloudformation")
+    try:
+        state: str = client.describe_stacks(StackName=BOOTSTRAP_STACK)["Stacks"][0]["StackStatus"]
+    except client.exceptions.ClientError:
+        state = "absent"
+    if state in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
+        return
+    console.print("Bootstrapping: cdk bootstrap")
+    place = f"aws://{session.environment.account}/{session.environment.region}"
+    if cdk.run(emulator, "bootstrap", place, "--app", "", "--progress", "events", log=session.log):
+        raise Problem(f"cdk bootstrap failed. Its output: {_shown(session.log)}\n{_tail(session.log)}")
+
+
+def _assembly(session: Session) -> Sequence[str]:
+    """The assembly of the last deployment, which is all that a destroy needs; without it, how to synthesize it."""
+    if (session.assembly / "manifest.json").is_file():
+        return ("--app", str(session.assembly))
+    return _synthesis(session)
+
+
+def _synthesis(session: Session) -> Sequence[str]:
+    return ("--context", f"env={session.file}", "--output", str(session.assembly))
+
+
+def _failure(what: str, session: Session, emulator: launch.Emulator, progress: Progress) -> Problem:
+    reasons = leftovers.failure_reasons(aws(emulator), session.environment)
+    lines = reasons or progress.errors or progress.failures or [_tail(session.log)]
+    body = "\n".join(f"  {line}" for line in lines)
+    return Problem(
+        f"{what}:\n{body}\n"
+        f"Output of the CDK CLI: {_shown(session.log)}; logs of the emulator: {_shown(session.state)}/\n"
+        f"Correct the cause and run `trainyard up {session.name}` again; `trainyard down {session.name}` removes what "
+        f"exists,\nand `trainyard down {session.name} --force` stops the emulated AWS whatever state it is in."
+    )
+
+
+def _tail(log: Path, lines: int = 15) -> str:
+    return "\n".join(log.read_text().splitlines()[-lines:])
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
