@@ -33,9 +33,8 @@ def test_an_unknown_environment_lists_those_that_are(capsys: pytest.CaptureFixtu
 
 
 def test_nothing_up_says_how_to_start(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for line in (("status", "local"), ("diff", "local"), ("exec", "local")):
-        rest = ("--", "true") if line[0] == "exec" else ()
-        code, said = run(capsys, *line, "--state", str(tmp_path / "none"), *rest)
+    for command, rest in (("status", ()), ("diff", ()), ("exec", ("--", "true"))):
+        code, said = run(capsys, command, "local", "--state", str(tmp_path / "none"), *rest)
         assert code == 4
         assert "trainyard up local" in said
 

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 import settings.pipeline
+from cli import main
 from settings import Faults
-from settings.__main__ import main
 from settings.reference import PIPELINE_DOCUMENT, document_with_reference
 from settings.schema import PIPELINE_SCHEMA, pipeline_schema_text
 from tests.pipeline.conftest import FILE, edited
@@ -153,15 +153,15 @@ def test_the_committed_reference_is_current() -> None:
 
 
 def test_the_command_line_checks_pipeline_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["check-pipeline", *map(str, FILES)]) == 0
-    assert main(["check-pipeline", str(edited(tmp_path, {"environment: dev": "environment: x"}))]) == 2
+    assert main(["check", "--pipeline", *map(str, FILES)]) == 0
+    assert main(["check", "--pipeline", str(edited(tmp_path, {"environment: dev": "environment: x"}))]) == 1
     assert capsys.readouterr().out.endswith("1 fault\n")
 
 
 def test_the_command_line_names_an_environment(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["names", "prod"]) == 0
     assert capsys.readouterr().out == "name=prod\naccount=444455556666\nregion=us-west-2\n"
-    assert main(["names", "production"]) == 2
+    assert main(["names", "production"]) == 4
     assert "There is no environment 'production'" in capsys.readouterr().err
 
 
