@@ -9,10 +9,9 @@ from typing import Any, Protocol
 import urllib3
 import yaml
 
-from cluster_resource.api import ApiError, ApiTrouble
-from cluster_resource.client import HttpClusterApi
-from cluster_resource.identity import OWNER_TAG, owner_of
-from cluster_resource.signing import RoleSigner, session_name, signing_region
+from cluster_resource.api import OWNER_TAG, ApiError, ApiTrouble
+from cluster_resource.client import HttpClusterApi, RoleSigner, session_name, signing_region
+from cluster_resource.request import owner_of
 from ops.drift.compare import compared
 from ops.drift.deployed_stack import DeployedStack, Resource
 from ops.drift.findings import Finding

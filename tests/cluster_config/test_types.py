@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cluster_resource.configuration import restore
+from cluster_resource.request import restore
 from settings import Environment
 from tests.cluster_config.references import environments, references
 from trainyard.cluster_config import render, types_of

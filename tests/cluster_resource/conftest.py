@@ -5,9 +5,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from cluster_resource import signing
-from cluster_resource.client import HttpClusterApi
-from cluster_resource.signing import RoleSigner
+from cluster_resource import client
+from cluster_resource.client import HttpClusterApi, RoleSigner
 from tests.cluster_resource.replay import Server, TokenService
 
 settings.register_profile("deep", max_examples=3000, stateful_step_count=12, deadline=None)
@@ -32,7 +31,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def tokens(monkeypatch: pytest.MonkeyPatch) -> TokenService:
     tokens = TokenService()
-    monkeypatch.setattr(signing, "_token_service", lambda: tokens)
+    monkeypatch.setattr(client, "_token_service", lambda: tokens)
     return tokens
 
 

@@ -4,11 +4,11 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from cluster_resource import identity, steps, verdicts
+from cluster_resource import reconcile, response
 from cluster_resource.api import ClusterApi, StackEvent
 from cluster_resource.aws import Execution
-from cluster_resource.properties import properties_of
-from cluster_resource.work_item import Verdict, Work, epoch_seconds
+from cluster_resource.operation import Operation, Verdict, epoch_seconds
+from cluster_resource.request import Request
 
 STACK = "arn:aws:cloudformation:us-east-1:123456789012:stack/local-cluster/11111111-2222-3333-4444-555555555555"
 LOGICAL_ID = "ParallelCluster"
@@ -79,12 +79,12 @@ def delete(wanted: dict[str, Any] | None = None, physical_id: str | None = None)
 
 
 def own_id(name: str) -> str:
-    return identity.physical_id(name, STACK, LOGICAL_ID)
+    return Request.of(event("Create", {})).own_id(name)
 
 
 def text_of(wanted: dict[str, Any]) -> str:
     """The configuration as the handler hands it to the API."""
-    return properties_of(create(wanted)).configuration_text
+    return Request.of(create(wanted)).cluster.configuration_text
 
 
 def tags_of(text: str) -> dict[str, str]:
@@ -141,24 +141,24 @@ class Machine:
 
     def run(self, request: dict[str, Any], limit: int = 400) -> Verdict:
         """Follow an event to its verdict."""
-        outside = steps.Outside(lambda _: self.api, self.aws)
+        outside = reconcile.Clients(lambda _: self.api, self.aws)
         now = float(epoch_seconds(STARTED))
-        work = self._through_json(steps.begin(request, STARTED, now, outside, EXECUTION), now)
+        work = self._through_json(reconcile.begin(Request.of(request), STARTED, now, outside, EXECUTION), now)
         while work.verdict is None:
             self.polls += 1
             assert self.polls <= limit, "the execution does not end"
             now += POLL_SECONDS
-            work = self._through_json(steps.step(work, now, outside), now)
+            work = self._through_json(reconcile.step(work, now, outside), now)
         return work.verdict
 
-    def _through_json(self, work: Work, now: float) -> Work:
+    def _through_json(self, work: Operation, now: float) -> Operation:
         item = json.loads(json.dumps(work.to_json(now)))
         assert (item["state"] == "done") == (item["verdict"] is not None)
-        work = Work.from_json(item)
+        work = Operation.from_json(item)
         if item["state"] == "early":
             assert self.told is None, "CloudFormation is told once"
-            self.told = verdicts.early(work, "local")
-            work = steps.early(work)
+            self.told = response.early(work, "local")
+            work = reconcile.early(work)
         return work
 
 

@@ -7,8 +7,7 @@ running fleet.
 import json
 from dataclasses import dataclass, field, replace
 
-from cluster_resource.api import Accepted, ApiError, Change, ClusterView, StackEvent
-from cluster_resource.identity import OWNER_TAG
+from cluster_resource.api import OWNER_TAG, Accepted, ApiError, Change, ClusterView, StackEvent
 from tests.cluster_resource.events import tags_of
 
 _NEXT = {

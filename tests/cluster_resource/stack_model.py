@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cluster_resource import on_event, steps
-from cluster_resource.configuration import ConfigurationError
+from cluster_resource import on_event, reconcile
+from cluster_resource.api import OWNER_TAG
 from cluster_resource.decide import STEADY
-from cluster_resource.identity import OWNER_TAG
-from cluster_resource.order import Known
-from cluster_resource.properties import properties_of
-from cluster_resource.verdicts import early, failed_verdict
-from cluster_resource.work_item import Verdict, Work, epoch_seconds
+from cluster_resource.failures import without_outcome
+from cluster_resource.on_event import Known
+from cluster_resource.operation import Operation, Verdict, epoch_seconds
+from cluster_resource.request import ConfigurationError, Request
+from cluster_resource.response import early
 from tests.cluster_resource import events
 from tests.cluster_resource.events import EXECUTION, OWNER, POLL_SECONDS, STARTED, FakeAws
 from tests.cluster_resource.fake_api import Cluster, FakeApi
@@ -142,26 +142,26 @@ class Stack:
 
     def _work(self, request: dict[str, Any], most_steps: int) -> Answer:
         """The state machine; a step whose number is in `crashes` is killed after its work, and done again."""
-        outside = steps.Outside(lambda _: self.api, self.aws)
+        outside = reconcile.Clients(lambda _: self.api, self.aws)
         now = float(epoch_seconds(STARTED))
         told: Verdict | None = None
         try:
-            work = steps.begin(request, STARTED, now, outside, EXECUTION)
+            work = reconcile.begin(Request.of(request), STARTED, now, outside, EXECUTION)
             if 0 in self.crashes:
-                work = steps.begin(request, STARTED, now, outside, EXECUTION)
+                work = reconcile.begin(Request.of(request), STARTED, now, outside, EXECUTION)
         except ConfigurationError as error:
-            failed = failed_verdict(request, str(error), "correct it.", asked=False)
+            failed = without_outcome(Request.of(request), str(error), "correct it.", asked=False)
             return Answer(failed, failed)
         number = 0
         while work.verdict is None and number < most_steps:
             number += 1
             now += POLL_SECONDS
-            work = Work.from_json(json.loads(json.dumps(work.to_json(now))))
+            work = Operation.from_json(json.loads(json.dumps(work.to_json(now))))
             if work.to_json(now)["state"] == "early":
                 told = early(work, "x")
-                work = steps.early(work)
-            done = steps.step(work, now, outside)
-            work = steps.step(work, now, outside) if number in self.crashes else done
+                work = reconcile.early(work)
+            done = reconcile.step(work, now, outside)
+            work = reconcile.step(work, now, outside) if number in self.crashes else done
         if work.verdict is None:
             assert number < MOST_STEPS, "the execution does not end"
             nobody_waits = Verdict("FAILED", work.physical_id, "cancelled")
@@ -209,5 +209,5 @@ def _check(stack: Stack, request: dict[str, Any], answer: Answer) -> None:
     assert cluster is not None and is_ours(cluster), f"no cluster\n{story}"
     assert cluster.stack_status in (*STEADY, "UPDATE_ROLLBACK_COMPLETE"), f"{cluster.stack_status}\n{story}"
     assert cluster.fleet == "RUNNING", f"fleet {cluster.fleet}\n{story}"
-    text = properties_of(request).configuration_text
+    text = Request.of(request).cluster.configuration_text
     assert cluster.configuration == text, f"another configuration\n{story}"

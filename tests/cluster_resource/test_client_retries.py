@@ -3,8 +3,7 @@
 import pytest
 
 from cluster_resource.api import ApiError, ApiUnknownError
-from cluster_resource.client import HttpClusterApi
-from cluster_resource.signing import RoleSigner
+from cluster_resource.client import HttpClusterApi, RoleSigner
 from tests.cluster_resource.replay import CREATED, DESCRIBED, MESSAGE, Server
 
 

@@ -8,8 +8,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from cluster_resource.api import ApiAccessError
-from cluster_resource.client import HttpClusterApi
-from cluster_resource.signing import RoleSigner, session_name, signing_region
+from cluster_resource.client import HttpClusterApi, RoleSigner, session_name, signing_region
 from tests.cluster_resource.replay import CREATED, MESSAGE, NEWER_EVENTS, OLDER_EVENTS, Server, TokenService
 
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from cluster_resource.api import ApiAccessError, ApiError, ApiUnknownError, Message, StackEvent
-from cluster_resource.identity import OWNER_TAG
+from cluster_resource.api import OWNER_TAG, ApiAccessError, ApiError, ApiUnknownError, Message, StackEvent
 from tests.cluster_resource import events
 from tests.cluster_resource.events import OWNER, Machine, own_id, properties, text_of
 from tests.cluster_resource.fake_api import Cluster, FakeApi, foreign

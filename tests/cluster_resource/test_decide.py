@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from cluster_resource import decide
-from cluster_resource.api import ClusterView
+from cluster_resource.api import OWNER_TAG, ClusterView
 from cluster_resource.decide import Decision, Delete, Fail, Succeed, Update, Wait, Wanted
-from cluster_resource.identity import OWNER_TAG
-from cluster_resource.work_item import Progress
+from cluster_resource.operation import Progress
 from tests.cluster_resource.fake_api import SHOWN_STATUS
 
 TABLE = Path(__file__).parent / "decisions.txt"

@@ -2,8 +2,7 @@
 
 import pytest
 
-from cluster_resource.api import ApiAccessError, ApiError, ApiUnknownError, StackEvent
-from cluster_resource.identity import OWNER_TAG
+from cluster_resource.api import OWNER_TAG, ApiAccessError, ApiError, ApiUnknownError, StackEvent
 from tests.cluster_resource import events
 from tests.cluster_resource.events import OWNER, Machine, own_id, properties
 from tests.cluster_resource.fake_api import Cluster, FakeApi, foreign

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from cluster_resource import identity, on_event, response, work
-from cluster_resource.report import Report
+from cluster_resource import on_event, response, work
+from cluster_resource.failures import Report
+from cluster_resource.operation import Verdict, epoch_seconds
+from cluster_resource.request import Request
 from cluster_resource.response import Room, body_of, room_for_reason, send
-from cluster_resource.work_item import Verdict, epoch_seconds
 from tests.cluster_resource import events
 from tests.cluster_resource.events import STARTED, own_id, properties
 from tests.cluster_resource.fake_api import FakeApi
@@ -55,7 +56,7 @@ VERDICT = Verdict("SUCCESS", "local/abc", "done", {"Status": "CREATE_COMPLETE"})
 
 
 def test_the_answer_has_what_cloudformation_asks_for(receiver: Receiver) -> None:
-    send({**events.create(), "ResponseURL": receiver.url}, VERDICT)
+    send(Request.of({**events.create(), "ResponseURL": receiver.url}), VERDICT)
     content_type, body = receiver.received[0]
     assert content_type == ""
     assert body == {
@@ -72,7 +73,7 @@ def test_the_answer_has_what_cloudformation_asks_for(receiver: Receiver) -> None
 def test_the_answer_is_repeated_until_it_is_taken(receiver: Receiver) -> None:
     receiver.statuses = [500, 503]
     waits: list[float] = []
-    send({**events.create(), "ResponseURL": receiver.url}, VERDICT, sleep=waits.append)
+    send(Request.of({**events.create(), "ResponseURL": receiver.url}), VERDICT, sleep=waits.append)
     assert len(receiver.received) == 3
     assert len(waits) == 2
 
@@ -82,8 +83,8 @@ def test_an_answer_that_nobody_takes_is_an_error_without_the_signed_url(
 ) -> None:
     receiver.statuses = [403] * 9
     with pytest.raises(RuntimeError, match="HTTP 403") as refused:
-        send({**events.create(), "ResponseURL": receiver.url}, VERDICT, sleep=lambda _: None)
-    unreachable = {**events.create(), "ResponseURL": "http://127.0.0.1:1/answer?signature=secret"}
+        send(Request.of({**events.create(), "ResponseURL": receiver.url}), VERDICT, sleep=lambda _: None)
+    unreachable = Request.of({**events.create(), "ResponseURL": "http://127.0.0.1:1/answer?signature=secret"})
     with pytest.raises(RuntimeError) as lost:
         send(unreachable, VERDICT, sleep=lambda _: None)
     assert "secret" not in f"{refused.value}{lost.value}{caplog.text}"
@@ -91,7 +92,7 @@ def test_an_answer_that_nobody_takes_is_an_error_without_the_signed_url(
 
 @pytest.mark.parametrize("line", ["The validator says no. " * 20, "Ü\U0001f600\n" * 60])
 def test_a_long_report_fits_the_answer_and_keeps_what_to_do(line: str) -> None:
-    event = events.create()
+    event = Request.of(events.create())
     verdict = Verdict("FAILED", own_id("local"), "")
     report = Report("It failed.", "To do: this.", tuple(f"{n}: {line}" for n in range(100)), "Logs: there.")
     reason = report.text(room_for_reason(event, verdict))
@@ -107,7 +108,7 @@ def test_one_line_that_is_longer_than_the_answer_is_cut() -> None:
 
 
 def test_a_reason_in_nobodys_room_is_still_sent(receiver: Receiver) -> None:
-    send({**events.create(), "ResponseURL": receiver.url}, Verdict("FAILED", "id", "y" * 9000))
+    send(Request.of({**events.create(), "ResponseURL": receiver.url}), Verdict("FAILED", "id", "y" * 9000))
     assert len(json.dumps(receiver.received[0][1], separators=(",", ":"))) <= LIMIT
 
 
@@ -137,7 +138,7 @@ class Executions:
             raise self.error
 
 
-DIGEST = identity.digest(events.STACK, events.LOGICAL_ID)
+DIGEST = Request.of(events.create()).digest
 
 
 def refused(code: str) -> ClientError:

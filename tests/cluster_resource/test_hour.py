@@ -4,11 +4,9 @@ from typing import Any
 
 import pytest
 
-from cluster_resource import identity
-from cluster_resource.api import ApiUnknownError
+from cluster_resource.api import OWNER_TAG, ApiUnknownError
 from cluster_resource.aws import UNKNOWN, Execution
-from cluster_resource.identity import OWNER_TAG
-from cluster_resource.properties import GONE_TYPE, WAIT_TYPE
+from cluster_resource.request import GONE_TYPE, WAIT_TYPE, Request
 from tests.cluster_resource import events
 from tests.cluster_resource.events import EXECUTION, OWNER, FakeAws, Machine, own_id, properties, rolling_back, text_of
 from tests.cluster_resource.fake_api import Cluster, FakeApi, foreign
@@ -113,7 +111,7 @@ def test_a_long_update_is_handed_over_and_fails_at_its_end() -> None:
 def test_a_link_waits_for_its_window_and_hands_on(status: str) -> None:
     machine = Machine(FakeApi(cluster()), FakeAws(executions={EXECUTION: Execution(status)}))
     verdict = machine.run(beside("Create", WAIT_TYPE, WaitsBehind="1"))
-    assert verdict.status == "SUCCESS" and "Another resource waits on" in verdict.reason
+    assert verdict.status == "SUCCESS" and "Another resource waits for its end" in verdict.reason
     assert verdict.data["HeadNodeInstanceId"] == "none" and machine.polls == 55 * 4
 
 
@@ -127,7 +125,7 @@ def test_the_last_link_does_not_hand_on() -> None:
 def test_a_link_tells_the_attributes_at_the_end(known: bool) -> None:
     executions = {EXECUTION: Execution("SUCCEEDED")} if known else {}
     verdict = Machine(FakeApi(cluster()), FakeAws(executions=executions)).run(beside("Create", WAIT_TYPE))
-    assert (verdict.status, verdict.physical_id) == ("SUCCESS", identity.physical_id("wait", events.STACK, "Beside"))
+    assert (verdict.status, verdict.physical_id) == ("SUCCESS", Request.of(beside("Create", WAIT_TYPE)).own_id("wait"))
     assert verdict.data["HeadNodeInstanceId"] == "i-0123456789abcdef0"
     assert verdict.data["Execution"] == EXECUTION
 

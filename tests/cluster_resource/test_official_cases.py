@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cluster_resource.api import Accepted, ApiError, Message
-from cluster_resource.identity import OWNER_TAG
-from cluster_resource.steps import Outside, begin
+from cluster_resource.api import OWNER_TAG, Accepted, ApiError, Message
+from cluster_resource.reconcile import Clients, begin
+from cluster_resource.request import Request
 from tests.cluster_resource import events
 from tests.cluster_resource.events import OWNER, STARTED, FakeAws, Machine, own_id, properties, text_of
 from tests.cluster_resource.fake_api import MAX_COUNT, Cluster, FakeApi
@@ -43,7 +43,7 @@ def test_cluster_create_invalid_name(receiver: Receiver, monkeypatch: pytest.Mon
     from cluster_resource import work
 
     api = FakeApi()
-    monkeypatch.setattr(work, "_outside", lambda: Outside(lambda _: api, FakeAws()))
+    monkeypatch.setattr(work, "_clients", lambda: Clients(lambda _: api, FakeAws()))
     event = {**events.create({**properties(), "ClusterName": "0"}), "ResponseURL": receiver.url}
     item = work.handler({"step": "begin", "work": {"event": event, "started": STARTED}}, None)
     work.handler({"step": "answer", "work": item}, None)
@@ -106,7 +106,7 @@ def test_cluster_delete_out_of_band(statuses: tuple[str, ...]) -> None:
 
 def test_cluster_delete_retain() -> None:
     """CloudFormation sends no Delete for a retained resource; what stands before it must not do it in its place."""
-    from cluster_resource.properties import GONE_TYPE
+    from cluster_resource.request import GONE_TYPE
     from tests.cluster_resource.test_hour import beside
 
     api = FakeApi(cluster())
@@ -124,7 +124,7 @@ def test_cluster_create_with_custom_policies() -> None:
         return api
 
     role = "arn:aws:iam::123456789012:role/OfTheirOwn"
-    begin(events.create(properties(ApiUserRoleArn=role)), STARTED, 0.0, Outside(api_for, FakeAws()))
+    begin(Request.of(events.create(properties(ApiUserRoleArn=role))), STARTED, 0.0, Clients(api_for, FakeAws()))
     assert asked == [role] and api.changing == [("create", "local")]
 
 

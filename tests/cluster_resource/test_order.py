@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from cluster_resource import identity, on_event
-from cluster_resource.order import Known, name_of, order_of, signed_at
+from cluster_resource import on_event
+from cluster_resource.on_event import Known, name_of, order_of, signed_at
+from cluster_resource.request import Request
 from tests.cluster_resource import events
 
-DIGEST = identity.digest(events.STACK, events.LOGICAL_ID)
+DIGEST = Request.of(events.create()).digest
 
 
 def signed(second: int, request: str = "one") -> dict[str, Any]:
@@ -18,7 +19,7 @@ def signed(second: int, request: str = "one") -> dict[str, Any]:
 
 
 def known(event: dict[str, Any], *, running: bool = True) -> Known:
-    return Known(name_of(event), f"arn:{event['RequestId']}", running)
+    return Known(name_of(Request.of(event)), f"arn:{event['RequestId']}", running)
 
 
 class Executions:
@@ -38,7 +39,7 @@ class Executions:
 
 
 def test_an_execution_is_named_after_owner_time_and_request() -> None:
-    assert name_of(signed(5)) == f"{DIGEST}-1795248005-one"
+    assert name_of(Request.of(signed(5))) == f"{DIGEST}-1795248005-one"
 
 
 @pytest.mark.parametrize(
@@ -46,13 +47,13 @@ def test_an_execution_is_named_after_owner_time_and_request() -> None:
     [("Expires=1795248000&Signature=x", 1795248000), ("X-Amz-Date=never", 0), ("Expires=soon", 0), ("", 0)],
 )
 def test_the_time_is_read_from_either_form_of_url(query: str, second: int) -> None:
-    assert signed_at({"ResponseURL": f"https://answers.example/x?{query}"}) == second
+    assert signed_at(Request.of({**events.create(), "ResponseURL": f"https://answers.example/x?{query}"})) == second
 
 
 def test_the_first_event_of_a_resource_is_started() -> None:
     executions = Executions(Known("of-another-resource", "arn:x", True))
     on_event.receive(signed(1), executions, send=pytest.fail)
-    assert (executions.started, executions.stopped) == ([name_of(signed(1))], [])
+    assert (executions.started, executions.stopped) == ([name_of(Request.of(signed(1)))], [])
 
 
 def test_an_event_that_comes_twice_is_neither_started_nor_answered() -> None:
@@ -65,7 +66,7 @@ def test_a_newer_event_stops_the_older_execution() -> None:
     executions = Executions(known(signed(1, "old")), known(signed(0, "ended"), running=False))
     on_event.receive(signed(2, "new"), executions, send=pytest.fail)
     assert executions.stopped == ["arn:old"]
-    assert executions.started == [name_of(signed(2, "new"))]
+    assert executions.started == [name_of(Request.of(signed(2, "new")))]
 
 
 @pytest.mark.parametrize("running", [True, False])
@@ -79,5 +80,5 @@ def test_an_event_that_comes_after_a_newer_one_is_not_carried_out(running: bool)
 
 def test_where_urls_tell_no_time_the_last_to_come_is_the_newest() -> None:
     old = {**events.create(), "RequestId": "old"}
-    order = order_of({**events.create(), "RequestId": "new"}, [known(old)])
+    order = order_of(Request.of({**events.create(), "RequestId": "new"}), [known(old)])
     assert order.overtaken_by is None and [item.arn for item in order.outdated] == ["arn:old"]

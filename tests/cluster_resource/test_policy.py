@@ -4,10 +4,8 @@ from typing import Any
 
 import pytest
 
-from cluster_resource.api import ApiError, ApiUnknownError, Change
-from cluster_resource.configuration import ConfigurationError
-from cluster_resource.identity import OWNER_TAG
-from cluster_resource.policy import Policy, policy_of
+from cluster_resource.api import OWNER_TAG, ApiError, ApiUnknownError, Change
+from cluster_resource.request import ConfigurationError, Policy, Request
 from tests.cluster_resource import events
 from tests.cluster_resource.events import OWNER, FakeAws, Machine, own_id, properties, rolling_back, text_of
 from tests.cluster_resource.fake_api import MAX_COUNT, Cluster, FakeApi
@@ -182,8 +180,8 @@ def test_a_rollback_does_not_guess_where_nobody_can_count_the_jobs() -> None:
 
 def test_a_rollback_may_do_what_the_update_was_allowed_to_do() -> None:
     event = events.update(SMALL, allowed(LARGE, RunningJobs="may-be-killed", Replace="when-needed"))
-    assert policy_of(event, rollback=True) == Policy(replace=True, kill_jobs=True, rollback=True)
-    assert policy_of(event, rollback=False) == Policy()
+    assert Request.of(event).policy(rollback=True) == Policy(replace=True, kill_jobs=True, rollback=True)
+    assert Request.of(event).policy(rollback=False) == Policy()
 
 
 @pytest.mark.parametrize(
@@ -197,7 +195,7 @@ def test_a_rollback_may_do_what_the_update_was_allowed_to_do() -> None:
 def test_a_policy_that_is_none_is_named(updates: object, message: str) -> None:
     event = events.create({**properties(), "Updates": updates})
     with pytest.raises(ConfigurationError, match=message):
-        policy_of(event, rollback=False)
+        Request.of(event).policy(rollback=False)
 
 
 def test_a_rollback_undoes_a_cluster_that_the_update_made_in_place_of_a_lost_one() -> None:

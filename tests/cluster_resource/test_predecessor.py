@@ -5,7 +5,7 @@ The two are resources of their own in one stack, and so have different logical i
 
 from typing import Any
 
-from cluster_resource.identity import OWNER_TAG
+from cluster_resource.api import OWNER_TAG
 from tests.cluster_resource import events
 from tests.cluster_resource.events import OWNER, FakeAws, Machine, own_id, properties, rolling_back, text_of
 from tests.cluster_resource.fake_api import Cluster, FakeApi, foreign

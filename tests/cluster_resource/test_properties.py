@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from cluster_resource import identity
-from cluster_resource.configuration import ConfigurationError, render, restore
-from cluster_resource.properties import answer_minutes, properties_of, timeout_minutes, waits_behind
+from cluster_resource.api import OWNER_TAG
+from cluster_resource.request import ConfigurationError, Request, Timing, owner_of, render, restore
 from tests.cluster_resource import events
 from tests.cluster_resource.events import properties
 
@@ -27,7 +26,7 @@ def test_types_are_restored_by_path() -> None:
     ("kind", "value"), [("integer", "two"), ("integer", "1.5"), ("boolean", "yes"), ("number", "")]
 )
 def test_a_value_that_is_not_of_its_type_is_named(kind: str, value: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"X\[\]\.Y is '{value}', which is no {kind}"):
+    with pytest.raises(ConfigurationError, match=rf"X\[\]\.Y is '{value}', which is not of type {kind}"):
         restore({"X": [{"Y": value}]}, {kind: ["X[].Y"]})
 
 
@@ -37,19 +36,19 @@ def test_an_unknown_type_is_refused() -> None:
 
 
 def test_the_ownership_tag_cannot_be_forged_by_the_configuration() -> None:
-    forged = {"Tags": [{"Key": identity.OWNER_TAG, "Value": "somebody"}, {"Key": "a", "Value": "b"}]}
+    forged = {"Tags": [{"Key": OWNER_TAG, "Value": "somebody"}, {"Key": "a", "Value": "b"}]}
     assert json.loads(render(forged, "me"))["Tags"] == [
         {"Key": "a", "Value": "b"},
-        {"Key": identity.OWNER_TAG, "Value": "me"},
+        {"Key": OWNER_TAG, "Value": "me"},
     ]
-    assert json.loads(render({}, "me"))["Tags"] == [{"Key": identity.OWNER_TAG, "Value": "me"}]
+    assert json.loads(render({}, "me"))["Tags"] == [{"Key": OWNER_TAG, "Value": "me"}]
 
 
 def test_the_rendered_configuration_is_the_same_in_yaml() -> None:
     import yaml
 
     odd = {"Region": "us-east-1", "Text": "yes: \u00fc \U0001f600 #1", "Flag": True, "Number": 0.25, "Nothing": None}
-    assert yaml.safe_load(render(odd, "me")) == {**odd, "Tags": [{"Key": identity.OWNER_TAG, "Value": "me"}]}
+    assert yaml.safe_load(render(odd, "me")) == {**odd, "Tags": [{"Key": OWNER_TAG, "Value": "me"}]}
 
 
 @pytest.mark.parametrize(
@@ -65,41 +64,40 @@ def test_the_rendered_configuration_is_the_same_in_yaml() -> None:
 )
 def test_wrong_properties_are_named(wrong: dict[str, Any], message: str | None) -> None:
     event = events.create({**properties(), **wrong})
+    request = Request.of(event)
     if message is None:
-        assert properties_of(event).cluster_name == "local"
+        assert request.place.cluster_name == "local" and request.cluster.os == "alinux2023"
         return
     with pytest.raises(ConfigurationError, match=message):
-        properties_of(event)
+        _ = (request.cluster, request.place)
 
 
 @pytest.mark.parametrize("wrong", ["0", "721", "soon", "1.5", None])
 def test_a_time_limit_of_the_wrong_kind_is_named(wrong: str | None) -> None:
     event = events.create({**properties(), "TimeoutMinutes": wrong})
     with pytest.raises(ConfigurationError, match=f"TimeoutMinutes is {wrong!r}; allowed are whole numbers from 1 to"):
-        timeout_minutes(event)
+        _ = Request.of(event).timing
 
 
 def test_the_time_limits_have_defaults() -> None:
-    event = events.create()
-    assert (timeout_minutes(event), answer_minutes(event), waits_behind(event)) == (55, 55, 0)
+    assert Request.of(events.create()).timing == Timing(55, 55, 0, 0)
 
 
 def test_no_representation_shows_the_configuration() -> None:
-    given = properties_of(events.create())
-    assert "slurm" in given.configuration_text
-    assert "slurm" not in repr(given)
+    request = Request.of(events.create())
+    assert "slurm" in request.cluster.configuration_text
+    assert "slurm" not in repr(request) + repr(request.cluster)
 
 
 def test_ids_are_stable_and_tell_ours_from_others() -> None:
-    own = events.own_id("local")
-    assert own == identity.physical_id("local", events.STACK, events.LOGICAL_ID)
-    assert identity.cluster_named_by(own, events.STACK, events.LOGICAL_ID) == "local"
-    assert identity.cluster_named_by(own, events.STACK, "Another") is None
-    assert identity.cluster_named_by("not-created/local", events.STACK, events.LOGICAL_ID) is None
-    assert identity.was_never_created("not-created/local") and not identity.was_never_created(own)
+    ours = Request.of(events.delete())
+    assert ours.cluster_of_id == "local" and ours.own_id("local") == ours.physical_id and not ours.never_created
+    assert Request.of({**events.delete(), "LogicalResourceId": "Another"}).cluster_of_id is None
+    never = Request.of(events.delete(physical_id="not-created/local"))
+    assert never.cluster_of_id is None and never.never_created
 
 
 def test_the_owner_fits_a_tag_value() -> None:
-    assert identity.owner_of("stack", "Cluster") == "stack/Cluster"
-    long = identity.owner_of("s" * 200, "L" * 200)
-    assert len(long) <= 256 and long != identity.owner_of("s" * 200, "L" * 199)
+    assert owner_of("stack", "Cluster") == "stack/Cluster"
+    long = owner_of("s" * 200, "L" * 200)
+    assert len(long) <= 256 and long != owner_of("s" * 200, "L" * 199)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from cluster_resource.api import ApiError, ApiUnknownError, StackEvent
-from cluster_resource.identity import OWNER_TAG
+from cluster_resource.api import OWNER_TAG, ApiError, ApiUnknownError, StackEvent
 from tests.cluster_resource import events
 from tests.cluster_resource.events import OWNER, FakeAws, Machine, properties, text_of
 from tests.cluster_resource.fake_api import Cluster, FakeApi
@@ -66,7 +65,7 @@ def test_an_api_of_another_version_is_found_out_before_anything_is_made() -> Non
     api.told_version = "3.17.0"
     verdict = Machine(api).run(events.create())
     assert (verdict.status, verdict.physical_id) == ("FAILED", "not-created/local")
-    assert "makes clusters of ParallelCluster 3.17.0, where 3.16.1 is wanted" in verdict.reason
+    assert "creates clusters of ParallelCluster 3.17.0, but 3.16.1 is wanted" in verdict.reason
     assert api.changing == []
 
 

@@ -1,16 +1,24 @@
-"""What the handler needs of the ParallelCluster API, and the answers it can get."""
+"""The ParallelCluster API as the handler uses it: its calls, answers and errors."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+OWNER_TAG = "trainyard:owner"
+# Sentences of ParallelCluster's refusals (pcluster/config/update_policy.py, 3.16.1).
+_STOP_FLEET = re.compile(r"compute nodes must be stopped|stop the compute fleet", re.IGNORECASE)
+_STOP_LOGIN = re.compile(r"login nodes must be stopped|stop the login nodes", re.IGNORECASE)
+_NEVER = re.compile(r"not currently supported", re.IGNORECASE)
+_COUNTS = re.compile(r"\.(MinCount|MaxCount)$")
+
 
 @dataclass(frozen=True)
 class ClusterView:
-    """One look at a cluster (DescribeCluster), reduced to what decisions and attributes need.
+    """A DescribeCluster answer, reduced to what decisions and attributes need.
 
-    `status` is the API's clusterStatus, `stack_status` the status of the CloudFormation stack behind it, which tells a
-    finished rollback from one that is still running.
+    `status` is the API's clusterStatus; `stack_status`, that of the CloudFormation stack, also shows whether a rollback
+    is finished.
     """
 
     name: str
@@ -22,6 +30,10 @@ class ClusterView:
     head_node_instance_id: str | None = None
     head_node_private_ip: str | None = None
     failures: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def owner(self) -> str | None:
+        return self.tags.get(OWNER_TAG)
 
     def __str__(self) -> str:
         return self.status if self.status == self.stack_status else f"{self.status} ({self.stack_status})"
@@ -38,17 +50,41 @@ class Message:
 
 @dataclass(frozen=True)
 class Change:
-    """One key of an update's change set; `message` tells why the API refuses it, and is empty where it does not."""
+    """One key of an update's change set; `message` is the API's reason to refuse it, or empty."""
 
     parameter: str
     current: str
     requested: str
     message: str = ""
 
+    @property
+    def needs_stopped_fleet(self) -> bool:
+        return bool(_STOP_FLEET.search(self.message))
+
+    @property
+    def needs_stopped_login_nodes(self) -> bool:
+        return bool(_STOP_LOGIN.search(self.message))
+
+    @property
+    def never_in_place(self) -> bool:
+        return bool(_NEVER.search(self.message))
+
+    @property
+    def ends_nodes(self) -> bool:
+        """Under QueueUpdateStrategy TERMINATE: the change is in a queue and does not only add nodes."""
+        if "SlurmQueues" not in self.parameter:
+            return False
+        counts = bool(_COUNTS.search(self.parameter))
+        if self.current == "-":
+            return counts
+        if counts and self.current.isdigit() and self.requested.isdigit():
+            return int(self.requested) < int(self.current)
+        return True
+
 
 @dataclass(frozen=True)
 class Accepted:
-    """The API took the request (202). `version` is that of the cluster, empty if the API did not name it."""
+    """The API accepted the request (202). `version`: of the cluster, empty if the API did not name it."""
 
     version: str = ""
     messages: tuple[Message, ...] = ()
@@ -68,14 +104,11 @@ class StackEvent:
 
 
 class ApiTrouble(Exception):
-    """A call that did not do what was asked: one of the three below."""
+    """A call that failed: one of the three below."""
 
 
 class ApiError(ApiTrouble):
-    """The API answered, and the answer was no.
-
-    `http_status` 412 is the dry run that would have succeeded.
-    """
+    """The API refused the request. `http_status` 412: a dry run that would have succeeded."""
 
     def __init__(
         self,
@@ -95,18 +128,18 @@ class ApiError(ApiTrouble):
 
 
 class ApiUnknownError(ApiTrouble):
-    """Nobody can tell whether the request was carried out (5xx, time-out, lost connection): look before asking."""
+    """It is not known whether the request was carried out (5xx, timeout, lost connection): describe before retrying."""
 
 
 class ApiAccessError(ApiTrouble):
-    """The request was refused before it reached the API: the role cannot be assumed, or may not call."""
+    """The request did not reach the API: the role cannot be assumed, or may not call it."""
 
 
 class ClusterApi(Protocol):
-    """The calls that the handler makes. Each may raise the three errors above; `describe` answers a 404 with None."""
+    """The calls that the handler makes. Each may raise the three errors above."""
 
     def describe(self, name: str) -> ClusterView | None:
-        """The cluster, or None if there is none of that name."""
+        """The cluster, or None for a 404."""
 
     def create(self, name: str, configuration: str, *, dry_run: bool = False) -> Accepted: ...
 
@@ -115,22 +148,22 @@ class ClusterApi(Protocol):
     def delete(self, name: str) -> None: ...
 
     def fleet(self, name: str) -> str:
-        """The compute fleet's status: RUNNING, STOPPED, PROTECTED, UNKNOWN, or one on the way there."""
+        """The compute fleet's status: RUNNING, STOPPED, PROTECTED, UNKNOWN, or a transitional one."""
 
     def request_fleet(self, name: str, *, running: bool) -> None:
-        """Ask for the compute fleet to be started or stopped; it takes its time."""
+        """Request the start or stop of the compute fleet; the API does not wait for it."""
 
     def compute_nodes(self, name: str) -> int:
-        """How many compute nodes have an instance."""
+        """The number of compute nodes that have an instance."""
 
     def api_version(self, os: str) -> str | None:
-        """The API's ParallelCluster version, as far as it shows without a cluster."""
+        """The API's ParallelCluster version; None if its list of official images does not show it."""
 
     def stack_events(self, name: str) -> tuple[StackEvent, ...]:
         """The events of the stack's latest operation, newest first."""
 
     def log_group(self, name: str) -> str | None:
-        """The CloudWatch log group of the cluster's nodes, None if it has none (yet)."""
+        """The CloudWatch log group of the cluster's nodes, None if there is none yet."""
 
 
 def view_of(body: Mapping[str, Any]) -> ClusterView:

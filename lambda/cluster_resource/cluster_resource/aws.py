@@ -1,4 +1,4 @@
-"""What the handler asks of AWS itself, beside the ParallelCluster API."""
+"""The AWS calls that do not go through the ParallelCluster API."""
 
 import logging
 import os
@@ -24,14 +24,14 @@ UNKNOWN = "UNKNOWN"
 
 @dataclass(frozen=True)
 class Execution:
-    """How an execution of the state machine stands, UNKNOWN if nobody says; `cause` is why it failed."""
+    """An execution's status, UNKNOWN if the call failed; `cause` is the reason of a failure."""
 
     status: str
     cause: str = ""
 
 
 class Aws(Protocol):
-    """None of these raises: what AWS does not say is None or empty, and each caller takes that for the worse."""
+    """None of these raises: a failed call returns None or nothing, which callers treat as the worse case."""
 
     def stack_status(self, stack_id: str) -> str | None:
         """The status of a CloudFormation stack."""
@@ -40,17 +40,17 @@ class Aws(Protocol):
         """The events of a stack, newest first."""
 
     def running_jobs(self, instance_id: str) -> int | None:
-        """How many jobs run, as Slurm on that head node says."""
+        """The number of running jobs, from Slurm on that head node."""
 
     def execution(self, arn: str) -> Execution | None:
-        """An execution of the state machine; None if it is not known (any more)."""
+        """An execution of the state machine; None if Step Functions does not know it (any more)."""
 
 
 class BotoAws:
     """`Aws` by botocore.
 
     Args:
-        jobs_document: the SSM document that counts jobs; without one nobody is asked.
+        jobs_document: the SSM document that counts jobs; None: jobs cannot be counted.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class BotoAws:
             try:
                 answer = ssm.get_command_invocation(CommandId=command, InstanceId=instance_id)
             except ClientError as error:
-                if error.response.get("Error", {}).get("Code") == "InvocationDoesNotExist":
+                if error_code(error) == "InvocationDoesNotExist":
                     continue
                 raise
             if answer["Status"] == "Success":
@@ -118,15 +118,16 @@ class BotoAws:
     def execution(self, arn: str) -> Execution | None:
         try:
             found = self._client("stepfunctions").describe_execution(executionArn=arn)
-        except ClientError as error:
-            if error.response.get("Error", {}).get("Code") == "ExecutionDoesNotExist":
+        except (ClientError, BotoCoreError) as error:
+            if isinstance(error, ClientError) and error_code(error) == "ExecutionDoesNotExist":
                 return None
             _LOG.warning("The execution %s could not be described: %s", arn, error)
             return Execution(UNKNOWN)
-        except BotoCoreError as error:
-            _LOG.warning("The execution %s could not be described: %s", arn, error)
-            return Execution(UNKNOWN)
         return Execution(str(found["status"]), str(found.get("cause") or ""))
+
+
+def error_code(error: ClientError) -> str | None:
+    return error.response.get("Error", {}).get("Code")
 
 
 def _event(item: Any) -> StackEvent:  # noqa: ANN401 - botocore's
@@ -143,7 +144,7 @@ def _event(item: Any) -> StackEvent:  # noqa: ANN401 - botocore's
 
 @cache
 def client(service: str) -> Any:  # noqa: ANN401 - botocore's
-    """A client of the function's own region, kept while the function is warm."""
+    """A client of the function's own region, cached while the function is warm."""
     return botocore.session.get_session().create_client(service, config=_CONFIG)
 
 

@@ -1,19 +1,25 @@
-"""The ParallelCluster API over HTTP.
+"""The ParallelCluster API over HTTP, with requests signed as the API's user role (SigV4, service `execute-api`).
 
-A read is repeated where that may help. A call that changes something is repeated only where it certainly was not
-carried out (throttled, or never connected); otherwise `ApiUnknownError` makes the caller look first. Bodies are never
-logged.
+Reads are retried. A call that changes something is retried only if it was certainly not carried out (throttled, or not
+connected); otherwise it raises `ApiUnknownError`, and the caller describes the cluster first. Bodies are never logged.
 """
 
 import json
 import logging
 import random
+import re
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol, cast
 from urllib.parse import quote, urlencode
 
+import botocore.session
 import urllib3
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.config import Config
+from botocore.credentials import Credentials
+from botocore.exceptions import BotoCoreError, ClientError
 
 from cluster_resource.api import (
     Accepted,
@@ -26,17 +32,92 @@ from cluster_resource.api import (
     messages_of,
     view_of,
 )
-from cluster_resource.signing import Signer
 
 _LOG = logging.getLogger(__name__)
 _ATTEMPTS = 4
 _EVENT_PAGES = 20
 _INSTANCE_PAGES = 20
-# API Gateway gives up after 29 s, so a longer wait brings nothing.
+# API Gateway times out after 29 s.
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=35.0)
 _VALIDATION_LEVEL = "ERROR"
 _STARTS = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
 _NEVER_SENT = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
+_SESSION_SECONDS = 900  # the minimum of STS
+_REFRESH_BEFORE_SECONDS = 120
+_HOST = re.compile(r"https://[a-z0-9-]+\.execute-api\.([a-z0-9-]+)\.")
+
+
+class Signer(Protocol):
+    def headers(self, method: str, url: str, body: bytes | None) -> dict[str, str]: ...
+
+    def renew(self) -> None:
+        """Drop the current credentials: the API refused them."""
+
+
+class TokenService(Protocol):
+    """The STS client's call."""
+
+    def assume_role(self, *, RoleArn: str, RoleSessionName: str, DurationSeconds: int) -> Any: ...  # noqa: N803, ANN401
+
+
+class RoleSigner:
+    """Signs with short-lived credentials of a role, renewed before they expire."""
+
+    def __init__(
+        self, role_arn: str, session_name: str, region: str, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._role_arn = role_arn
+        self._session_name = session_name
+        self._region = region
+        self._clock = clock
+        self._credentials: Credentials | None = None
+        self._expires = 0.0
+
+    def headers(self, method: str, url: str, body: bytes | None) -> dict[str, str]:
+        """The headers of a signed request.
+
+        Raises:
+            ApiAccessError: the role cannot be assumed.
+        """
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        request = AWSRequest(method=method, url=url, data=body, headers=headers)
+        SigV4Auth(self._current(), "execute-api", self._region).add_auth(request)
+        return dict(request.headers.items())
+
+    def renew(self) -> None:
+        self._credentials = None
+
+    def _current(self) -> Credentials:
+        if self._credentials is None or self._clock() > self._expires - _REFRESH_BEFORE_SECONDS:
+            self._credentials, self._expires = self._assume()
+        return self._credentials
+
+    def _assume(self) -> tuple[Credentials, float]:
+        client = _token_service()
+        try:
+            given = client.assume_role(
+                RoleArn=self._role_arn, RoleSessionName=self._session_name, DurationSeconds=_SESSION_SECONDS
+            )["Credentials"]
+        except (ClientError, BotoCoreError) as error:
+            raise ApiAccessError(f"the role {self._role_arn} cannot be assumed: {error}") from error
+        credentials = Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
+        return credentials, given["Expiration"].timestamp()
+
+
+def _token_service() -> TokenService:
+    timeouts = Config(connect_timeout=5, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 4})
+    return cast("TokenService", botocore.session.get_session().create_client("sts", config=timeouts))
+
+
+def session_name(cluster_name: str) -> str:
+    """The session name in CloudTrail, at most 64 characters."""
+    return f"trainyard-{cluster_name}"[:64]
+
+
+def signing_region(api_url: str, default: str) -> str:
+    """The region of an API Gateway URL; `default` for any other host."""
+    match = _HOST.match(api_url)
+    return match.group(1) if match else default
 
 
 class HttpClusterApi:

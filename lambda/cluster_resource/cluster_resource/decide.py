@@ -1,13 +1,12 @@
-"""What to do next, from what the cluster looks like and what was asked so far. No calls, no clock.
+"""What to do next, from the cluster's state and the operation's progress. No calls, no clock.
 
-`begin` and `poll` decide alike, so that a step that is repeated after a crash finds its way.
+The steps `begin` and `poll` use the same decision, so that a step can be repeated after a crash.
 """
 
 from dataclasses import dataclass
 
-from cluster_resource.api import ClusterView
-from cluster_resource.identity import OWNER_TAG
-from cluster_resource.work_item import Progress
+from cluster_resource.api import OWNER_TAG, ClusterView
+from cluster_resource.operation import Progress
 
 STEADY = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
 
@@ -18,7 +17,7 @@ class Wanted:
 
     Attributes:
         unchanged: the event leaves its configuration as it was.
-        may_replace: where no update is possible, the cluster may be deleted and created anew.
+        may_replace: if no update is possible, the cluster may be deleted and created again.
     """
 
     name: str
@@ -30,7 +29,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Wait:
-    """Look again later; `why` is told if time runs out."""
+    """Describe the cluster again later; `why` is for the failure report at the time limit."""
 
     why: str
 
@@ -47,21 +46,21 @@ class Update:
 
 @dataclass(frozen=True)
 class Delete:
-    """`clearing`: not the operation itself, but to make room for a creation."""
+    """`clearing`: to make room for a create."""
 
     clearing: bool = False
 
 
 @dataclass(frozen=True)
 class Replace:
-    """Delete the cluster and create it anew, for the reason given; running jobs are looked for first."""
+    """Delete the cluster and create it again, after a check for running jobs."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Verify:
-    """Ask, by an update's dry run, whether the cluster has the configuration that is wanted."""
+    """Find out by a dry-run update whether the cluster has the wanted configuration."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +70,13 @@ class Succeed:
 
 @dataclass(frozen=True)
 class Fail:
-    """`what` failed and `todo`, what the user can do; `events`: the stack's events belong to the report.
+    """A failure.
 
-    `touched` is false where nothing of this resource may be deleted afterwards.
+    Attributes:
+        what: what failed.
+        todo: what the user can do.
+        events: the report includes the stack's events.
+        touched: false if the Delete that follows must not delete a cluster.
     """
 
     what: str
@@ -86,7 +89,7 @@ Decision = Wait | Create | Update | Delete | Replace | Verify | Succeed | Fail
 
 
 def is_ours(view: ClusterView, wanted: Wanted) -> bool:
-    return view.tags.get(OWNER_TAG) == wanted.owner
+    return view.owner == wanted.owner
 
 
 def decide_create(  # noqa: PLR0911 - one return a case
@@ -98,7 +101,7 @@ def decide_create(  # noqa: PLR0911 - one return a case
     if not is_ours(view, wanted):
         return Fail(
             f"A cluster named {wanted.name} exists already ({view.stack_arn}, {view}), and it does not belong to this"
-            f" resource (its tag {OWNER_TAG} is {view.tags.get(OWNER_TAG, 'absent')}). It was not touched.",
+            f" resource (its tag {OWNER_TAG} is {view.owner or 'absent'}). It was not touched.",
             "Choose another cluster name, or delete that cluster yourself if nobody needs it.",
             touched=False,
         )
@@ -110,7 +113,7 @@ def decide_create(  # noqa: PLR0911 - one return a case
         return _create_over_a_deletion(view, progress)
     if view.status in STEADY and progress.asked == "accepted":
         return Succeed(f"The cluster is {view}.")
-    # It was there before this execution asked, or nobody answered: ours, but is it the one that is wanted?
+    # It existed before this execution, or the create had no clear answer: does it have the wanted configuration?
     return Verify()
 
 
@@ -160,15 +163,15 @@ def decide_update(  # noqa: PLR0911 - one return a case
 ) -> Decision:
     """An Update that keeps the name.
 
-    Where no cluster lives any more (deleted by somebody else, or the remains of a failed creation), it is created anew:
-    nothing can be lost by that, and refusing would leave a stack that no update and no rollback gets out of.
+    If the cluster is gone (deleted from outside, or a failed create), it is created: nothing can be lost, and a failure
+    would leave a stack that neither an update nor a rollback can repair.
     """
     if view is None:
         return _create_where_none_is(progress, wanted)
     if not is_ours(view, wanted):
         return Fail(
             f"The cluster {wanted.name} ({view.stack_arn}) does not belong to this resource"
-            f" (its tag {OWNER_TAG} is {view.tags.get(OWNER_TAG, 'absent')}). It was not touched.",
+            f" (its tag {OWNER_TAG} is {view.owner or 'absent'}). It was not touched.",
             "Give this resource's cluster another name.",
             touched=False,
         )
@@ -177,7 +180,7 @@ def decide_update(  # noqa: PLR0911 - one return a case
     if view.status in ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"):
         return Wait(f"the cluster is {view}")
     if progress.replacing:
-        # The deletion that was asked for does not show yet, or was never carried out: asking twice does no harm.
+        # The requested delete does not show yet, or was not carried out: a second request is harmless.
         return decide_create(view, progress, wanted) if progress.asked == "accepted" else Delete(clearing=True)
     if view.status not in (*STEADY, "UPDATE_FAILED"):
         return Fail(
@@ -200,8 +203,8 @@ def _before_the_update(view: ClusterView, wanted: Wanted) -> Decision:
             return Replace(what)
         return Fail(
             what,
-            f"Point the environment at an API of version {view.version}, or set up a second cluster beside this one"
-            " and switch (docs/cluster-updates.md), or allow the update to replace it (cluster.updates.replace).",
+            f"Point the environment at an API of version {view.version}, or set up a second cluster and"
+            " switch (docs/cluster-updates.md), or allow the update to replace it (cluster.updates.replace).",
         )
     if view.stack_status == "UPDATE_ROLLBACK_FAILED":
         failed = _rollback_failed(view)
@@ -242,7 +245,7 @@ def decide_delete(view: ClusterView | None, progress: Progress, wanted: Wanted) 
     if not is_ours(view, wanted):
         return Succeed(
             f"The cluster {wanted.name} that exists does not belong to this resource (its tag {OWNER_TAG} is"
-            f" {view.tags.get(OWNER_TAG, 'absent')}); it was not touched."
+            f" {view.owner or 'absent'}); it was not touched."
         )
     if view.status == "DELETE_IN_PROGRESS":
         return Wait(f"the cluster is {view}")
@@ -259,9 +262,9 @@ def decide_delete(view: ClusterView | None, progress: Progress, wanted: Wanted) 
 
 
 def decide_gone(view: ClusterView | None, progress: Progress, wanted: Wanted) -> Decision:
-    """The deletion of what stands before the cluster: a deletion is waited for, a failed one asked for again.
+    """The Delete of `Custom::ParallelClusterGone`: wait for the cluster's delete, and repeat a failed one.
 
-    It begins none: this resource also goes when the time limit is lowered, or when the cluster's own was retained.
+    It never starts one: this resource is also deleted when the time limit is lowered, or when the cluster is retained.
     """
     if view is None or not is_ours(view, wanted) or view.status.startswith("DELETE_"):
         return decide_delete(view, progress, wanted)
@@ -271,7 +274,7 @@ def decide_gone(view: ClusterView | None, progress: Progress, wanted: Wanted) ->
 
 
 def decide_poll(decision: Decision, *, now: float, deadline: float, wanted: Wanted, seen: str, note: str) -> Decision:
-    """The same decision while there is time; past the deadline, a failure in place of all that does not end at once.
+    """The decision itself before the deadline; after it, a failure unless the operation ends anyway.
 
     Args:
         note: what the operation waited for last.

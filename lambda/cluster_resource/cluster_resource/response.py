@@ -1,64 +1,99 @@
-"""The answer to CloudFormation: a PUT to the event's pre-signed ResponseURL."""
+"""The answer to CloudFormation: its attributes and reason, and the PUT to the event's pre-signed ResponseURL."""
 
 import json
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import urllib3
 
-from cluster_resource.work_item import Verdict
+from cluster_resource.api import ClusterView
+from cluster_resource.operation import Operation, Verdict
+from cluster_resource.request import Request
 
 _LOG = logging.getLogger(__name__)
 LIMIT = 4096  # bytes of the whole answer, from CloudFormation's reference of response objects
 _ATTEMPTS = 5
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=15.0)
+_NONE = "none"
+_ATTRIBUTES = ("ClusterName", "HeadNodeInstanceId", "HeadNodePrivateIp", "StackArn", "Status", "Version", "Execution")
 
 
 @dataclass(frozen=True)
 class Room:
-    """What is left for the reason within one answer, in bytes."""
+    """The bytes that one answer leaves for the reason."""
 
     bytes: int
 
     def fits(self, reason: str) -> bool:
-        return _size(reason) <= self.bytes
+        return len(json.dumps(reason)) - 2 <= self.bytes
 
-    def cut(self, head: str, tail: str) -> str:
-        """`head` and `tail`, with as much of the head's end left out as need be."""
+    def cut(self, head: str, tail: str = "") -> str:
+        """`head` and `tail`, without as much of the head's end, then of the tail's, as does not fit."""
         if self.fits(head + tail):
             return head + tail
-        low, high = 0, len(head)
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if self.fits(f"{head[:middle]}...{tail}") else (low, middle - 1)
-        text = f"{head[:low]}...{tail}"
-        return text if self.fits(text) else self._head(text)
+        if self.fits(f"...{tail}"):
+            return f"{head[: self._most(head, f'...{tail}')]}...{tail}"
+        return tail[: self._most(tail, "")]
 
-    def _head(self, text: str) -> str:
-        while text and not self.fits(text):
-            text = text[: len(text) - max(1, len(text) // 16)]
-        return text
+    def _most(self, text: str, rest: str) -> int:
+        """How many characters of `text` fit before `rest`."""
+        return bisect_right(range(1, len(text) + 1), False, key=lambda count: not self.fits(text[:count] + rest))
 
 
-def room_for_reason(event: Mapping[str, Any], verdict: Verdict) -> Room:
-    """The room that the answer leaves for a reason in place of the verdict's own."""
-    empty = Verdict(verdict.status, verdict.physical_id, "", verdict.data)
-    return Room(LIMIT - len(body_of(event, empty)))
+def room_for_reason(request: Request, verdict: Verdict) -> Room:
+    return Room(LIMIT - len(body_of(request, replace(verdict, reason=""))))
 
 
-def body_of(event: Mapping[str, Any], verdict: Verdict) -> bytes:
+def with_reason(request: Request, verdict: Verdict, reason: str) -> Verdict:
+    """The verdict with as much of the reason as its answer has room for."""
+    return replace(verdict, reason=room_for_reason(request, verdict).cut(reason))
+
+
+def attributes(view: ClusterView, execution: str) -> dict[str, str]:
+    """The resource's attributes. Each has a value: a missing one would fail every stack that refers to it."""
+    return {
+        "ClusterName": view.name,
+        "HeadNodeInstanceId": view.head_node_instance_id or _NONE,
+        "HeadNodePrivateIp": view.head_node_private_ip or _NONE,
+        "StackArn": view.stack_arn,
+        "Status": view.status,
+        "Version": view.version,
+        "Execution": execution or _NONE,
+    }
+
+
+def attributes_without_cluster(name: str, execution: str) -> dict[str, str]:
+    return dict.fromkeys(_ATTRIBUTES, _NONE) | {"ClusterName": name, "Execution": execution or _NONE}
+
+
+def success(operation: Operation, view: ClusterView | None, why: str) -> Verdict:
+    _LOG.info("%s succeeded: %s", operation.kind, why)
+    data = attributes(view, operation.execution) if operation.kind != "delete" and view else {}
+    return with_reason(operation.request, Verdict("SUCCESS", operation.physical_id, "", data), why)
+
+
+def early(operation: Operation, name: str) -> Verdict:
+    """The answer while the operation goes on and another resource waits for its end. The cluster may still change."""
+    note = operation.progress.note or "it has begun"
+    why = f"The operation on the cluster {name} goes on: {note}. Another resource waits for its end."
+    data = attributes_without_cluster(name, operation.execution)
+    return with_reason(operation.request, Verdict("SUCCESS", operation.physical_id, "", data), why)
+
+
+def body_of(request: Request, verdict: Verdict) -> bytes:
     """The answer as CloudFormation reads it."""
     answer: dict[str, Any] = {
         "Status": verdict.status,
         "Reason": verdict.reason,
         "PhysicalResourceId": verdict.physical_id,
-        "StackId": event["StackId"],
-        "RequestId": event["RequestId"],
-        "LogicalResourceId": event["LogicalResourceId"],
+        "StackId": request.stack_id,
+        "RequestId": request.request_id,
+        "LogicalResourceId": request.logical_id,
     }
     if verdict.data:
         answer["Data"] = verdict.data
@@ -66,20 +101,19 @@ def body_of(event: Mapping[str, Any], verdict: Verdict) -> bytes:
 
 
 def send(
-    event: Mapping[str, Any],
+    request: Request,
     verdict: Verdict,
     *,
     http: urllib3.PoolManager | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Deliver the verdict; repeated answers are harmless, CloudFormation takes the first.
+    """Deliver the verdict. Repeating it is harmless: CloudFormation takes the first answer.
 
     Raises:
         RuntimeError: five attempts failed; the state machine tries again.
     """
     pool = http or urllib3.PoolManager()
-    cut = room_for_reason(event, verdict).cut(verdict.reason, "")
-    body = body_of(event, Verdict(verdict.status, verdict.physical_id, cut, verdict.data))
+    body = body_of(request, with_reason(request, verdict, verdict.reason))
     trouble = ""
     for attempt in range(_ATTEMPTS):
         if attempt:
@@ -87,7 +121,12 @@ def send(
         try:
             # The URL is signed for an empty content type.
             answer = pool.request(
-                "PUT", event["ResponseURL"], body=body, headers={"Content-Type": ""}, timeout=_TIMEOUT, retries=False
+                "PUT",
+                request.event["ResponseURL"],
+                body=body,
+                headers={"Content-Type": ""},
+                timeout=_TIMEOUT,
+                retries=False,
             )
         except urllib3.exceptions.HTTPError as error:
             # Not the exception's text: it holds the pre-signed URL.
@@ -99,7 +138,3 @@ def send(
             trouble = f"HTTP {answer.status}"
         _LOG.warning("Answering CloudFormation failed (attempt %d of %d): %s", attempt + 1, _ATTEMPTS, trouble)
     raise RuntimeError(f"CloudFormation could not be answered after {_ATTEMPTS} attempts: {trouble}")
-
-
-def _size(reason: str) -> int:
-    return len(json.dumps(reason)) - 2

@@ -1,7 +1,7 @@
 """Lambda handler of the state machine's steps; wires the clients.
 
-Payload `{"step": "begin" | "poll" | "tell" | "answer", "work": {...}}`; the shapes are in the decision record that
-the package names.
+Payload `{"step": "begin" | "poll" | "tell" | "answer", "work": {...}}`; the decision record that the package names has
+the shapes.
 """
 
 import logging
@@ -10,15 +10,12 @@ import time
 from functools import cache
 from typing import Any
 
-from cluster_resource import response, steps, verdicts
+from cluster_resource import failures, reconcile, response
 from cluster_resource.api import ClusterApi
 from cluster_resource.aws import own_aws
-from cluster_resource.client import HttpClusterApi
-from cluster_resource.configuration import ConfigurationError
-from cluster_resource.properties import Place, claimed_name, request_of
-from cluster_resource.report import own_log
-from cluster_resource.signing import RoleSigner, session_name, signing_region
-from cluster_resource.work_item import Verdict, Work
+from cluster_resource.client import HttpClusterApi, RoleSigner, session_name, signing_region
+from cluster_resource.operation import Operation, Verdict
+from cluster_resource.request import ConfigurationError, Place, Request
 
 _LOG = logging.getLogger("cluster_resource")
 _LOG.setLevel(logging.INFO)
@@ -37,9 +34,9 @@ def handler(payload: dict[str, Any], _context: object) -> dict[str, Any]:
             return _begin(item)
         case "poll":
             now = time.time()
-            return steps.step(Work.from_json(item), now, _outside()).to_json(now)
+            return reconcile.step(Operation.from_json(item), now, _clients()).to_json(now)
         case "tell":
-            return _tell(item)
+            return _answer_early(item)
         case "answer":
             return _answer(item)
         case step:
@@ -47,54 +44,51 @@ def handler(payload: dict[str, Any], _context: object) -> dict[str, Any]:
 
 
 def _begin(item: dict[str, Any]) -> dict[str, Any]:
-    event = item["event"]
+    request = Request.of(item["event"])
     now = time.time()
     try:
-        return steps.begin(event, item["started"], now, _outside(), item.get("execution", "")).to_json(now)
+        return reconcile.begin(request, item["started"], now, _clients(), item.get("execution", "")).to_json(now)
     except ConfigurationError as error:
-        verdict = verdicts.failed_verdict(
-            event,
+        verdict = failures.without_outcome(
+            request,
             f"The resource's properties are wrong: {error}",
             "correct the property and deploy again.",
             asked=False,
         )
-        work = Work(event, item["started"], 0, "create", verdict.physical_id, verdict=verdict)
-        return work.to_json(now)
+        return Operation(request, item["started"], 0, "create", verdict.physical_id, verdict=verdict).to_json(now)
 
 
-def _tell(item: dict[str, Any]) -> dict[str, Any]:
-    """Answer for the time being; the execution goes on, and its verdict is for the resources that wait."""
-    work = Work.from_json(item)
-    response.send(work.event, verdicts.early(work, claimed_name(work.event) or ""))
-    return steps.early(work).to_json(time.time())
+def _answer_early(item: dict[str, Any]) -> dict[str, Any]:
+    """Answer while the operation goes on; its verdict is for the resources that wait."""
+    operation = Operation.from_json(item)
+    response.send(operation.request, response.early(operation, operation.request.claimed_name or ""))
+    return reconcile.early(operation).to_json(time.time())
 
 
 def _answer(item: dict[str, Any]) -> dict[str, Any]:
-    event = item["event"]
-    verdict = _verdict_of(item)
+    request = Request.of(item["event"])
+    verdict = _verdict_of(item, request)
     if not item.get("handed_over"):
-        response.send(event, verdict)
+        response.send(request, verdict)
     return {"status": verdict.status, "reason": verdict.reason}
 
 
-def _verdict_of(item: dict[str, Any]) -> Verdict:
+def _verdict_of(item: dict[str, Any], request: Request) -> Verdict:
     given, error = item.get("verdict"), item.get("error")
     if given and not error:
         return Verdict(**given)
-    event = item["event"]
     error = error or {"Error": "NoVerdict", "Cause": "the execution ended without a verdict"}
     cause = str(error.get("Cause", ""))[:_CAUSE_CHARACTERS]
-    return verdicts.failed_verdict(
-        event,
-        f"The {request_of(event).type} of the cluster was broken off by a fault of its handler:"
-        f" {error.get('Error')}: {cause}",
-        f"look into {own_log()} and at the cluster's state, then deploy again.",
+    return failures.without_outcome(
+        request,
+        f"The {request.type} of the cluster was broken off by an error of its handler: {error.get('Error')}: {cause}",
+        f"look at {failures.own_log()} and at the cluster's state, then deploy again.",
         asked=True,
     )
 
 
-def _outside() -> steps.Outside:
-    return steps.Outside(_api_for, own_aws())
+def _clients() -> reconcile.Clients:
+    return reconcile.Clients(_api_for, own_aws())
 
 
 def _api_for(place: Place) -> ClusterApi:
@@ -104,5 +98,5 @@ def _api_for(place: Place) -> ClusterApi:
 
 @cache
 def _signer(api_url: str, role_arn: str, name: str) -> RoleSigner:
-    """Kept between invocations of a warm function, so that polling does not assume the role each time."""
+    """Cached while the function is warm, so that polling does not assume the role each time."""
     return RoleSigner(role_arn, name, signing_region(api_url, os.environ["AWS_REGION"]))

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from cluster_resource import configuration as rendering
-from cluster_resource.api import Accepted, ApiAccessError, ApiError, ApiTrouble, ClusterApi, Message
-from cluster_resource.client import HttpClusterApi
-from cluster_resource.identity import OWNER_TAG
-from cluster_resource.signing import RoleSigner, session_name, signing_region
+from cluster_resource.api import OWNER_TAG, Accepted, ApiAccessError, ApiError, ApiTrouble, ClusterApi, Message
+from cluster_resource.client import HttpClusterApi, RoleSigner, session_name, signing_region
+from cluster_resource.request import render as render_body
 from ops import pcluster_subprocess
 from ops.preflight import configuration, placeholders
 from ops.preflight.configuration import Wanted
@@ -72,7 +70,7 @@ def _dry_run(api: ClusterApi, wanted: Wanted) -> Iterator[Line]:
     view = api.describe(wanted.name)
     operation = "update" if view else "create"
     owner = (view.tags.get(OWNER_TAG) if view else None) or "preflight"
-    text = rendering.render(wanted.configuration, owner)
+    text = render_body(wanted.configuration, owner)
     subject = f"dry run: {operation} {wanted.name}"
     asked = f"{'PUT' if view else 'POST'} of the ParallelCluster API, dryrun=true"
     messages: tuple[Message, ...] = ()

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from cluster_resource.identity import OWNER_TAG, owner_of
+from cluster_resource.api import OWNER_TAG
+from cluster_resource.request import owner_of
 from ops.drift.cluster import DeployedCluster, Unreadable, clusters, compare, reader_of
 from ops.drift.values import Values
 

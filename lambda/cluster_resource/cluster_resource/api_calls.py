@@ -1,0 +1,279 @@
+"""The calls that change a cluster: what comes before each, what its answer means, and the last check before success.
+
+An update needs a dry run first. It stops the fleet or replaces the cluster only if the environment's policy allows it.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from cluster_resource import decide, failures, outcomes
+from cluster_resource.api import (
+    Accepted,
+    ApiAccessError,
+    ApiError,
+    ApiTrouble,
+    ApiUnknownError,
+    Change,
+    ClusterView,
+)
+from cluster_resource.decide import Create, Decision, Delete, Fail, Replace, Succeed, Update, Verify, Wait
+from cluster_resource.operation import Operation
+from cluster_resource.outcomes import Turn
+
+_LOG = logging.getLogger(__name__)
+_STOPPING = ("STOP_REQUESTED", "STOPPING")
+_CAN_START = ("STOPPED", "PROTECTED")
+_POLICIES = "docs/cluster-updates.md says what an environment can allow"
+
+
+def call(turn: Turn, decision: Create | Update | Delete) -> Operation:
+    try:
+        match decision:
+            case Create():
+                made = _accepted(turn, turn.api.create(turn.name, turn.text))
+                return turn.progress(replacing=True) if turn.operation.kind == "update" else made
+            case Update():
+                return _accepted(turn, turn.api.update(turn.name, turn.text))
+            case Delete(clearing):
+                turn.api.delete(turn.name)
+                return turn.progress(clearing=True) if clearing else turn.progress(asked="accepted")
+    except ApiUnknownError as error:
+        return outcomes.unknown(turn, error, decision)
+    except ApiError as error:
+        return refusal(turn, error, decision)
+
+
+def refusal(turn: Turn, error: ApiError, decision: Decision) -> Operation:
+    message = error.message.lower()
+    if error.http_status in (409, 429) or (isinstance(decision, Create) and "already exists" in message):
+        # Something is in progress, or the name was taken since the last look: the next look shows which.
+        return turn.progress(note=f"the API answered: {error}")
+    if isinstance(decision, Update | Verify) and "no changes found" in message:
+        return no_changes(turn)
+    if isinstance(decision, Delete) and error.http_status == 404:
+        return turn.progress(asked="accepted") if not decision.clearing else turn.operation
+    touched = not isinstance(decision, Create | Verify)
+    return outcomes.refused(turn, error, touched=touched)
+
+
+def no_changes(turn: Turn) -> Operation:
+    """The cluster has the wanted configuration; after a rollback of its update, that is a success too."""
+    if turn.view and (turn.view.status in decide.STEADY or turn.view.stack_status == "UPDATE_ROLLBACK_COMPLETE"):
+        why = f"No changes: the cluster has the wanted configuration; it is {turn.view}."
+        return stabilize(turn, Succeed(why))
+    return outcomes.finish(turn, failures.half_updated(turn.name, turn.seen))
+
+
+def _accepted(turn: Turn, accepted: Accepted) -> Operation:
+    failures.log_messages(accepted.messages)
+    turn.progress(asked="accepted", clearing=False, note="the request was accepted")
+    if accepted.version and accepted.version != turn.wanted.version:
+        fail = failures.wrong_api_version(turn.place.api_url, accepted.version, turn.wanted.version)
+        return outcomes.finish(turn, fail)
+    return turn.operation
+
+
+def update(turn: Turn) -> Operation:
+    """Dry run, then what it shows to be needed: the update, a stopped fleet, or a replacement."""
+    if turn.operation.progress.fleet == "stopped":
+        status = turn.api.fleet(turn.name)
+        if status != "STOPPED":
+            return (
+                _stop_fleet(turn) if status not in _STOPPING else outcomes.wait(turn, f"the compute fleet is {status}")
+            )
+    try:
+        turn.api.update(turn.name, turn.text, dry_run=True)
+    except ApiUnknownError as error:
+        return outcomes.unknown(turn, error, Verify())
+    except ApiError as error:
+        if error.http_status == 412:
+            return _send(turn, error.changes)
+        return _refused(turn, error) if error.refused else refusal(turn, error, Update())
+    return outcomes.not_a_dry_run(turn, Update())
+
+
+def verify(turn: Turn) -> Operation:
+    """The cluster exists already: does it have the wanted configuration?"""
+    try:
+        turn.api.update(turn.name, turn.text, dry_run=True)
+    except ApiUnknownError as error:
+        return outcomes.unknown(turn, error, Verify())
+    except ApiError as error:
+        if error.http_status != 412 and not error.refused:
+            return refusal(turn, error, Verify())
+        if turn.operation.request.type == "Update":
+            # The rollback of a rename, to a cluster that had another configuration.
+            return update(turn)
+        return outcomes.finish(turn, failures.differs(turn.name), details=failures.change_lines(error.changes))
+    return outcomes.not_a_dry_run(turn, Verify())
+
+
+def replace_cluster(turn: Turn, why: str, details: tuple[str, ...] = ()) -> Operation:
+    """Delete the cluster, to create it again under the same name. File systems and buckets are outside and stay.
+
+    A dry run validates the new configuration first.
+    """
+    invalid = _invalid(turn)
+    if invalid:
+        return invalid
+    protected = _protect_jobs(turn, f"{why} The cluster has to be replaced", details)
+    if protected:
+        return protected
+    _LOG.warning("%s: %s The cluster is replaced, as its environment allows.", turn.name, why)
+    try:
+        turn.api.delete(turn.name)
+    except ApiUnknownError as error:
+        # Repeated in the next turn: a second delete is harmless.
+        turn.progress(replacing=True, clearing=True, asked="nothing")
+        return outcomes.unknown(turn, error, Replace(why))
+    except ApiError as error:
+        return refusal(turn, error, Replace(why))
+    return turn.progress(replacing=True, clearing=True, asked="nothing", note="the cluster is being replaced")
+
+
+def _send(turn: Turn, wanted: Sequence[Change]) -> Operation:
+    terminates = turn.properties is not None and turn.properties.queue_update == "TERMINATE"
+    ended = [change.parameter for change in wanted if change.ends_nodes] if terminates else []
+    if ended:
+        keys = ", ".join(ended)
+        protected = _protect_jobs(turn, f"QueueUpdateStrategy TERMINATE ends the nodes behind {keys}", ())
+        if protected:
+            return protected
+    return call(turn, Update())
+
+
+def _refused(turn: Turn, error: ApiError) -> Operation:
+    details = failures.refusal_lines(error)
+    policy = turn.policy
+    stopping_helps = failures.stopping_helps(error.refused) and turn.operation.progress.fleet != "stopped"
+    if stopping_helps and (policy.stop_fleet or policy.rollback):
+        protected = _protect_jobs(turn, "The compute fleet has to be stopped", details)
+        return protected or _stop_fleet(turn)
+    # In a rollback, the update that is undone has replaced the cluster: a key differs that never changes in place.
+    undoes = policy.rollback and any(change.never_in_place for change in error.refused)
+    if (policy.replace or undoes) and not stopping_helps:
+        return replace_cluster(turn, "The API refuses to change what is asked for in place.", details)
+    return outcomes.refused(turn, error, touched=True)
+
+
+def _stop_fleet(turn: Turn) -> Operation:
+    try:
+        turn.api.request_fleet(turn.name, running=False)
+    except ApiUnknownError as error:
+        turn.progress(fleet="stopped")
+        return outcomes.unknown(turn, error, Verify())
+    except ApiError as error:
+        return outcomes.wait(turn, f"the compute fleet cannot be stopped yet: {error}")
+    _LOG.warning("%s: the compute fleet is stopped for the update", turn.name)
+    turn.progress(fleet="stopped")
+    return outcomes.wait(turn, "the compute fleet is being stopped for the update")
+
+
+def _protect_jobs(turn: Turn, why: str, details: tuple[str, ...]) -> Operation | None:
+    """None if no job runs, or jobs may be killed. With running jobs, a rollback waits and an update fails."""
+    if turn.policy.kill_jobs or turn.view is None:
+        return None
+    try:
+        count = _running_jobs(turn, turn.view)
+    except ApiTrouble as error:
+        return outcomes.blind(turn, error)
+    if count == 0:
+        return None
+    sentence = _jobs_sentence(count)
+    if turn.policy.rollback and count:
+        return outcomes.wait(turn, f"{why}, and {sentence}; the rollback waits for their end")
+    return outcomes.finish(
+        turn,
+        Fail(
+            f"{why}, and {sentence}. Nothing was touched.",
+            "Wait until the jobs have ended and deploy again, or let the environment allow it"
+            f" (cluster.updates.running_jobs: may-be-killed; {_POLICIES}).",
+        ),
+        details=details,
+    )
+
+
+def _running_jobs(turn: Turn, view: ClusterView) -> int | None:
+    """The number of running jobs; None if it cannot be found out. Without compute nodes, Slurm is not asked."""
+    if turn.api.compute_nodes(view.name) == 0:
+        return 0
+    return turn.aws.running_jobs(view.head_node_instance_id) if view.head_node_instance_id else None
+
+
+def _jobs_sentence(count: int | None) -> str:
+    if count is None:
+        return "whether jobs run could not be found out (the head node does not answer through SSM)"
+    return "1 job runs" if count == 1 else f"{count} jobs run"
+
+
+def _invalid(turn: Turn) -> Operation | None:
+    """None if a dry-run create accepts the configuration."""
+    name = f"{turn.name[:30]}-checked"
+    try:
+        turn.api.create(name, turn.text, dry_run=True)
+    except ApiUnknownError as error:
+        return outcomes.unknown(turn, error, Verify())
+    except ApiError as error:
+        if error.http_status == 412:
+            return None
+        return refusal(turn, error, Verify())
+    return outcomes.not_a_dry_run(turn, Verify())
+
+
+def stabilize(turn: Turn, succeed: Succeed) -> Operation:
+    """Finish with success once the configuration is verified and the compute fleet runs."""
+    try:
+        if turn.operation.kind == "update" and turn.operation.progress.asked == "accepted":
+            unsettled = _verified(turn)
+            if unsettled:
+                return unsettled
+        return _fleet_runs(turn, succeed)
+    except ApiAccessError:
+        raise
+    except ApiTrouble as error:
+        return outcomes.blind(turn, error)
+
+
+def _verified(turn: Turn) -> Operation | None:
+    """None if a dry run finds no changes; otherwise the update is sent again."""
+    if turn.operation.progress.replacing:
+        return None
+    try:
+        turn.api.update(turn.name, turn.text, dry_run=True)
+    except ApiUnknownError as error:
+        return outcomes.unknown(turn, error, Wait("its configuration is being verified"))
+    except ApiError as error:
+        if error.http_status == 412:
+            note = "the update ended, but the cluster has another configuration"
+            return outcomes.unknown(turn, ApiUnknownError(note), Update())
+        if error.http_status in (409, 429):
+            return outcomes.wait(turn, f"the API answered: {error}")
+        if "no changes found" not in error.message.lower():
+            _LOG.warning("The configuration of %s could not be verified after its update: %s", turn.name, error)
+        return None
+    raise ApiUnknownError("the API answered a dry run as if it were a real request")
+
+
+def _fleet_runs(turn: Turn, succeed: Succeed) -> Operation:
+    status = turn.api.fleet(turn.name)
+    if status == "RUNNING":
+        return outcomes.finish(turn, succeed)
+    # Only for a cluster that this execution created: for another one, the update may be the cure.
+    progress = turn.operation.progress
+    new = progress.asked != "nothing" and (turn.operation.kind == "create" or progress.replacing)
+    if status == "PROTECTED" and (new or progress.fleet == "started"):
+        return outcomes.finish(
+            turn,
+            Fail(
+                f"The cluster {turn.name} is {turn.seen}, but its compute fleet is PROTECTED: nodes failed to start too"
+                " often, and ParallelCluster starts no more.",
+                "Look for the cause in the cluster's logs (clustermgtd, and the bootstrap of the compute nodes),"
+                " correct it and deploy again.",
+                events=True,
+            ),
+        )
+    if status in _CAN_START:
+        _LOG.warning("%s: the compute fleet is %s and is started", turn.name, status)
+        turn.api.request_fleet(turn.name, running=True)
+        turn.progress(fleet="started")
+    return outcomes.wait(turn, f"its compute fleet is {status}")

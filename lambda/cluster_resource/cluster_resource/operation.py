@@ -1,0 +1,124 @@
+"""The state of one execution, as it travels between the steps of the state machine."""
+
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from cluster_resource.request import Request
+
+Kind = Literal["create", "update", "delete", "wait"]
+Asked = Literal["nothing", "unknown", "accepted"]
+Fleet = Literal["", "stopped", "started"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What this execution has asked of the API.
+
+    Attributes:
+        asked: whether the operation's own call was sent; `unknown` if its outcome is not known.
+        unknown_calls: number of calls with an unknown outcome.
+        refusals: consecutive calls that did not reach the API.
+        clearing: a failed or deleted cluster of this resource is being deleted to make room.
+        leftover: a cluster of this resource that a failed rename left, to be deleted.
+        leftover_tries: failed attempts to delete it.
+        left_behind: the same cluster, after the last attempt.
+        rollback: whether the stack is rolling back; None if CloudFormation does not answer.
+        fleet: the last request for the compute fleet.
+        replacing: the cluster is deleted and created again, because no update can apply the change.
+        api_checked: the API has the wanted version, as far as it shows.
+        note: what the operation waited for last, for the failure report at the time limit.
+    """
+
+    asked: Asked = "nothing"
+    unknown_calls: int = 0
+    refusals: int = 0
+    clearing: bool = False
+    leftover: str | None = None
+    leftover_tries: int = 0
+    left_behind: str = ""
+    rollback: bool | None = None
+    fleet: Fleet = ""
+    replacing: bool = False
+    api_checked: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer to CloudFormation."""
+
+    status: Literal["SUCCESS", "FAILED"]
+    physical_id: str
+    reason: str
+    data: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One execution between two steps.
+
+    Attributes:
+        deadline: when the operation fails, in seconds since the epoch.
+        answer_by: when CloudFormation must have an answer, in seconds since the epoch; earlier than the deadline only
+            if another resource waits for the end.
+        execution: ARN of the execution.
+        handed_over: CloudFormation has an early answer; the verdict is for the resources that wait.
+    """
+
+    request: Request
+    started: str
+    deadline: int
+    kind: Kind
+    physical_id: str
+    progress: Progress = Progress()
+    verdict: Verdict | None = None
+    answer_by: int = 0
+    execution: str = ""
+    handed_over: bool = False
+
+    def decided(self, verdict: Verdict) -> "Operation":
+        return replace(self, verdict=verdict)
+
+    def to_json(self, now: float = 0) -> dict[str, Any]:
+        """The operation as the state machine carries it; the state machine branches on `state`."""
+        return {
+            "event": self.request.event,
+            "started": self.started,
+            "deadline": self.deadline,
+            "operation": self.kind,
+            "physical_id": self.physical_id,
+            "progress": asdict(self.progress),
+            "verdict": asdict(self.verdict) if self.verdict else None,
+            "answer_by": self.answer_by,
+            "execution": self.execution,
+            "handed_over": self.handed_over,
+            "state": self._state(now),
+        }
+
+    def _state(self, now: float) -> str:
+        if self.verdict is not None:
+            return "done"
+        goes_on = self.kind != "delete" and self.answer_by < self.deadline
+        return "early" if goes_on and not self.handed_over and self.answer_by <= now else "waiting"
+
+    @classmethod
+    def from_json(cls, item: dict[str, Any]) -> "Operation":
+        verdict = item.get("verdict")
+        return cls(
+            request=Request.of(item["event"]),
+            started=item["started"],
+            deadline=item["deadline"],
+            kind=item["operation"],
+            physical_id=item["physical_id"],
+            progress=Progress(**item["progress"]),
+            verdict=Verdict(**verdict) if verdict else None,
+            answer_by=item["answer_by"],
+            execution=item["execution"],
+            handed_over=item["handed_over"],
+        )
+
+
+def epoch_seconds(started: str) -> int:
+    """Seconds since the epoch of an execution's start time (ISO 8601, UTC)."""
+    return int(datetime.fromisoformat(started.replace("Z", "+00:00")).timestamp())

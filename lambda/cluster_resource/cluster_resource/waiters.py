@@ -1,0 +1,103 @@
+"""The resources that wait where CloudFormation no longer waits for the cluster's, and clusters that stay unchanged.
+
+`Custom::ParallelClusterWait` comes after the cluster and watches the execution that works on it;
+`Custom::ParallelClusterGone` comes before it and is deleted after it. docs/decisions has the reasons (operations of
+more than an hour).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from cluster_resource import failures, response
+from cluster_resource.api import ApiTrouble, ClusterApi
+from cluster_resource.aws import UNKNOWN, Aws
+from cluster_resource.decide import STEADY
+from cluster_resource.operation import Operation, Verdict
+from cluster_resource.request import ConfigurationError, Place
+
+_AT_REST = (*STEADY, "UPDATE_FAILED")
+
+
+def idle(operation: Operation) -> Operation:
+    """An event that asks nothing of the resource."""
+    return _succeeded(operation, "There is nothing to do.")
+
+
+def frozen(operation: Operation, api_for: Callable[[Place], ClusterApi]) -> Operation:
+    """A cluster that stays as it is until its successor takes over: it is only described.
+
+    Raises:
+        ApiTrouble: the API did not answer; the state machine repeats the step.
+    """
+    request, place = operation.request, operation.request.place
+    view = api_for(place).describe(place.cluster_name)
+    if view and view.owner == request.owner:
+        data = response.attributes(view, operation.execution)
+        return _succeeded(operation, f"The cluster is {view}, and was left as it is.", data)
+    if operation.kind == "update" and view is None:
+        data = response.attributes_without_cluster(place.cluster_name, operation.execution)
+        return _succeeded(operation, "The cluster does not exist any more; nothing was made.", data)
+    if operation.kind != "update":
+        operation = replace(operation, physical_id=failures.not_created_id(place.cluster_name))
+    return _failed(
+        operation,
+        f"There is no cluster {place.cluster_name} of this stack that could be kept. To do: set cluster.predecessor to"
+        " the name that the cluster had when it was last deployed.",
+    )
+
+
+def wait(operation: Operation, now: float, aws: Aws, api_for: Callable[[Place], ClusterApi]) -> Operation:
+    """One look at the execution; a verdict when it has ended, or at the end of this resource's window."""
+    execution = aws.execution(_execution_of(operation))
+    status = execution.status if execution else "SUCCEEDED"
+    if status == "SUCCEEDED":
+        return _ended(operation, now, api_for)
+    if status in ("RUNNING", "PENDING_REDRIVE", UNKNOWN):
+        return _still_running(operation, now)
+    if status == "ABORTED":
+        cause = "a later event of the cluster took its place"
+    else:
+        cause = (
+            execution.cause if execution else ""
+        ) or "it gave no reason; its log group is that of the state machine"
+    return _failed(operation, f"The work on the cluster ended as {status}: {cause}")
+
+
+def _ended(operation: Operation, now: float, api_for: Callable[[Place], ClusterApi]) -> Operation:
+    """The verdict from the cluster itself; the execution may be too old for Step Functions to know."""
+    place = operation.request.place
+    try:
+        view = api_for(place).describe(place.cluster_name)
+    except ApiTrouble as error:
+        if now < operation.deadline:
+            note = f"the API could not be reached ({error})"
+            return replace(operation, progress=replace(operation.progress, note=note))
+        return _failed(operation, f"The cluster {place.cluster_name} could not be described: {error}")
+    if view is None or view.owner != operation.request.text("Owner") or view.status not in _AT_REST:
+        return _failed(operation, f"The cluster {place.cluster_name} is {view or 'gone'}, and no work on it is known.")
+    return _succeeded(operation, f"The cluster is {view}.", response.attributes(view, _execution_of(operation)))
+
+
+def _still_running(operation: Operation, now: float) -> Operation:
+    if now < operation.deadline:
+        return operation
+    name = operation.request.place.cluster_name
+    if operation.request.timing.waits_behind == 0:
+        return _failed(operation, f"The work on the cluster {name} goes on past its time limit.")
+    return operation.decided(response.early(operation, name))
+
+
+def _succeeded(operation: Operation, reason: str, data: dict[str, str] | None = None) -> Operation:
+    return operation.decided(Verdict("SUCCESS", operation.physical_id, reason, data or {}))
+
+
+def _failed(operation: Operation, reason: str) -> Operation:
+    verdict = Verdict("FAILED", operation.physical_id, "")
+    return operation.decided(response.with_reason(operation.request, verdict, reason))
+
+
+def _execution_of(operation: Operation) -> str:
+    arn = operation.request.given.get("Execution")
+    if not isinstance(arn, str) or not arn:
+        raise ConfigurationError(f"The property Execution of {operation.request.logical_id} is missing.")
+    return arn
