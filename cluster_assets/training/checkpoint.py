@@ -1,18 +1,18 @@
-"""Checkpoints that are whole or not there: folders with a manifest that is written last and renamed into place.
+"""Checkpoints that are complete or absent: folders with a manifest, renamed into place when complete.
 
     <checkpoints>/step-00000100/manifest.json    format, step, final, and the files with bytes and SHA-256
-    <checkpoints>/.partial-step-00000100-<owner> one that is being written, or was cut short
+    <checkpoints>/.partial-step-00000100-<owner> being written, or interrupted
 
-A writer fills the hidden folder, syncs its files, writes the manifest, syncs it, and renames the folder. A power cut
-at any moment leaves either the whole checkpoint or a hidden folder that no reader looks at.
+A writer fills the hidden folder, syncs its files, writes and syncs the manifest, and renames the folder. A power loss
+at any moment leaves a complete checkpoint or a hidden folder that readers ignore.
 
 The standard library only, Python 3.9 or later: programs in containers import it, jobs on the host call it.
 
     python3 checkpoint.py newest FOLDER [--style STYLE] [--deep]   prints "STEP<tab>PATH<tab>final|intermediate"
     python3 checkpoint.py verify CHECKPOINT                        reads every file and compares its SHA-256
-    python3 checkpoint.py discard FOLDER --owner OWNER             removes what OWNER left half-written
+    python3 checkpoint.py discard FOLDER --owner OWNER             removes OWNER's incomplete checkpoints
 
-Exit codes: 0 done; 1 there is no whole checkpoint, or it does not verify; 2 wrong arguments.
+Exit codes: 0 done; 1 no complete checkpoint, or verification failed; 2 wrong arguments.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Files = dict[str, tuple[int, str]]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A whole checkpoint. `final` says that the run was complete with it."""
+    """A complete checkpoint. `final` means that the run ended with it."""
 
     path: Path
     step: int
@@ -50,10 +50,10 @@ class Checkpoint:
 
 
 def name_of(step: int) -> str:
-    """Folder name of a step's checkpoint. Steps are 0 to 99,999,999.
+    """Folder name of a step's checkpoint, 0 to 99,999,999.
 
     Raises:
-        ValueError: the step is outside of that.
+        ValueError: the step is out of range.
     """
     if not 0 <= step <= 99_999_999:
         raise ValueError(f"step {step} is outside 0..99999999")
@@ -61,9 +61,9 @@ def name_of(step: int) -> str:
 
 
 def partial(folder: Path, step: int, owner: str) -> Path:
-    """The hidden folder in which `owner` (a job's id) prepares a checkpoint. All ranks compute the same."""
+    """The hidden folder in which `owner` (a job's id) prepares a checkpoint, the same on all ranks."""
     if not _OWNER.fullmatch(owner):
-        raise ValueError(f"'{owner}' is no owner: letters, digits, '.', '_' and '-', at most 64")
+        raise ValueError(f"'{owner}' is not an owner: give letters, digits, '.', '_' and '-', at most 64")
     return folder / f".partial-{name_of(step)}-{owner}"
 
 
@@ -80,16 +80,16 @@ def seal(path: Path) -> tuple[int, str]:
 
 
 def publish(prepared: Path, target: Path, files: Files, *, step: int, final: bool) -> Checkpoint:
-    """Turn a prepared folder into a checkpoint. One process calls this, when every file is written and sealed.
+    """Turn a prepared folder into a checkpoint. One process calls this after all files are written and sealed.
 
-    A whole checkpoint of that name stays as it is; one that is not whole is moved aside under a hidden name.
+    A complete checkpoint of that name is kept; an incomplete one is renamed to a hidden name.
 
     Raises:
-        ValueError: the folder holds other files than `files`.
+        ValueError: the folder's files are not `files`.
     """
     there = {path.relative_to(prepared).as_posix() for path in prepared.rglob("*") if path.is_file()}
     if there != set(files):
-        raise ValueError(f"{prepared} holds {sorted(there)}, and {sorted(files)} were sealed")
+        raise ValueError(f"{prepared} has {sorted(there)}, but {sorted(files)} were sealed")
     manifest = {
         "format": FORMAT,
         "step": step,
@@ -115,7 +115,7 @@ def publish(prepared: Path, target: Path, files: Files, *, step: int, final: boo
 
 
 def read(path: Path) -> Checkpoint | None:
-    """The checkpoint in a folder; None where it is not whole: no manifest, or a file is missing or of another size."""
+    """The checkpoint in a folder; None without a manifest, or if a file is missing or has another size."""
     try:
         manifest = json.loads((path / MANIFEST).read_text())
         if manifest["format"] != FORMAT:
@@ -131,7 +131,7 @@ def read(path: Path) -> Checkpoint | None:
 
 
 def whole(folder: Path) -> Iterator[Checkpoint]:
-    """The whole checkpoints of a folder, newest first. What is half-written, hidden or foreign is passed over."""
+    """The complete checkpoints of a folder, newest first."""
     names = sorted((path for path in _members(folder) if _NAME.fullmatch(path.name)), reverse=True)
     for path in names:
         checkpoint = read(path)
@@ -140,13 +140,13 @@ def whole(folder: Path) -> Iterator[Checkpoint]:
 
 
 def damaged(checkpoint: Checkpoint, *, share: int = 0, shares: int = 1) -> list[str]:
-    """Files whose content is not what was written. With `shares` processes, each reads every `shares`-th file."""
+    """Files whose content has changed. With `shares` processes, each reads every `shares`-th file."""
     names = sorted(checkpoint.files)[share::shares]
     return [name for name in names if seal_of(checkpoint.path / name) != checkpoint.files[name]]
 
 
 def seal_of(path: Path) -> tuple[int, str] | None:
-    """Bytes and SHA-256 of a file, None where it cannot be read."""
+    """Bytes and SHA-256 of a file; None if it cannot be read."""
     try:
         return seal(path)
     except OSError:
@@ -154,13 +154,13 @@ def seal_of(path: Path) -> tuple[int, str] | None:
 
 
 def prune(folder: Path, keep: int) -> list[Path]:
-    """Remove all but the newest `keep` (1 or more) whole checkpoints; a final one stays. Returns what was removed."""
+    """Remove all but the newest `keep` (at least 1) complete checkpoints; final ones stay. Returns those removed."""
     if keep < 1:
         raise ValueError(f"keep {keep} checkpoints: at least 1")
     removed = []
     for checkpoint in list(whole(folder))[keep:]:
         if not checkpoint.final:
-            # Out of sight in one step, so that a reader never meets half a checkpoint.
+            # Hidden by a rename, so that readers never see an incomplete checkpoint.
             hidden = checkpoint.path.with_name(f".removed-{checkpoint.path.name}-{os.getpid()}")
             checkpoint.path.rename(hidden)
             shutil.rmtree(hidden, ignore_errors=True)
@@ -169,9 +169,9 @@ def prune(folder: Path, keep: int) -> list[Path]:
 
 
 def discard(folder: Path, owner: str) -> list[Path]:
-    """Remove what `owner` left half-written, and nothing else. Returns what was removed."""
+    """Remove the incomplete checkpoints of `owner`. Returns those removed."""
     if not _OWNER.fullmatch(owner):
-        raise ValueError(f"'{owner}' is no owner")
+        raise ValueError(f"'{owner}' is not an owner")
     found = [
         path
         for path in _members(folder)
@@ -183,13 +183,13 @@ def discard(folder: Path, owner: str) -> list[Path]:
 
 
 def newest(folder: Path, style: str = "manifest") -> Checkpoint | None:
-    """The newest whole checkpoint of a folder.
+    """The newest complete checkpoint of a folder.
 
     Args:
         folder: where a run writes its checkpoints; it need not exist.
-        style: `manifest`, ours; `deepspeed`, whose file `latest` names the folder and is written last;
-            `megatron`, whose file `latest_checkpointed_iteration.txt` holds the iteration and is written last. The last
-            two know no final checkpoint and no checksums.
+        style: `manifest`, ours; `deepspeed`, whose file `latest` names the folder; `megatron`, whose file
+            `latest_checkpointed_iteration.txt` has the iteration. Both write these files last, and have no final
+            checkpoint and no checksums.
     """
     if style == "manifest":
         return next(whole(folder), None)
@@ -223,16 +223,16 @@ def _sync_folder(folder: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """The command line; see the module's text."""
-    parser = argparse.ArgumentParser(prog="checkpoint.py", description="Find, verify and tidy up checkpoints.")
+    """The command line; see the module's docstring."""
+    parser = argparse.ArgumentParser(prog="checkpoint.py", description="Find, verify and remove checkpoints.")
     commands = parser.add_subparsers(dest="command", required=True)
-    finder = commands.add_parser("newest", help="print step, path and kind of the newest whole checkpoint")
+    finder = commands.add_parser("newest", help="print step, path and kind of the newest complete checkpoint")
     finder.add_argument("folder", type=Path)
     finder.add_argument("--style", choices=STYLES, default="manifest")
-    finder.add_argument("--deep", action="store_true", help="read every file; pass over a damaged checkpoint")
+    finder.add_argument("--deep", action="store_true", help="read every file and skip damaged checkpoints")
     verifier = commands.add_parser("verify", help="read every file of one checkpoint")
     verifier.add_argument("checkpoint", type=Path)
-    tidier = commands.add_parser("discard", help="remove what one owner left half-written")
+    tidier = commands.add_parser("discard", help="remove an owner's incomplete checkpoints")
     tidier.add_argument("folder", type=Path)
     tidier.add_argument("--owner", required=True)
     options = parser.parse_args(arguments)
@@ -247,7 +247,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if options.command == "verify":
         checkpoint = read(options.checkpoint)
-        bad = damaged(checkpoint) if checkpoint else ["its manifest, or files that it names"]
+        bad = damaged(checkpoint) if checkpoint else ["its manifest or files"]
         if bad:
             print(f"checkpoint.py: {options.checkpoint} is damaged: {', '.join(bad)}", file=sys.stderr)
         return int(bool(bad))

@@ -1,4 +1,4 @@
-"""A small transformer that predicts the next byte, and the bytes that it learns from, both fixed by the seed."""
+"""A small transformer that predicts the next byte, and its training data; both are determined by the seed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VOCABULARY = 256
 
 
 class Block(nn.Module):  # type: ignore[misc, unused-ignore]
-    """Attention to what came before, then a feed-forward layer, both on normalised input and added to it."""
+    """Causal attention and a feed-forward layer, both on normalised input and with a residual connection."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -52,19 +52,17 @@ class ByteModel(nn.Module):  # type: ignore[misc, unused-ignore]
 
 
 class Samples:
-    """Pieces of text, drawn by step and position in the global batch: the same for any number of processes, and after a
-    restart at any step.
-    """
+    """Pieces of text, chosen by step and position in the global batch: independent of processes and restarts."""
 
     def __init__(self, source: Path | None, *, length: int, seed: int) -> None:
-        content = source.read_bytes() if source else _made_up(seed)
+        content = source.read_bytes() if source else _generated(seed)
         if len(content) <= length + 1:
             raise ValueError(f"the text has {len(content)} bytes; a sample takes {length + 1}")
         self.content = torch.frombuffer(bytearray(content), dtype=torch.uint8)
         self.length, self.seed = length, seed
 
     def batch(self, step: int, first: int, count: int, total: int) -> tuple[Tensor, Tensor]:
-        """Samples `first` to `first + count` of a step whose global batch has `total`: input, and what comes next."""
+        """Inputs and targets of samples `first` to `first + count` of a step's `total`."""
         rows = []
         for number in range(first, first + count):
             generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step * total + number)
@@ -74,8 +72,8 @@ class Samples:
         return samples[:, :-1], samples[:, 1:]
 
 
-def _made_up(seed: int) -> bytes:
-    """Text with something to learn: words in a random order that the seed fixes."""
+def _generated(seed: int) -> bytes:
+    """Learnable text: words in a random order."""
     words = ("node ", "rank ", "step ", "loss ", "queue ", "lustre ", "gradient ", "checkpoint ")
     generator = torch.Generator().manual_seed(seed)
     order = torch.randint(len(words), (20_000,), generator=generator).tolist()

@@ -1,10 +1,10 @@
 """Trains a small byte model on one or many nodes, with checkpoints, resume, and a stop on request; for torchrun.
 
-NCCL where there are GPUs, gloo on CPUs otherwise. SIGUSR1 to any process: a checkpoint is written after the step that
-runs, and the program ends with status 0. The checkpoint then is not final, which tells the job to come back for the
-rest. (torchrun answers any other status by killing the other processes, and gives back 1 whatever it was.)
+NCCL with GPUs, gloo without. After SIGUSR1 to any process, a checkpoint is written at the end of the step and the
+program exits with status 0; the checkpoint is not final, so the job is requeued. (For any other status torchrun kills
+the other processes and exits with 1.)
 
-It is an example for the jobs, and what their tests train: every part but the model is what a real run needs.
+An example for the jobs and their tests: all but the model is what a real run needs.
 """
 
 from __future__ import annotations
@@ -37,51 +37,51 @@ _stop = False
 
 
 def request_stop(_signal: int, _frame: FrameType | None) -> None:
-    """Remember that a checkpoint and the end are wanted; the loop looks between two steps."""
+    """Request a checkpoint and the end; the loop checks after each step."""
     global _stop  # noqa: PLW0603 -- a signal handler has nothing else to write to
     _stop = True
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line. Folders default to what the jobs export."""
+    """The command line. Folders default to those that the jobs export."""
     environment = os.environ.get
     top = argparse.ArgumentParser(prog="train.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     top.add_argument("--mode", choices=("ddp", "fsdp"), default="ddp", help="copies or shards of the model")
-    top.add_argument("--steps", type=int, default=200, help="steps in all, those before a restart counted in")
-    top.add_argument("--batch", type=int, default=16, help="samples a step, over all processes")
-    top.add_argument("--length", type=int, default=64, help="bytes a sample")
+    top.add_argument("--steps", type=int, default=200, help="total steps, including those before a restart")
+    top.add_argument("--batch", type=int, default=16, help="samples per step, over all processes")
+    top.add_argument("--length", type=int, default=64, help="bytes per sample")
     top.add_argument("--width", type=int, default=64, help="width of the model, a multiple of --heads")
     top.add_argument("--layers", type=int, default=2)
     top.add_argument("--heads", type=int, default=4)
     top.add_argument("--rate", type=float, default=1e-3, help="learning rate")
     top.add_argument("--seed", type=int, default=1)
-    top.add_argument("--text", type=Path, help="file to learn from (default: made-up text)")
+    top.add_argument("--text", type=Path, help="training text (default: generated)")
     top.add_argument(
         "--checkpoints", type=Path, default=environment("CHECKPOINT_DIR"), help="folder (default: $CHECKPOINT_DIR)"
     )
     top.add_argument("--every", type=int, default=50, help="steps between two checkpoints")
-    top.add_argument("--keep", type=int, default=3, help="whole checkpoints to keep")
-    top.add_argument("--metrics", type=Path, help="file for a line of JSON a step, written by the first process")
-    top.add_argument("--step-seconds", type=float, default=0.0, help="least time of a step, to rehearse failures")
+    top.add_argument("--keep", type=int, default=3, help="complete checkpoints to keep")
+    top.add_argument("--metrics", type=Path, help="file for one line of JSON per step, written by the first process")
+    top.add_argument("--step-seconds", type=float, default=0.0, help="minimum time of a step, to test failures")
     top.add_argument("--timeout", type=int, default=600, help="seconds that a process waits for the others")
     return top
 
 
 def check(options: argparse.Namespace, world: int) -> None:
-    """Refuse what cannot work, before anything is started."""
+    """Refuse invalid options before anything starts."""
     for name in ("steps", "batch", "length", "width", "layers", "heads", "every", "keep", "timeout"):
         if getattr(options, name) < 1:
             raise SystemExit(f"train.py: --{name} {getattr(options, name)}: give 1 or more")
     if options.width % options.heads:
-        raise SystemExit(f"train.py: --width {options.width} is no multiple of --heads {options.heads}")
+        raise SystemExit(f"train.py: --width {options.width} is not a multiple of --heads {options.heads}")
     if options.batch % world:
-        raise SystemExit(f"train.py: --batch {options.batch} cannot be shared by {world} processes: give a multiple")
+        raise SystemExit(f"train.py: --batch {options.batch} cannot be divided by {world} processes: give a multiple")
     if options.checkpoints is None:
         raise SystemExit("train.py: no folder for checkpoints: give --checkpoints, or set CHECKPOINT_DIR")
 
 
 class Run:
-    """One process's part in the training."""
+    """One process of the training."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -104,12 +104,12 @@ class Run:
         self.step = 0
 
     def say(self, text: str) -> None:
-        """Once for all processes."""
+        """Print on the first process."""
         if self.rank == 0:
             print(f"train.py: {text}", flush=True)
 
     def resume(self) -> bool:
-        """Take up the newest whole checkpoint, each process reading its share of it to be sure. True: it is final."""
+        """Load the newest complete checkpoint, verified by all processes together. Returns whether it is final."""
         found: list[checkpoint.Checkpoint] = list(checkpoint.whole(self.options.checkpoints)) if self.rank == 0 else []
         box: list[Any] = [found]
         dist.broadcast_object_list(box, src=0)
@@ -118,7 +118,7 @@ class Run:
             everywhere: list[Any] = [None] * self.world
             dist.all_gather_object(everywhere, bad)
             if names := [name for part in everywhere for name in part]:
-                self.say(f"{candidate.path} is damaged ({', '.join(names)}): passed over")
+                self.say(f"{candidate.path} is damaged ({', '.join(names)}): skipped")
                 continue
             state = self._state()
             load(state, checkpoint_id=candidate.path)
@@ -128,11 +128,11 @@ class Run:
             self.step = candidate.step
             self.say(f"resumed from {candidate.path}")
             return bool(candidate.final)
-        self.say("no whole checkpoint, starting at step 0")
+        self.say("no complete checkpoint, starting at step 0")
         return False
 
     def save(self, *, final: bool) -> None:
-        """Write a checkpoint: shards by every process, the manifest last and by one."""
+        """Write a checkpoint: every process its shard, the first one the manifest at the end."""
         folder: Path = self.options.checkpoints
         prepared = checkpoint.partial(folder, self.step, self.owner)
         if self.rank == 0:
@@ -157,7 +157,7 @@ class Run:
         dist.barrier()
 
     def train(self) -> None:
-        """From where it stands to the last step, or to where a stop was asked for."""
+        """Train to the last step, or until a stop is requested."""
         share = self.options.batch // self.world
         while self.step < self.options.steps:
             started = time.monotonic()
@@ -168,7 +168,7 @@ class Run:
             loss.backward()
             self.optimizer.step()
             self.step += 1
-            # One exchange carries the mean loss and whether any was asked to stop: all stop after the same step.
+            # One all_reduce shares the loss and any stop request: all processes stop after the same step.
             shared = torch.stack([loss.detach(), torch.tensor(float(_stop), device=self.device)])
             dist.all_reduce(shared)
             self._report(float(shared[0]) / self.world, time.monotonic() - started)
@@ -197,7 +197,7 @@ class Run:
 
 
 def main(arguments: list[str]) -> int:
-    """Train, or take up what was left."""
+    """Train, or resume."""
     options = parser().parse_args(arguments)
     check(options, int(os.environ.get("WORLD_SIZE", "1")))
     # nccl-lint: allow RANK -- only for a single process started without torchrun
@@ -212,12 +212,12 @@ def main(arguments: list[str]) -> int:
     run = Run(options)
     run.say(f"{options.mode} on {run.world} processes, {backend}")
     if run.resume():
-        run.say("the run is complete already")
+        run.say("the run is already complete")
     else:
         run.train()
     if backend == "gloo":
-        # Its end can hang: the process group's destructor holds the GIL and joins a thread that wants it, to free the
-        # tensors of the last collective (seen in PyTorch 2.13). All is written, so it ends without destructors.
+        # Without destructors: gloo's process group can deadlock at its end, because its destructor holds the GIL and
+        # joins a thread that needs it (PyTorch 2.13).
         dist.barrier()
         sys.stdout.flush()
         os._exit(0)

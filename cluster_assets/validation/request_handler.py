@@ -1,11 +1,11 @@
 """request_handler.py REQUEST [WORD...]: carries out one validation request on the head node, as the cluster's user.
 
-    facts                                    what is there for the checks: programs, images, the version of the jobs
-    scan                                     the scan of the head node itself
+    facts                                    programs, images and the version of the jobs
+    scan                                     the scan of the head node
     submit CHECK QUEUE FEATURE NODES MINUTES RUN [OPTION...]
-                                             a job, of low priority; FEATURE may be -, RUN names its folder
-    look JOB FOLDER                          where a job stands; its result and the end of its output where it ended
-    cancel JOB                               end a job, if it is one of the validation's
+                                             submit a job of low priority; FEATURE may be -, RUN names its folder
+    look JOB FOLDER                          a job's state; after its end also its result and the end of its output
+    cancel JOB                               end a job of the validation
 
 The answer is one line of JSON, short enough for Systems Manager, which keeps 24,000 characters. The standard library
 only, Python 3.9 or later. Exit codes: 0 answered; 1 refused, the reason on stderr; 2 wrong arguments.
@@ -33,20 +33,13 @@ OPTIONS = ("--image", "--mounts-to-test", "--tool", "--fraction", "--segments")
 NICE = 10000
 NCCL_TESTS = Path("/opt/nccl-tests/build/all_reduce_perf")
 TAIL_LINES, TAIL_CHARACTERS = 40, 4000
-# Systems Manager cuts what is longer than 24,000 characters, and half a line of JSON is no answer.
+# Systems Manager cuts output at 24,000 characters.
 MOST_CHARACTERS = 20_000
-PATIENCE_S = 60
-SCAN_PATIENCE_S = 240
+TIMEOUT_S = 60
+SCAN_TIMEOUT_S = 240
 ENDED = (
-    "BOOT_FAIL",
-    "CANCELLED",
-    "COMPLETED",
-    "DEADLINE",
-    "FAILED",
-    "NODE_FAIL",
-    "OUT_OF_MEMORY",
-    "PREEMPTED",
-    "TIMEOUT",
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
+    *("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"),
 )
 
 
@@ -57,32 +50,32 @@ def refuse(why: str) -> NoReturn:
 
 
 def slurm(*line: str) -> str:
-    """The output of one of Slurm's commands, which must succeed."""
+    """The output of a Slurm command that must succeed."""
     try:
-        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
     except FileNotFoundError:
         refuse(f"{line[0]} is not in PATH on {os.uname().nodename}: is this the head node?")
     except subprocess.TimeoutExpired:
-        refuse(f"{line[0]} did not answer in {PATIENCE_S} s: is slurmctld well?")
+        refuse(f"{line[0]} did not answer in {TIMEOUT_S} s: is slurmctld running?")
     if done.returncode:
         refuse(f"{line[0]}: {(done.stderr or done.stdout).strip()[-1500:]}")
     return done.stdout
 
 
 def jobs_folder(settings: dict[str, Any]) -> Path:
-    """The jobs, where compute nodes have them too: a version of the shared folder, or else the bundle of each node."""
+    """The jobs at a path that compute nodes have too: in the shared folder, or else in each node's bundle."""
     shared = settings["folders"].get("scripts")
     current = Path(shared) / "current" if shared else None
     return (current.resolve() if current and current.exists() else Path("/opt/trainyard/current")) / "jobs"
 
 
 def base_folder(settings: dict[str, Any]) -> Path:
-    """Where the folders of validations lie."""
+    """The parent of the folders of validations."""
     return Path(settings["folders"].get("results") or Path.home()) / "validation"
 
 
-def facts(settings: dict[str, Any]) -> dict[str, Any]:
-    """What the checks can be asked with on this cluster. Nodes have the head node's image, and its programs."""
+def facts(settings: dict[str, Any], _words: Sequence[str]) -> dict[str, Any]:
+    """What the checks can use on this cluster. Compute nodes have the head node's AMI, and so its programs."""
     folder = settings["folders"].get("images")
     images = sorted(path.stem for path in Path(folder).glob("[!.]*.sqsh")) if folder else []
     programs = [name for name in ("fio", "ior", "mdtest") if shutil.which(name)]
@@ -90,17 +83,17 @@ def facts(settings: dict[str, Any]) -> dict[str, Any]:
     return {"jobs": str(jobs_folder(settings)), "programs": programs, "images": images[:50]}
 
 
-def scan() -> dict[str, Any]:
-    """The head node's report, as the scan prints it."""
+def scan(_settings: dict[str, Any], _words: Sequence[str]) -> dict[str, Any]:
+    """The head node's scan."""
     script = HERE.parent / "scans" / "scan-host-environment.sh"
     try:
         done = subprocess.run(
             ["bash", str(script), "head", "--json"],
-            capture_output=True, text=True, check=False, timeout=SCAN_PATIENCE_S,
+            capture_output=True, text=True, check=False, timeout=SCAN_TIMEOUT_S,
         )  # fmt: skip
         report: dict[str, Any] = json.loads(done.stdout)
     except subprocess.TimeoutExpired:
-        refuse(f"the scan of the head node did not end in {SCAN_PATIENCE_S} s")
+        refuse(f"the scan of the head node did not end in {SCAN_TIMEOUT_S} s")
     except ValueError:
         refuse(f"the scan of the head node gave no report: {(done.stderr or done.stdout).strip()[-1500:]}")
     answer: dict[str, Any] = results.of_scan(report)
@@ -110,14 +103,14 @@ def scan() -> dict[str, Any]:
 def submit(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """Hand a job to Slurm."""
     if len(words) < 6:
-        refuse("submit wants CHECK QUEUE FEATURE NODES MINUTES RUN")
+        refuse("submit takes CHECK QUEUE FEATURE NODES MINUTES RUN")
     check, queue, feature, nodes, minutes, run, *options = words
     if check not in CHECKS:
-        refuse(f"'{check}' is no check; there are: {', '.join(CHECKS)}")
+        refuse(f"'{check}' is not a check; allowed: {', '.join(CHECKS)}")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,60}", run):
         refuse(f"'{run}' cannot name a run: letters, digits and hyphens")
     if wrong := [word for word in options[::2] if word not in OPTIONS]:
-        refuse(f"'{wrong[0]}' may not be asked of a job; allowed are {', '.join(OPTIONS)}")
+        refuse(f"'{wrong[0]}' is not an allowed option; allowed: {', '.join(OPTIONS)}")
     job = jobs_folder(settings) / f"{check}.sbatch"
     if not job.is_file():
         refuse(f"there is no {job}: run the bootstrap on the head node again, entry.sh BUCKET updated REGION")
@@ -133,23 +126,23 @@ def submit(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
 
 
 def described(job: str) -> dict[str, str]:
-    """What scontrol says of a job; empty where it knows none any more."""
+    """The fields of `scontrol show job`; empty for a forgotten job. (--json needs Slurm 23.02; the laboratory has 22.05.)"""
     if not re.fullmatch(r"\d{1,12}", job):
-        refuse(f"'{job}' is no job id")
+        refuse(f"'{job}' is not a job id")
     line = ("scontrol", "--oneliner", "show", "job", job)
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
     if done.returncode and "Invalid job id" not in done.stderr:
         refuse(f"scontrol: {done.stderr.strip()[-1500:]}")
     return dict(word.split("=", 1) for word in done.stdout.split() if "=" in word)
 
 
 def look(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
-    """Where a job stands."""
+    """A job's state."""
     if len(words) != 2:
-        refuse("look wants JOB FOLDER")
+        refuse("look takes JOB FOLDER")
     job, folder = words[0], Path(words[1]).resolve()
     if not folder.is_relative_to(base_folder(settings).resolve()):
-        refuse(f"'{words[1]}' is no folder of a validation")
+        refuse(f"'{words[1]}' is not a folder of a validation")
     found = described(job)
     # Slurm forgets a job some minutes after its end.
     state = found.get("JobState", "FORGOTTEN")
@@ -175,7 +168,7 @@ def look(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
 
 
 def taken(partition: str, feature: str) -> int:
-    """How many nodes of a partition, and of its compute resource where a job names one, have jobs on them."""
+    """The number of nodes with jobs in a partition, or in its compute resource if the job has a feature."""
     states = "--states=allocated,mixed,completing"
     said = slurm("sinfo", "--Node", "--noheader", f"--partition={partition}", states, "--format=%N %b")
     nodes = [line.split(None, 1) for line in said.splitlines() if line.strip()]
@@ -184,18 +177,19 @@ def taken(partition: str, feature: str) -> int:
     return sum(feature in words[1].strip().split(",") for words in nodes if len(words) > 1)
 
 
-def cancel(job: str) -> dict[str, Any]:
-    """End a job of the validation; nobody else's."""
+def cancel(_settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """End a job of the validation, and no other job."""
+    job = words[0] if words else ""
     found = described(job)
     if found and not found.get("JobName", "").startswith(PREFIX):
-        refuse(f"job {job} is {found.get('JobName')}, which is no job of a validation: it is left alone")
+        refuse(f"job {job} is {found.get('JobName')}, which is not a job of a validation: not cancelled")
     if found and found.get("JobState") not in ENDED:
         slurm("scancel", job)
     return {"cancelled": job}
 
 
 def _seconds(text: str) -> int:
-    """Slurm's DAYS-HOURS:MINUTES:SECONDS in seconds; 0 where there is none."""
+    """Slurm's DAYS-HOURS:MINUTES:SECONDS in seconds; 0 for anything else."""
     match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)
     if not match:
         return 0
@@ -203,8 +197,11 @@ def _seconds(text: str) -> int:
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
+REQUESTS = {"facts": facts, "scan": scan, "submit": submit, "look": look, "cancel": cancel}
+
+
 def one_line(answer: dict[str, Any]) -> str:
-    """The answer as JSON; without the end of the output where that makes it too long."""
+    """The answer as JSON, without the end of the job's output if it is too long."""
     line = json.dumps(answer, separators=(",", ":"))
     if len(line) > MOST_CHARACTERS and "tail" in answer:
         line = json.dumps({**answer, "tail": ""}, separators=(",", ":"))
@@ -212,27 +209,17 @@ def one_line(answer: dict[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command line; see the module's text."""
+    """The command line; see the module's docstring."""
     parser = argparse.ArgumentParser(prog="request_handler.py", description="Answer one request of the validation.")
     parser.add_argument("--settings", type=Path, required=True, help="settings.json of the environment")
-    parser.add_argument("request", choices=("facts", "scan", "submit", "look", "cancel"))
+    parser.add_argument("request", choices=tuple(REQUESTS))
     parser.add_argument("words", nargs=argparse.REMAINDER)
     options = parser.parse_args(arguments)
     try:
         settings = json.loads(options.settings.read_text())
     except (OSError, ValueError) as problem:
         refuse(f"{options.settings} cannot be read: {problem}")
-    if options.request == "facts":
-        answer = facts(settings)
-    elif options.request == "scan":
-        answer = scan()
-    elif options.request == "submit":
-        answer = submit(settings, options.words)
-    elif options.request == "look":
-        answer = look(settings, options.words)
-    else:
-        answer = cancel(options.words[0] if options.words else "")
-    print(one_line(answer))
+    print(one_line(REQUESTS[options.request](settings, options.words)))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What a job of the validation left behind, short: the verdicts of the jobs' own programs, without their tables.
+"""The results of a validation job in short form: the verdicts of the jobs' programs, without their tables.
 
 The standard library only, Python 3.9 or later.
 """
@@ -14,15 +14,15 @@ from typing import Any
 MOST_LINES = 12
 MOST_CHARACTERS = 300
 MOST_OF_ALL = 15000
-"""Characters of what all nodes of a job together report, as JSON."""
-# Until all fits: how many lines of each node stay, whether warnings do, and how long a text may be.
+"""Characters of JSON for all nodes of a job."""
+# Tried until all fits: lines per node, whether warnings stay, characters per text.
 _CUTS = ((MOST_LINES, True, MOST_CHARACTERS), (MOST_LINES, False, MOST_CHARACTERS), (4, False, 100), (1, False, 40))
 _HELLO = re.compile(r"^(\S+): (?:FAILED: )?(\d+) GPUs(?:, and there must be .*)?$", re.MULTILINE)
 _FABRIC = re.compile(r"^(\S+): (\S.*?) {2,}(.+?) +wanted (\S+) +(passed|FAILED|-)(?: +(.*))?$", re.MULTILINE)
 
 
 def of(check: str, folder: Path, output: str) -> Any:  # noqa: ANN401 - JSON
-    """The result of a check; None where it left none.
+    """The result of a check; None if it has none.
 
     Args:
         check: the job's name without its prefix.
@@ -43,7 +43,7 @@ def of(check: str, folder: Path, output: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def of_scan(report: Mapping[str, Any]) -> dict[str, Any]:
-    """A scan's report, with only those lines that ask for something."""
+    """A scan's report with only its failures and warnings."""
     bad = [line for line in report.get("lines", []) if line.get("verdict") in ("failure", "warning")]
     bad.sort(key=lambda line: line["verdict"])
     lines = [{key: str(value)[:MOST_CHARACTERS] for key, value in line.items()} for line in bad[:MOST_LINES]]
@@ -55,15 +55,15 @@ def of_scan(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fitted(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The nodes' lines, as many and as long as fit: warnings go first, then the ends of texts, then further failures.
+    """The nodes' lines, shortened to fit: first without warnings, then with shorter texts and fewer failures.
 
-    `left_out` counts the lines that went. In the worst case each node keeps its first failure.
+    `left_out` counts the removed lines.
     """
     for lines, warnings, characters in _CUTS:
         cut = [_cut(node, lines, warnings, characters) for node in nodes]
         if len(json.dumps(cut, separators=(",", ":"))) <= MOST_OF_ALL:
             return cut
-    # Not even that: the verdicts, which name the nodes that are bad.
+    # Only the verdicts, which name the failed nodes.
     return [_cut(node, 0, False, 0) for node in nodes]
 
 
@@ -74,7 +74,7 @@ def _cut(node: Mapping[str, Any], most: int, warnings: bool, characters: int) ->
 
 
 def _fabric(output: str) -> list[dict[str, Any]]:
-    """What fabric_check.py said of each node: how many lines passed, and those that failed."""
+    """The lines of fabric_check.py by node: the number that passed, and those that failed."""
     found: dict[str, dict[str, Any]] = {}
     for name, what, shown, wanted, verdict, do in _FABRIC.findall(output):
         node = found.setdefault(name, {"node": name, "passed": 0, "failed": 0, "lines": []})
@@ -101,7 +101,7 @@ def _nccl(folder: Path) -> dict[str, Any] | None:
 
 
 def _collective(one: Mapping[str, Any]) -> dict[str, Any]:
-    """A collective with the figures that have a floor, and that of the largest message."""
+    """A collective with the figures of its floors and of the largest message."""
     rates = {row["bytes"]: row["busbw"] for row in one["rows"]}
     floors = [{**floor, "found": rates.get(floor["bytes"])} for floor in one["floors"]]
     largest = max(rates, default=0)
@@ -114,7 +114,7 @@ def _collective(one: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reports(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each JSON object of a folder that can be read, by its file's name."""
+    """The readable JSON objects of a folder, by file name."""
     for path in sorted(folder.glob("*.json")):
         try:
             content = json.loads(path.read_text())

@@ -1,8 +1,6 @@
-"""The nodes' root file system: Debian with Slurm and what stands in, made once by mmdebstrap and shared by all
-laboratories.
+"""The nodes' root file system: Debian with Slurm and the stand-ins, built once by mmdebstrap for all laboratories.
 
-It is a cache, kept outside the checkout: ~/.cache/trainyard/lab, or TRAINYARD_LAB_CACHE. Another list of packages is
-another base.
+It is cached in ~/.cache/trainyard/lab, or TRAINYARD_LAB_CACHE; each list of packages has its own base.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import get_args
 
-from local.slurm.machine import Unavailable
+from local.slurm.host import Unavailable
 from local.slurm.plan import Base
 from ops.problem import Problem
 
@@ -28,18 +26,12 @@ PLUGIN = HERE / "spank" / "pyxis.c"
 LIMITS = HERE / "node" / "limits.c"
 MIRROR = "http://deb.debian.org/debian"
 LIMIT_S = 900
-UNREACHABLE = (
-    "Could not connect",
-    "Unable to connect",
-    "Could not resolve",
-    "Temporary failure resolving",
-    "Connection timed",
-)
+UNREACHABLE = ("Could not connect", "Unable to connect", "Could not resolve", "Temporary failure", "Connection timed")
 LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 
 def cache() -> Path:
-    """Where bases lie."""
+    """The folder of bases."""
     if named := os.environ.get("TRAINYARD_LAB_CACHE"):
         return Path(named)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trainyard" / "lab"
@@ -60,20 +52,20 @@ def packages(suite: Base) -> list[str]:
 
 
 def folder(suite: Base) -> Path:
-    """Where the base of a suite lies, whether it is made yet or not."""
+    """The folder of a suite's base, which need not exist yet."""
     if suite not in get_args(Base):
-        raise Problem(f"no base '{suite}'; there are: {', '.join(get_args(Base))}")
+        raise Problem(f"no base '{suite}'; allowed: {', '.join(get_args(Base))}")
     sources = b"".join(file.read_bytes() for file in (FINISH, PLUGIN, LIMITS))
     digest = hashlib.sha256("\n".join(packages(suite)).encode() + sources)
     return cache() / f"{suite}-{digest.hexdigest()[:12]}"
 
 
 def ensure(suite: Base, report: Callable[[str], None] | None = None) -> Path:
-    """The base of a suite; made first where it is not there yet (about 40 s, some 700 MB).
+    """The base of a suite, built first if it is missing (about 40 s, some 700 MB).
 
     Args:
         suite: the Debian release.
-        report: called with a line of text when the base must be made.
+        report: called with a line of text before a build.
 
     Raises:
         Unavailable: no package archive is reachable.
@@ -86,7 +78,7 @@ def ensure(suite: Base, report: Callable[[str], None] | None = None) -> Path:
         if target.is_dir():
             return target
         if report:
-            report(f"making the nodes' root file system: Debian {suite} with Slurm (once, about a minute)")
+            report(f"building the nodes' root file system: Debian {suite} with Slurm (once, about a minute)")
         partial = target.with_name(f".{target.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         _bootstrap(suite, partial)
@@ -96,12 +88,8 @@ def ensure(suite: Base, report: Callable[[str], None] | None = None) -> Path:
 
 def _bootstrap(suite: Base, target: Path) -> None:
     line = [
-        "mmdebstrap",
-        "--variant=essential",
-        "--mode=root",
-        "--components=main",
-        "--aptopt=APT::Install-Recommends false",
-        "--dpkgopt=force-unsafe-io",
+        *("mmdebstrap", "--variant=essential", "--mode=root", "--components=main"),
+        *("--aptopt=APT::Install-Recommends false", "--dpkgopt=force-unsafe-io"),
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT),
         f"--include={','.join(packages(suite))}",
         f"--customize-hook=copy-in {PLUGIN} {LIMITS} /tmp",
@@ -112,24 +100,18 @@ def _bootstrap(suite: Base, target: Path) -> None:
     ]
     try:
         result = subprocess.run(
-            line,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
+            line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, timeout=LIMIT_S, check=False,
+        )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as problem:
         shutil.rmtree(target, ignore_errors=True)
-        raise Problem(f"the base of Debian {suite} cannot be made: {problem}") from problem
+        raise Problem(f"cannot build the base of Debian {suite}: {problem}") from problem
     if result.returncode:
         shutil.rmtree(target, ignore_errors=True)
         tail = "\n".join(result.stdout.splitlines()[-15:])
-        # Out of reach is the machine's fate, and tests are skipped for it; anything else is a fault of ours.
         unreachable = any(sign in result.stdout for sign in UNREACHABLE)
         raise (Unavailable if unreachable else Problem)(
-            f"mmdebstrap cannot make the base of Debian {suite}. Is {line[-1]} reachable? Its last words:\n{tail}"
+            f"mmdebstrap cannot build the base of Debian {suite}. Is {line[-1]} reachable? Its last output:\n{tail}"
         )
 
 

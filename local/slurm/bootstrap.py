@@ -1,8 +1,7 @@
-"""The product's own bootstrap on a laboratory's nodes, in ParallelCluster's order: head node, then each compute node
-before its slurmd.
+"""The product's bootstrap on a laboratory's nodes, in ParallelCluster's order: head node, then compute nodes.
 
-The assets are published as the deployment publishes them, into the laboratory's bucket; the entry script is run with
-a custom action's arguments.
+The assets are published to the laboratory's bucket as a deployment does; the entry script gets a custom action's
+arguments.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ def publish(laboratory: Laboratory, assets: Path = cluster_bundle.ASSETS) -> str
 
 
 def run(laboratory: Laboratory, node: str, role: str, *, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run one custom action on a node, as ParallelCluster does: the entry script under a temporary name, by root.
+    """Run one custom action on a node as ParallelCluster does: the entry script under a temporary name, as root.
 
     Raises:
-        Problem: it failed, unless `check` is false; the message is the script's reason.
+        Problem: it failed, and `check` is true; the message is the script's reason.
     """
     bucket = laboratory.plan.buckets["assets"]
     fetch = 'aws s3 cp --only-show-errors "s3://$1/cluster/entry/entry.sh" "$script"'
@@ -53,9 +52,7 @@ def run(laboratory: Laboratory, node: str, role: str, *, check: bool = True) -> 
 
 
 def all_nodes(laboratory: Laboratory) -> None:
-    """Publish the assets and bootstrap the head node, then all compute nodes at once. Give it to `Laboratory.up` as
-    `before_slurmd`.
-    """
+    """Publish the assets and bootstrap the head node, then all compute nodes in parallel; for `before_slurmd`."""
     publish(laboratory)
     for role in HEAD_ROLES:
         run(laboratory, "head", role)
@@ -71,14 +68,14 @@ def compute_node(laboratory: Laboratory, node: str) -> None:
 
 
 def start(laboratory: Laboratory, node: str) -> None:
-    """Start a node that was killed, bootstrap it, and let it join."""
+    """Start a killed node, bootstrap it, and let it join."""
     laboratory.start(node, slurmd=False)
     compute_node(laboratory, node)
     laboratory.join(node)
 
 
 def pyxis(laboratory: Laboratory) -> None:
-    """Switch the SPANK stand-in on without the bootstrap, for a laboratory whose subject is something else."""
+    """Enable the stand-in of Pyxis without the bootstrap."""
     examples, etc = "/opt/parallelcluster/examples", "/opt/slurm/etc"
     laboratory.run(
         f"mkdir -p {etc}/plugstack.conf.d && cp {examples}/pyxis/pyxis.conf {etc}/plugstack.conf.d/ && "

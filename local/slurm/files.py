@@ -1,4 +1,4 @@
-"""The files that a node gets before it starts: identity, addresses, users, and what describes its hardware."""
+"""The files of a node before its start: identity, addresses, users, and the description of its hardware."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from local.slurm.plan import AWS_NAME, Node, Plan
 HERE = Path(__file__).parent
 METADATA_ADDRESS = "169.254.169.254"
 FIRST_UID = 1000
-# Users beside the cluster's own: what several people share must work with several uids.
+# More users, to test what several people share.
 MORE_USERS = ("ada", "grace")
 DRIVER, CUDA = "580.95.05", "13.0"
 
 
 def users(plan: Plan) -> tuple[str, ...]:
-    """The people of the laboratory, the cluster's user first; uids from 1000."""
+    """The users of the laboratory, the cluster's user first; uids from 1000."""
     return (plan.user, *(name for name in MORE_USERS if name != plan.user))
 
 
@@ -74,20 +74,11 @@ def _tree(plan: Plan, node: Node, base: Path) -> dict[str, str]:
         tree["etc/passwd"] += f"{user}:x:{uid}:{uid}::/home/{user}:/bin/bash\n"
         tree["etc/group"] += f"{user}:x:{uid}:\n"
     if node.role == "compute":
-        tree["etc/chef/dna.json"] = json.dumps(
-            {
-                "cluster": {
-                    "node_type": "ComputeFleet",
-                    "scheduler_queue_name": node.queue,
-                    "region": plan.environment.region,
-                }
-            },
-            indent=1,
-        )
+        facts = {"node_type": "ComputeFleet", "scheduler_queue_name": node.queue, "region": plan.environment.region}
+        tree["etc/chef/dna.json"] = json.dumps({"cluster": facts}, indent=1)
     elif node.role == "head":
-        tree["etc/chef/dna.json"] = json.dumps(
-            {"cluster": {"node_type": "HeadNode", "region": plan.environment.region}}, indent=1
-        )
+        facts = {"node_type": "HeadNode", "region": plan.environment.region}
+        tree["etc/chef/dna.json"] = json.dumps({"cluster": facts}, indent=1)
     if node.gpus:
         tree["etc/lab/gpus.json"] = json.dumps({"driver": DRIVER, "cuda": CUDA, "gpus": _gpus(node)}, indent=1)
         tree["etc/lab/nvme-disks"] = f"{node.nvme_disks}\n"
@@ -95,11 +86,12 @@ def _tree(plan: Plan, node: Node, base: Path) -> dict[str, str]:
 
 
 def _gpus(node: Node) -> list[dict[str, object]]:
-    """What nvidia-smi's stand-in shows. Figures of an idle GPU; the size is the instance type's."""
+    """What the stand-in of nvidia-smi shows: an idle GPU of the instance type, marked as simulated."""
+    name = f"NVIDIA {node.gpu} 80GB HBM3" if node.gpu == "H100" else f"NVIDIA {node.gpu}"
     return [
         {
             "index": index,
-            "name": f"NVIDIA {node.gpu} 80GB HBM3" if node.gpu == "H100" else f"NVIDIA {node.gpu}",
+            "name": f"{name} (simulated)",
             "uuid": f"GPU-00000000-0000-0000-{node.index:04d}-{index:012d}",
             "count": node.gpus,
             "driver_version": DRIVER,
@@ -139,13 +131,17 @@ def _gpus(node: Node) -> list[dict[str, object]]:
 
 
 def instances(plan: Plan) -> str:
-    """What the metadata service answers, by address."""
+    """The values of the metadata service, by node address."""
     zone = f"{plan.environment.region}a"
     answers = {}
     for node in plan.nodes:
         if node.name == AWS_NAME:
             continue
         identity = f"i-{node.index:017x}"
+        document = {
+            "accountId": plan.environment.account, "region": plan.environment.region, "availabilityZone": zone,
+            "instanceId": identity, "instanceType": node.instance_type, "privateIp": node.address,
+        }  # fmt: skip
         answers[node.address] = {
             "meta-data/instance-id": identity,
             "meta-data/instance-type": node.instance_type,
@@ -156,15 +152,6 @@ def instances(plan: Plan) -> str:
             "meta-data/placement/availability-zone": zone,
             "meta-data/placement/availability-zone-id": plan.environment.network.zone,
             "meta-data/services/domain": "amazonaws.com",
-            "dynamic/instance-identity/document": json.dumps(
-                {
-                    "accountId": plan.environment.account,
-                    "region": plan.environment.region,
-                    "availabilityZone": zone,
-                    "instanceId": identity,
-                    "instanceType": node.instance_type,
-                    "privateIp": node.address,
-                }
-            ),
+            "dynamic/instance-identity/document": json.dumps(document),
         }
     return json.dumps(answers, indent=1)

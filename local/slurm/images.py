@@ -1,7 +1,7 @@
-"""Container images without a container engine: a root file system becomes an image in the laboratory's registry.
+"""Container images without a container engine: pushes a root file system as an image to the laboratory's registry.
 
-The registry is Debian's docker-registry under ECR's host name, with TLS and ECR's user; manifests are Docker's v2s2,
-as ECR's mostly are.
+The registry is Debian's docker-registry under ECR's host name, with TLS and ECR's user; manifests have Docker's format
+v2s2.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ cat digest
 
 @dataclass(frozen=True)
 class Image:
-    """An image in the registry. `uri` has the tag, `digest` is that of its manifest, as the registry counts it."""
+    """An image in the registry: its URI with the tag, and the digest of its manifest."""
 
     uri: str
     digest: str
@@ -55,15 +55,15 @@ def push(
 
     Args:
         laboratory: a running one.
-        repository: name of the repository; it need not exist.
+        repository: the repository's name; created if missing.
         tag: the image's tag.
-        rootfs: folder on the node `aws` with the image's root file system; left out, a busybox of 2 MB.
-        env: the image's environment, beside its PATH.
-        workdir: the image's working directory; it must be there.
-        padding_mib: MiB of random content in the small image, so that it can be as large as a test needs.
+        rootfs: folder on the node `aws` with the root file system; by default a busybox of 2 MB.
+        env: the image's environment, in addition to PATH.
+        workdir: the image's working directory; it must exist.
+        padding_mib: MiB of random content in the busybox image.
 
     Raises:
-        Problem: the image cannot be built or pushed.
+        Problem: building or pushing failed.
     """
     uri = laboratory.plan.repository_uri(repository)
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", **(env or {})}

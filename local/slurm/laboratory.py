@@ -1,4 +1,4 @@
-"""A laboratory from outside: start it, run things on its nodes, take nodes away and bring them back, end it."""
+"""A laboratory: start it, run commands on its nodes, kill and restart nodes, end it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from local.slurm import base, files, machine, namespaces, shares
+from local.slurm import base, files, host, namespaces, shares
+from local.slurm.host import PATH
 from local.slurm.plan import HEAD_NAME, Node, Plan, from_json, to_json
-from local.slurm.waiting import Waiting
+from local.slurm.slurm_state import SlurmState
 from ops.problem import Problem
 
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+class Laboratory(SlurmState):
+    """The laboratory whose files are in `state`. Creating the object starts nothing.
 
-class Laboratory(Waiting):
-    """The laboratory whose files lie in `state`. Making the object starts nothing.
-
-    Several may run at once, one a folder. All that runs is a child of one process in namespaces of its own, so
-    nothing of it shows
-    in the host's network, mounts or process groups.
+    Several can run at once, one per folder. All processes are children of one process in its own namespaces, so the
+    host's network, mounts and process groups do not change.
     """
 
     def __init__(self, state: Path) -> None:
@@ -40,19 +38,19 @@ class Laboratory(Waiting):
         report: Callable[[str], None] | None = None,
         before_slurmd: Callable[[], None] | None = None,
     ) -> None:
-        """Start the laboratory; where one runs in this folder already it is ended first, so that the plan is what
-        stands.
+        """Start the laboratory. One that runs in this folder is ended first.
 
         Args:
             plan: what to start.
-            report: called with a line of text when something takes long.
-            before_slurmd: called when slurmctld runs and no slurmd does yet, as ParallelCluster runs custom actions.
+            report: called with a line of text before slow work.
+            before_slurmd: called after slurmctld starts and before slurmd does, when ParallelCluster runs custom
+                actions.
 
         Raises:
-            Unavailable: this machine cannot have a laboratory.
-            Problem: it did not start; the message holds the last words of what failed. Nothing is left running.
+            Unavailable: this host cannot run a laboratory.
+            Problem: it did not start; the message ends with the failed command's output. Nothing is left running.
         """
-        machine.check()
+        host.check()
         root = base.ensure(plan.base, report)
         self.down()
         self.state.mkdir(parents=True, exist_ok=True)
@@ -61,23 +59,21 @@ class Laboratory(Waiting):
         try:
             self._prepare(plan, root)
             pid = namespaces.start_supervisor(self.state, self.state / "log")
-            shares.fill(plan, Path(f"/proc/{pid}/root{self.state}/live/shared"), machine.controllers())
+            shares.fill(plan, Path(f"/proc/{pid}/root{self.state}/live/shared"), host.controllers())
             namespaces.start_nodes(self.state, pid, [node.name for node in plan.nodes])
             self._start_services(plan, before_slurmd)
         except BaseException:
             namespaces.end(self.state)
-            machine.remove_group(self.group)
+            host.remove_group(self.group)
             raise
 
     def down(self) -> None:
-        """End every process of the laboratory and remove its control groups and files. Does nothing where there is
-        none.
-        """
+        """End every process of the laboratory and remove its control groups and files."""
         namespaces.end(self.state)
         if self.state.is_dir():
             for node in (self.state / "nodes").glob("*"):
-                machine.remove_group(f"{self.group}/{node.name}")
-            machine.remove_group(self.group)
+                host.remove_group(f"{self.group}/{node.name}")
+            host.remove_group(self.group)
             shutil.rmtree(self.state)
         self._plan = None
 
@@ -88,7 +84,7 @@ class Laboratory(Waiting):
 
     @property
     def plan(self) -> Plan:
-        """What this laboratory was started with."""
+        """The plan that this laboratory was started with."""
         if self._plan is None:
             file = self.state / "plan.json"
             if not file.is_file():
@@ -121,10 +117,9 @@ class Laboratory(Waiting):
     def line(
         self, command: Sequence[str] | str, *, node: str = "head", user: str = "", env: Mapping[str, str] | None = None
     ) -> list[str]:
-        """The command line, for this host, that runs a command on a node. `user` is a name, the cluster's user by
-        default.
+        """The command line on this host that runs a command on a node, with a login's environment and `env`.
 
-        A string is run by `bash -l`, a sequence as it is, with the environment of a fresh login and `env`.
+        A string is run by `bash -l`, a sequence as it is; `user` is the cluster's user by default.
         """
         user = user or self.plan.user
         home = "/root" if user == "root" else f"/home/{user}"
@@ -132,7 +127,7 @@ class Laboratory(Waiting):
         variables |= env or {}
         arguments = ["bash", "-lc", command] if isinstance(command, str) else list(command)
         become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--"] if user != "root" else []
-        into = namespaces.enter(self.pid(node), f"{self.group}/{self.node(node).name}", machine.controllers())
+        into = namespaces.enter(self.pid(node), f"{self.group}/{self.node(node).name}", host.controllers())
         work = ["env", "-i", *(f"{name}={value}" for name, value in variables.items()), *become]
         folder = ["bash", "-c", 'cd "$HOME" && exec "$@"', "home"]
         return [*into, *work, *folder, *arguments]
@@ -148,21 +143,16 @@ class Laboratory(Waiting):
         timeout: float = 120,
         stdin: str | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on a node, to its end; stdout and stderr apart, as text.
+        """Run a command on a node to its end.
 
         Raises:
-            Problem: it ended with another status than 0, unless `check` is false.
+            Problem: its exit status is not 0, and `check` is true.
             subprocess.TimeoutExpired: it took longer than `timeout` seconds.
         """
         result = subprocess.run(
             self.line(command, node=node, user=user, env=env),
-            input=stdin if stdin is not None else "",
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-            cwd="/",
-        )
+            input=stdin or "", capture_output=True, text=True, timeout=timeout, check=False, cwd="/",
+        )  # fmt: skip
         if check and result.returncode:
             shown = command if isinstance(command, str) else shlex.join(command)
             raise Problem(
@@ -172,11 +162,11 @@ class Laboratory(Waiting):
         return result
 
     def output(self, command: Sequence[str] | str, *, node: str = "head", user: str = "", timeout: float = 120) -> str:
-        """The stdout of a command that must succeed, without the white space at its ends."""
+        """The stdout of a command that must succeed, stripped."""
         return self.run(command, node=node, user=user, timeout=timeout).stdout.strip()
 
     def path(self, path: str, *, node: str = "head") -> Path:
-        """A node's file or folder as this host reaches it. Absolute symbolic links on the way mean the host's."""
+        """A node's path as seen from this host. Absolute symbolic links resolve on the host."""
         return Path(f"/proc/{self.pid(node)}/root{path}")
 
     def write(self, path: str, text: str, *, node: str = "head", user: str = "", mode: int = 0o644) -> None:
@@ -185,18 +175,17 @@ class Laboratory(Waiting):
         self.run(["bash", "-c", script, "write", path, f"{mode:o}"], node=node, user=user, stdin=text)
 
     def kill(self, node: str) -> None:
-        """Take a node's power away: everything on it is gone at once, nobody is told."""
+        """A power loss: all processes of the node end at once, without notice."""
         name = self.node(node).name
         self.pid(name)  # it must run
         namespaces.kill(self.state, name)
         self._forget(self._supervisor(), name)
-        machine.remove_group(f"{self.group}/{name}")
+        host.remove_group(f"{self.group}/{name}")
 
     def start(self, node: str, *, slurmd: bool = True) -> None:
-        """Start a node that was killed, as a new instance: its root and its scratch are empty again.
+        """Start a killed node as a new instance, with a fresh root and an empty scratch.
 
-        Returns when Slurm uses it, or with `slurmd=False` before slurmd runs, so that something can be done first;
-        then `join`.
+        Returns when Slurm uses it, or with `slurmd=False` before slurmd starts; then call `join`.
         """
         name = self.node(node).name
         if name in namespaces.nodes(self.state):
@@ -212,16 +201,15 @@ class Laboratory(Waiting):
         self.wait_for_nodes(node)
 
     def resize(self, mount: str, mib: int, *, node: str | None = None) -> None:
-        """Bound a shared file system, or with `node` that node's scratch or root (`/`), to `mib` MiB, while in use.
+        """Resize a mounted shared file system, or with `node` that node's scratch, to `mib` MiB.
 
-        Below what is in use already nothing is lost; writes answer ENOSPC.
+        Existing data stays even if it is larger; writes then fail with ENOSPC.
         """
         if node is None:
             name = next((one.name for one in self.plan.shared if one.mount == mount), None)
             if name is None:
-                raise Problem(
-                    f"'{mount}' is no shared file system; there are: {', '.join(one.mount for one in self.plan.shared)}"
-                )
+                allowed = ", ".join(one.mount for one in self.plan.shared)
+                raise Problem(f"'{mount}' is not a shared file system; allowed: {allowed}")
             place = f"{self.state}/live/shared/{name}"
             namespaces.inside(self._supervisor(), ["mount", "-o", f"remount,size={mib}m", place])
         elif mount == self.node(node).scratch:
@@ -246,7 +234,7 @@ class Laboratory(Waiting):
         for node in plan.nodes:
             folder = self.state / "nodes" / node.name
             files.write_node(
-                plan, node, folder, base=root, group=f"{self.group}/{node.name}", controllers=machine.controllers()
+                plan, node, folder, base=root, group=f"{self.group}/{node.name}", controllers=host.controllers()
             )
 
     def _services(self, node: str, *units: str) -> None:

@@ -1,8 +1,7 @@
-"""Finding, entering and ending the processes that a laboratory consists of.
+"""Starting, finding, entering and ending the processes of a laboratory.
 
-There is no file of process ids that could be out of date: the kernel's own list is searched for the inits, which
-carry the laboratory's
-folder in their command lines and are number 1 of a pid namespace.
+There is no pid file that could be stale: the kernel's list of processes is searched for the laboratory's scripts, which
+have its folder as an argument. An init is process 1 of a pid namespace.
 """
 
 from __future__ import annotations
@@ -11,77 +10,66 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from local.slurm.host import PATH
 from ops.problem import Problem
 
 HERE = Path(__file__).parent / "node"
 SUPERVISE = HERE / "supervise.sh"
 START = HERE / "start.sh"
 INIT = "/usr/local/lib/lab/init"
-# What carries the laboratory's folder as its argument.
 SCRIPTS = ("supervise.sh", "start.sh", "node.sh", "init")
 START_SECONDS = 30
 END_SECONDS = 10
+_ENVIRONMENT = {"PATH": PATH, "LC_ALL": "C.UTF-8"}
+_NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
+_UNSHARE = ("unshare", *_NAMESPACES, "--fork", "--kill-child", "--propagation", "private", "bash")
 
 
-def _inits() -> list[tuple[int, list[str]]]:
-    found = []
+def _processes() -> Iterator[tuple[Path, list[str]]]:
+    """The folder in /proc and the command line of every process."""
     for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
+            except OSError:
+                continue  # ended meanwhile
+            yield folder, words
+
+
+def _inits() -> Iterator[tuple[int, list[str]]]:
+    for folder, words in _processes():
+        if len(words) < 3 or not (words[1] == str(SUPERVISE) or words[1] == INIT):
             continue
         try:
-            arguments = (folder / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
-            if len(arguments) < 3 or not (arguments[1].endswith("supervise.sh") or arguments[1] == INIT):
-                continue
             status = (folder / "status").read_text()
         except OSError:
-            continue  # ended while we looked
+            continue
         numbers = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[1:]
-        zombie = "State:\tZ" in status
-        if len(numbers) > 1 and numbers[-1] == "1" and not zombie:
-            found.append((int(folder.name), arguments))
-    return found
+        if len(numbers) > 1 and numbers[-1] == "1" and "State:\tZ" not in status:
+            yield int(folder.name), words
 
 
 def supervisor(state: Path) -> int | None:
-    """Process id of the laboratory in this folder; None where none runs."""
+    """Process id of the laboratory in this folder; None if none runs."""
     wanted = [str(SUPERVISE), str(state)]
-    return next((pid for pid, arguments in _inits() if arguments[1:] == wanted), None)
+    return next((pid for pid, words in _inits() if words[1:] == wanted), None)
 
 
 def nodes(state: Path) -> dict[str, int]:
-    """Process ids of the running nodes' inits, by the nodes' names."""
-    return {
-        arguments[3]: pid for pid, arguments in _inits() if arguments[1:3] == [INIT, str(state)] and len(arguments) == 4
-    }
+    """Process ids of the running nodes' inits, by node name."""
+    return {words[3]: pid for pid, words in _inits() if words[1:3] == [INIT, str(state)] and len(words) == 4}
 
 
 def start_supervisor(state: Path, log: Path) -> int:
-    """Start the laboratory's first process and wait until its file systems and its bridge stand."""
-    line = [
-        "unshare",
-        "--mount",
-        "--net",
-        "--ipc",
-        "--uts",
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "--propagation",
-        "private",
-    ]
+    """Start the laboratory's first process; returns when its file systems and its bridge exist."""
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [*line, "bash", str(SUPERVISE), str(state)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            cwd="/",
-            env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"},
-        )
+            [*_UNSHARE, str(SUPERVISE), str(state)],
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd="/", env=_ENVIRONMENT,
+        )  # fmt: skip
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         pid = supervisor(state)
@@ -89,7 +77,7 @@ def start_supervisor(state: Path, log: Path) -> int:
             return pid
         time.sleep(0.02)
     end(state)
-    raise Problem(f"the laboratory's namespaces cannot be made: {log.read_text()[-500:].strip() or 'no answer'}")
+    raise Problem(f"cannot create the laboratory's namespaces: {log.read_text()[-500:].strip() or 'no message'}")
 
 
 def start_nodes(state: Path, pid: int, names: Sequence[str]) -> None:
@@ -103,49 +91,31 @@ def start_nodes(state: Path, pid: int, names: Sequence[str]) -> None:
         time.sleep(0.02)
 
 
-def inside(pid: int, line: Sequence[str], *, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
+def inside(pid: int, line: Sequence[str]) -> None:
     """Run a command in the supervisor's namespaces, with the host's root file system.
 
     Raises:
         Problem: it failed.
     """
     result = subprocess.run(
-        ["nsenter", "-t", str(pid), "-m", "-n", "-p", "-i", "-u", "--", *line],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=timeout,
-        check=False,
-        cwd="/",
-        env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"},
-    )
+        ["nsenter", "-t", str(pid), *_NAMESPACES, "--", *line],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, check=False, cwd="/", env=_ENVIRONMENT,
+    )  # fmt: skip
     if result.returncode:
         raise Problem(f"in the laboratory, `{' '.join(line)}` failed:\n{result.stdout.strip()}")
-    return result
 
 
 def enter(pid: int, group: str, controllers: Sequence[str]) -> list[str]:
-    """The beginning of a command line that runs in a node: in its control group, its namespaces and its root."""
+    """The start of a command line that runs in a node: in its control group, its namespaces and its root."""
     join = "; ".join([f"echo 0 >/sys/fs/cgroup/{name}/{group}/cgroup.procs" for name in controllers] + ['exec "$@"'])
-    namespaces = [f"--{name}" for name in ("mount", "uts", "ipc", "net", "pid", "cgroup")]
-    return [
-        "bash",
-        "-c",
-        join,
-        "enter",
-        "nsenter",
-        "-t",
-        str(pid),
-        *namespaces,
-        f"--root=/proc/{pid}/root",
-        f"--wd=/proc/{pid}/root",
-        "--",
-    ]
+    root = f"/proc/{pid}/root"
+    nsenter = ["nsenter", "-t", str(pid), *_NAMESPACES, "--cgroup", f"--root={root}", f"--wd={root}", "--"]
+    return ["bash", "-c", join, "enter", *nsenter]
 
 
 def kill(state: Path, node: str) -> None:
-    """End a node, and with it everything in its pid namespace, without a word; wait until it is gone."""
+    """Kill a node with everything in its pid namespace; returns when it has ended."""
     pid = nodes(state).get(node)
     if pid:
         _kill([pid])
@@ -153,26 +123,18 @@ def kill(state: Path, node: str) -> None:
 
 
 def end(state: Path) -> None:
-    """End everything of the laboratory in a folder, whatever is left of it; wait until it is gone."""
+    """Kill all processes of the laboratory in a folder; returns when they have ended."""
     _kill([pid for pid, _ in _ours(state)])
     _wait(lambda: [pid for pid, _ in _ours(state)])
 
 
 def _ours(state: Path) -> list[tuple[int, list[str]]]:
-    """The inits of a laboratory, and the parents that wait for them until the last process of their namespaces is
-    gone.
-    """
-    found = []
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            words = (folder / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
-        except OSError:
-            continue
-        if str(state) in words and Path(words[words.index(str(state)) - 1]).name in SCRIPTS:
-            found.append((int(folder.name), words))
-    return found
+    """A laboratory's inits, and their parents, which wait until the last process of the namespace has ended."""
+    return [
+        (int(folder.name), words)
+        for folder, words in _processes()
+        if str(state) in words and Path(words[words.index(str(state)) - 1]).name in SCRIPTS
+    ]
 
 
 def _kill(pids: Sequence[int]) -> None:
@@ -187,5 +149,5 @@ def _wait(left: Callable[[], list[int]]) -> None:
     deadline = time.monotonic() + END_SECONDS
     while pids := left():
         if time.monotonic() > deadline:
-            raise Problem(f"processes {pids} of the laboratory do not end; look at /proc/<id>/stack")
+            raise Problem(f"processes {pids} of the laboratory do not end; see /proc/<id>/stack")
         time.sleep(0.02)

@@ -1,6 +1,4 @@
-"""What a laboratory consists of: nodes, shared file systems and names, from an environment file. Nothing is started
-here.
-"""
+"""The plan of a laboratory: nodes, shared file systems and names, from an environment file."""
 
 from __future__ import annotations
 
@@ -19,21 +17,21 @@ Base = Literal["bookworm", "trixie"]
 Role = Literal["aws", "head", "compute"]
 
 GIB = 1024
-# The laboratory's own network; every laboratory has it to itself, so all may use the same addresses.
+# Every laboratory has its own network, so all use the same addresses.
 AWS_ADDRESS = "10.0.16.2"
 HEAD_ADDRESS = "10.0.16.10"
 HEAD_NAME = "ip-10-0-16-10"
 AWS_NAME = "aws"
 MOST_NODES = 250
-# What stands for an instance type that settings/data does not know.
+# For an instance type that settings/data lacks.
 UNKNOWN_INSTANCE = InstanceFacts(vcpus=4, memory_mib=16384, architecture="x86_64")
-# Real NVMe disks of a P5 have 3.84 TB each; lsblk's stand-in shows as many.
+# A P5's NVMe disk has 3.84 TB.
 NVME_DISK_GB = 3800
 
 
 @dataclass(frozen=True)
 class Node:
-    """One machine of the laboratory. `name` is its host name, `memory_mib` what Slurm is told, not what it may use."""
+    """One machine of the laboratory. `name` is its host name; `memory_mib` is configured in Slurm, not enforced."""
 
     name: str
     role: Role
@@ -54,9 +52,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Shared:
-    """A file system that nodes share: a tmpfs of a bounded size that stands for Lustre, OpenZFS or the head node's
-    NFS export.
-    """
+    """A shared file system: a tmpfs of a limited size in place of Lustre, OpenZFS or the head node's NFS export."""
 
     name: str
     mount: str
@@ -67,7 +63,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much each tmpfs may hold, MiB. None of it is taken before it is used."""
+    """Limits of the tmpfs file systems, MiB. Memory is only used for content."""
 
     root_mib: int = 4 * GIB
     shared_mib: int = 16 * GIB
@@ -76,9 +72,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Slurm's own patience in seconds. ParallelCluster has 180 s for slurmd and 60 s for messages; a test cannot wait
-    that long.
-    """
+    """Slurm's timeouts in seconds, shorter than ParallelCluster's 180 s for slurmd and 60 s for messages."""
 
     slurmd_s: int = 10
     message_s: int = 10
@@ -87,7 +81,7 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that a laboratory is made from."""
+    """Everything that a laboratory is created from."""
 
     environment: Environment
     base: Base
@@ -119,7 +113,7 @@ class Plan:
 
     @property
     def buckets(self) -> dict[str, str]:
-        """Names of the buckets by what they are for."""
+        """Names of the buckets by purpose."""
         return {name: f"{self.environment.name}-{name}" for name in ("data", "checkpoints", "assets")}
 
     @property
@@ -157,19 +151,18 @@ def make(
     """The plan for an environment.
 
     Args:
-        nodes: compute nodes of the first compute resource with GPUs, or of the first of all where none has GPUs.
+        nodes: compute nodes of the first compute resource with GPUs, or of the first one if none has GPUs.
         counts: instead of `nodes`, the nodes of each compute resource, by "queue/compute".
-        base: the Debian release whose packages the nodes have (bookworm: Slurm 22.05, trixie: Slurm 24.11).
-        sizes: bounds of the file systems in MiB.
+        base: the nodes' Debian release (bookworm: Slurm 22.05, trixie: Slurm 24.11).
+        sizes: limits of the file systems in MiB.
         timeouts: Slurm's, in seconds.
-        binds: folders of this machine to mount read-only, by their path on the nodes.
-        slurm: slurm.conf parameters of the caller's; they come last and win.
-        powered_down: also tell Slurm of the environment's other nodes, up to each compute resource's maximum, as
-            nodes that could be powered on. `sbatch --test-only` then judges as on the whole cluster; a job that truly
-            needs such a node waits for it in vain, as in a zone without capacity.
+        binds: folders of this host to mount read-only, by their path on the nodes.
+        slurm: slurm.conf parameters that override all others.
+        powered_down: also configure the environment's other nodes, up to each compute resource's maximum, as powered
+            down. `sbatch --test-only` then behaves as on the whole cluster; a job that needs such a node stays pending.
 
     Raises:
-        Problem: `counts` names a compute resource that the environment has not, or there are too many nodes.
+        Problem: `counts` names an unknown compute resource, or there are too many nodes.
     """
     resources = {
         f"{queue.name}/{compute.name}": (queue, compute)
@@ -179,7 +172,7 @@ def make(
     counts = dict(counts) if counts is not None else {_preferred(resources): nodes}
     if unknown := [name for name in counts if name not in resources]:
         raise Problem(
-            f"no compute resource '{unknown[0]}' in environment '{environment.name}'; there are: {', '.join(resources)}"
+            f"no compute resource '{unknown[0]}' in environment '{environment.name}'; allowed: {', '.join(resources)}"
         )
     if not 1 <= sum(counts.values()) <= MOST_NODES:
         raise Problem(f"a laboratory has 1 to {MOST_NODES} compute nodes, not {sum(counts.values())}")
@@ -239,7 +232,7 @@ def from_json(text: str) -> Plan:
 
 
 def facts_of(compute: Compute) -> InstanceFacts:
-    """What the smallest common denominator of a compute resource is: its first instance type's figures."""
+    """The figures of a compute resource's first instance type."""
     return instance_types().get(compute.instance_types[0], UNKNOWN_INSTANCE)
 
 

@@ -1,8 +1,8 @@
-"""`python -m local.slurm.remote`: run a script on the head node of a cluster's laboratory; starts it if needed.
+"""`python -m local.slurm.remote`: run a script on the head node of a cluster's laboratory, which is started if needed.
 
-What Systems Manager of the emulated AWS calls. The script comes on stdin and runs as the agent runs it: as root, from a
-file, by sh where its first line names nothing else. Prints one JSON object: exit, stdout, stderr; or unavailable, the
-reason.
+The emulated Systems Manager calls it. The script comes on stdin and runs as the agent runs it: as root, from a file, by
+sh unless its first line names another interpreter. Prints one JSON object: exit, stdout and stderr; or unavailable,
+with the reason.
 """
 
 from __future__ import annotations
@@ -27,20 +27,16 @@ ROOT = Path(__file__).resolve().parents[2]
 INSTALL = ROOT / "scripts" / "install-lab-packages.sh"
 FIGURES = Path(__file__).parent / "figures"
 FILES, LABORATORIES = "environment-files", "laboratories"
-"""In a world's state folder: a file for each cluster, that names its environment's; a folder for each laboratory."""
+"""In the emulator's state folder: a file per cluster with the path of its environment file; a folder per laboratory."""
 INSTALL_LIMIT_S, SCRIPT_LIMIT_S = 600, 300
 MOST_NODES_EACH = 2
-# In memory, and nothing of it is taken before it is used: as large as the largest instance type's disks.
+# As large as the largest instance type's disks; memory is only used for content.
 SCRATCH_MIB = 64 << 20
 COLLECTIVES = {
-    "all_reduce": 450,
-    "all_gather": 380,
-    "reduce_scatter": 380,
-    "broadcast": 200,
-    "reduce": 200,
-    "alltoall": 45,
+    **{"all_reduce": 450, "all_gather": 380, "reduce_scatter": 380},
+    **{"broadcast": 200, "reduce": 200, "alltoall": 45},
 }
-"""GB/s with the largest messages, near to what is published of two P5."""
+"""Simulated GB/s with the largest messages, close to published figures of two P5."""
 _RUN = """
 file="$(mktemp -d)/_script.sh"
 cat >"$file" && chmod 700 "$file" || exit 1
@@ -52,21 +48,21 @@ exit "$status"
 
 
 def remember(state: Path, environment: Environment, file: Path) -> None:
-    """Note which environment file the cluster of a world is made from."""
+    """Record the environment file of an emulated cluster."""
     folder = state / FILES
     folder.mkdir(parents=True, exist_ok=True)
     (folder / environment.cluster_name).write_text(str(file), encoding="utf-8")
 
 
 def end_all(state: Path) -> None:
-    """End the laboratories of a world."""
+    """End all laboratories of an emulator."""
     for folder in (state / LABORATORIES).glob("*"):
         if folder.is_dir():
             Laboratory(folder).down()
 
 
 def environment_of(state: Path, cluster: str, account: str) -> Environment:
-    """The environment that a cluster of a world was made from: as noted, or else the shipped one with its name.
+    """The environment of an emulated cluster: the recorded one, or the shipped one with its name.
 
     Raises:
         Problem: there is none.
@@ -85,7 +81,7 @@ def environment_of(state: Path, cluster: str, account: str) -> Environment:
 
 
 def plan_of(environment: Environment) -> Plan:
-    """Some nodes of every compute resource."""
+    """At most MOST_NODES_EACH nodes of every compute resource."""
     counts = {
         f"{queue.name}/{compute.name}": min(MOST_NODES_EACH, compute.max)
         for queue in environment.cluster.queues
@@ -95,7 +91,7 @@ def plan_of(environment: Environment) -> Plan:
 
 
 def ensure(state: Path, cluster: str, account: str) -> Laboratory:
-    """The running laboratory of a cluster. One of another environment or of other assets is ended first."""
+    """The running laboratory of a cluster; one with another environment or other assets is replaced."""
     plan = plan_of(environment_of(state, cluster, account))
     folder = state / LABORATORIES / f"{account}-{cluster}"
     laboratory = Laboratory(folder)
@@ -121,7 +117,7 @@ def run(laboratory: Laboratory, script: str) -> dict[str, object]:
 
 
 def _give_figures(laboratory: Laboratory) -> None:
-    """What nobody can measure here gets stand-ins: nccl-tests, and fio, whose file systems are in memory."""
+    """Install the stand-ins of nccl-tests and fio, whose results cannot be measured here."""
     mounts = laboratory.plan.settings()["mounts"]
     figures = {
         "mounts": {mount["path"]: mount["throughput_mb_s"] for mount in mounts},  # type: ignore[attr-defined]
@@ -138,7 +134,7 @@ def _give_figures(laboratory: Laboratory) -> None:
 
 
 def _install() -> None:
-    """The packages that a laboratory needs on this machine."""
+    """Install the packages that a laboratory needs on this host."""
     try:
         done = subprocess.run(
             ["bash", str(INSTALL)], capture_output=True, text=True, timeout=INSTALL_LIMIT_S, check=False
@@ -158,9 +154,9 @@ def _alone(lock: Path) -> Iterator[None]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run one script; whatever becomes of it is in the answer."""
+    """Run one script and print the result."""
     parser = argparse.ArgumentParser(prog="python -m local.slurm.remote", description=__doc__)
-    parser.add_argument("--state", type=Path, required=True, help="state folder of the world")
+    parser.add_argument("--state", type=Path, required=True, help="state folder of the emulator")
     parser.add_argument("--cluster", required=True)
     parser.add_argument("--account", required=True)
     options = parser.parse_args(arguments)

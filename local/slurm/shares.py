@@ -1,4 +1,4 @@
-"""What the shared file systems hold before a service starts: Slurm's configuration, secrets, buckets, homes."""
+"""The initial content of the shared file systems: Slurm's configuration, secrets, buckets, homes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from local.slurm import files, slurm
 from local.slurm.plan import Plan
 
 NOOP = """#!/bin/bash
-# ParallelCluster has such a script here too, so that the pattern matches something.
+# As in ParallelCluster, so that the pattern matches a file.
 exit 0
 """
 SCRIPTS = ("prolog.d/90_pcluster_noop", "epilog.d/90_pcluster_noop", "health-check")
 
 
 def fill(plan: Plan, live: Path, controllers: Sequence[str]) -> None:
-    """Write the first content of the file systems that are mounted below `live`."""
+    """Write the initial content of the file systems mounted below `live`."""
     password = secrets.token_hex(16)
     _slurm(plan, live / "slurm", controllers, password)
     _lab(plan, live / "lab", password)
@@ -43,7 +43,7 @@ def _slurm(plan: Plan, folder: Path, controllers: Sequence[str], password: str) 
 
 
 def _lab(plan: Plan, folder: Path, password: str) -> None:
-    """What stands in reads from here; the secrets are root's, except the registry's, which everybody may ask for."""
+    """The files of the stand-ins. Secrets belong to root, except the registry's password."""
     for name, secret in (("munge.key", secrets.token_hex(512)), ("accounting.sql", slurm.accounting_sql(password))):
         (folder / name).touch(mode=0o600)
         (folder / name).write_text(secret)

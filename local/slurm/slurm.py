@@ -1,8 +1,4 @@
-"""Slurm's configuration for a plan, as near to ParallelCluster's as one machine allows.
-
-README.md lists what differs: nodes are static (nothing powers them on and off), cores and memory are claimed and not
-confined, and waiting times are shorter.
-"""
+"""Slurm's configuration for a plan, as close to ParallelCluster's as one host allows (README.md: differences)."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ DATABASE = "slurm_acct_db"
 
 
 def configuration(plan: Plan, controllers: Sequence[str], database_password: str) -> dict[str, str]:
-    """The files of /opt/slurm/etc, by name. `controllers` are the control groups' that nodes may use, none for none."""
+    """The files of /opt/slurm/etc by name. `controllers` are the cgroup controllers that nodes can use."""
     return {
         "slurm.conf": _slurm(plan, bool(controllers)),
         "slurm_parallelcluster.conf": _nodes(plan),
@@ -28,7 +24,7 @@ def configuration(plan: Plan, controllers: Sequence[str], database_password: str
 
 
 def accounting_sql(database_password: str) -> str:
-    """What the database server runs when it starts."""
+    """The SQL that the database server runs at its start."""
     return (
         f"CREATE DATABASE IF NOT EXISTS {DATABASE};\n"
         f"CREATE USER IF NOT EXISTS 'slurm'@'%' IDENTIFIED BY '{database_password}';\n"
@@ -44,7 +40,7 @@ def _slurm(plan: Plan, confined: bool) -> str:
         "SlurmctldPort": "6820-6829",
         "SlurmdPort": 6818,
         "AuthType": "auth/munge",
-        # A requeued job is held for as long as the credentials of its first run are valid; 120 s by default.
+        # Slurm holds a requeued job while the credentials of its first run are valid; 120 s by default.
         "AuthInfo": "cred_expire=5",
         "StateSaveLocation": "/var/spool/slurm.state",
         "SlurmdSpoolDir": "/var/spool/slurmd",
@@ -59,7 +55,7 @@ def _slurm(plan: Plan, confined: bool) -> str:
         "ReturnToService": 1,
         "ProctrackType": "proctrack/cgroup" if confined else "proctrack/linuxproc",
         "TaskPlugin": "task/cgroup,task/affinity" if confined else "task/affinity",
-        # A node claims more cores than this machine has, so nothing can be bound to them.
+        # A node claims more cores than the host has, so tasks cannot be bound to them.
         "TaskPluginParam": "None",
         "SlurmdParameters": "config_overrides",
         "SlurmctldTimeout": 300,
@@ -84,7 +80,7 @@ def _slurm(plan: Plan, confined: bool) -> str:
         "JobRequeue": 1,
         "RequeueExit": "",
         "PropagateResourceLimitsExcept": "MEMLOCK",
-        # Nothing is ever powered on or off; the parameters make nodes of the state CLOUD possible.
+        # No node is powered on or off; the parameters allow nodes of state CLOUD.
         "SuspendProgram": "/bin/true" if plan.powered_down else "",
         "ResumeProgram": "/bin/true" if plan.powered_down else "",
         "PrivateData": "cloud" if plan.powered_down else "",
@@ -104,7 +100,7 @@ def _slurm(plan: Plan, confined: bool) -> str:
 
 
 def _names(nodes: Sequence[Node]) -> str:
-    """The host list of nodes of one compute resource, which are numbered without a gap."""
+    """The host list of one compute resource, whose nodes are numbered without gaps."""
     stem, _, first = nodes[0].name.rpartition("-")
     last = nodes[-1].name.rpartition("-")[2]
     return nodes[0].name if first == last else f"{stem}-[{first}-{last}]"

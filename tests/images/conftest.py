@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from local.slurm import Laboratory
-from local.slurm.machine import Unavailable, check
+from local.slurm.host import Unavailable, check
 from tests.images.world import ASSETS, IMAGES, ROOT, start
 
 INSTALL = ROOT / "scripts" / "install-lab-packages.sh"

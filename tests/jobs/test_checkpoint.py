@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -113,6 +114,28 @@ def test_an_unsealed_file_is_refused(tmp_path: Path) -> None:
     (prepared / "stray").write_text("x")
     with pytest.raises(ValueError, match="stray"):
         checkpoint.publish(prepared, tmp_path / "step-00000001", {}, step=1, final=False)
+
+
+def test_every_file_and_folder_is_synced_before_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power loss after the rename must not lose content: the order of the writer's fsync and rename calls."""
+    calls = []
+    real_fsync, real_rename = os.fsync, Path.rename
+
+    def fsync(descriptor: int) -> None:
+        calls.append(("fsync", Path(f"/proc/self/fd/{descriptor}").readlink().name))
+        real_fsync(descriptor)
+
+    def rename(path: Path, target: Path) -> Path:
+        calls.append(("rename", target.name))
+        return real_rename(path, target)
+
+    monkeypatch.setattr(checkpoint.os, "fsync", fsync)
+    monkeypatch.setattr(Path, "rename", rename)
+    write(tmp_path, 100)
+    assert calls == [
+        ("fsync", "weights"), ("fsync", "optimizer"), ("fsync", ".manifest.json"), ("rename", "manifest.json"),
+        ("fsync", ".partial-step-00000100-7"), ("rename", "step-00000100"), ("fsync", tmp_path.name),
+    ]  # fmt: skip
 
 
 def test_pruning_keeps_the_newest_and_the_final(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.jobs.conftest import JOBS
+from tests.jobs.conftest import JOBS, ROOT
 
 OUTPUTS = Path(__file__).parent / "nccl"
 COLLECTIVES = ("all_reduce", "all_gather", "broadcast", "reduce", "reduce_scatter", "alltoall")
@@ -139,6 +139,10 @@ def test_efa_must_show_in_the_log(tmp_path: Path) -> None:
     plugin = "node:1:1 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa-direct (found 16 nics)\n"
     status, found, _ = verdict(changed(plugin + silent, tmp_path), nodes=2, efa=True, tmp=tmp_path)
     assert (status, found["collectives"][0]["network"]) == (0, "OFI efa")
+    simulated = (ROOT / "local/slurm/figures/collective_perf").read_text().partition('print("# ')[2].splitlines()[0]
+    _, found, shown = verdict(changed(f"# {simulated}\n{plugin}{silent}", tmp_path), nodes=2, efa=True, tmp=tmp_path)
+    assert found["collectives"][0]["network"] == "OFI efa (simulated)"
+    assert "OFI efa (simulated)" in shown
 
 
 def test_wrong_values_fail(tmp_path: Path) -> None:
@@ -156,7 +160,7 @@ def test_a_table_cut_short_fails(tmp_path: Path, last: str) -> None:
     row = next(line for line in text.splitlines() if line.split()[:1] == [last])
     status, found, _ = verdict(changed(text[: text.index(row)], tmp_path), tmp=tmp_path)
     assert status == 1
-    assert any("cut short" in fault or "come to its end" in fault for fault in found["collectives"][0]["faults"])
+    assert any("cut short" in fault or "did not finish" in fault for fault in found["collectives"][0]["faults"])
 
 
 def test_labels_of_srun_are_read_past(tmp_path: Path) -> None:

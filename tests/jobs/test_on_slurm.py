@@ -44,7 +44,7 @@ def test_slurm_would_take_it(lab: Laboratory, jobs: str, file: str) -> None:
 
 def test_hello_gpu(lab: Laboratory, jobs: str) -> None:
     output = submit(lab, f"{jobs}/hello-gpu.sbatch", "--nodes", "2")
-    assert output.count("NVIDIA H200 (UUID") == 16
+    assert output.count("NVIDIA H200 (simulated) (UUID") == 16
     assert "passed: 2 nodes with 8 GPUs each" in output
 
 

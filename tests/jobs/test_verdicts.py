@@ -124,16 +124,19 @@ def storage(folder: Path, *words: str, ior: str = IOR, mdtest: str = MDTEST) -> 
     (folder / "_fsx2-mdtest.txt").write_text(mdtest)
     mounts = [{"name": "checkpoints", "path": "/fsx2", "type": "lustre", "throughput_mb_s": 7200}]
     (folder / "settings.json").write_text(json.dumps({"mounts": mounts}))
-    line: list[str | Path] = [
-        sys.executable,
-        LIB / "storage_verdict.py",
+    line: list[str | Path] = [sys.executable, LIB / "storage_verdict.py", "--settings", folder / "settings.json"]
+    line += [
         "--tool",
         "ior",
-        "--settings",
-        folder / "settings.json",
+        "--mount",
+        "/fsx2",
+        "--outputs",
+        folder / "_fsx2",
+        "--json",
+        folder / "verdict.json",
+        *words,
     ]
-    line += ["--mount", "/fsx2", "--outputs", folder / "_fsx2", "--json", folder / "verdict.json", *words]
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    done = subprocess.run([*line, *words], capture_output=True, text=True, check=False)
     return done.returncode, json.loads((folder / "verdict.json").read_text()), done.stdout
 
 
@@ -158,6 +161,23 @@ def test_a_storage_test_that_failed_is_no_pass(tmp_path: Path) -> None:
     status, found, _ = storage(tmp_path, "--nodes", "2", ior="# ior ended with status 1\n", mdtest="")
     assert status == 1
     assert len(found["faults"]) == 3
+
+
+@pytest.mark.parametrize("version", ["fio-3.33", "simulated"])
+def test_rates_of_fio_are_summed_over_the_nodes_and_say_whether_they_are_simulated(
+    tmp_path: Path, version: str
+) -> None:
+    for node in ("a", "b"):
+        for direction in ("write", "read"):
+            jobs = [{"error": 0, direction: {"bw_bytes": 4_000_000_000}}]
+            report = json.dumps({"fio version": version, "jobs": jobs})
+            (tmp_path / f"_fsx2-fio-{direction}-{node}.json").write_text(f"note: laying out files\n{report}")
+    status, found, shown = storage(tmp_path, "--tool", "fio", "--nodes", "2")
+    assert (status, found["mb_s"], found["simulated"]) == (0, {"write": 8000, "read": 8000}, version == "simulated")
+    assert ("MB/s of 7200 (simulated)" in shown) is (version == "simulated")
+    (tmp_path / "_fsx2-fio-read-b.json").unlink()
+    status, found, _ = storage(tmp_path, "--tool", "fio", "--nodes", "2")
+    assert (status, found["faults"]) == (1, ["no figure for read: the test failed, see its output"])
 
 
 # --- export ---
@@ -233,7 +253,7 @@ def test_export_to_no_place(tmp_path: Path, place: str) -> None:
         [sys.executable, LIB / "export_checkpoint.py", tmp_path, place], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert "is no s3://BUCKET/PREFIX" in done.stderr
+    assert "is not s3://BUCKET/PREFIX" in done.stderr
 
 
 def test_checksums_are_written_as_s3_writes_them() -> None:

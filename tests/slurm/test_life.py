@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from local.slurm import Laboratory, base, bootstrap, images, machine, make, namespaces
+from local.slurm import Laboratory, base, bootstrap, host, images, make, namespaces
 from local.slurm.plan import from_json, to_json
 from ops.problem import Problem
 from settings import load
@@ -86,7 +86,7 @@ def test_what_fails_to_start_leaves_nothing(own_lab: Laboratory) -> None:
 
 def test_without_control_groups(own_lab: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nodes can have no control groups of version 1, Slurm goes by parents and CUDA_VISIBLE_DEVICES."""
-    monkeypatch.setattr(machine, "controllers", tuple)
+    monkeypatch.setattr(host, "controllers", tuple)
     start(own_lab, plan_of(2))
     assert "proctrack/linuxproc" in own_lab.output("scontrol show config")
     line = ["srun", "-N2", "--ntasks-per-node=8", "--gpus-per-task=1", "nvidia-smi", "-L"]

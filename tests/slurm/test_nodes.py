@@ -79,7 +79,7 @@ def test_gpus_of_a_node_and_of_the_head(lab: Laboratory) -> None:
     fields = "index,name,memory.total,ecc.errors.uncorrected.volatile.total"
     query = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     rows = lab.output(query, node="gpu-dy-p5-1").splitlines()
-    assert rows[7] == "7, NVIDIA H100 80GB HBM3, 81920, 0"
+    assert rows[7] == "7, NVIDIA H100 80GB HBM3 (simulated), 81920, 0"
     assert len(rows) == 8
     assert lab.run("command -v nvidia-smi", check=False).returncode != 0
 

@@ -1,11 +1,11 @@
-"""export_checkpoint.py FOLDER s3://BUCKET/PREFIX: copies a folder to S3 and proves that it arrived.
+"""export_checkpoint.py FOLDER s3://BUCKET/PREFIX: copies a folder to S3 and verifies the copy.
 
-Every file is uploaded by the AWS CLI with a CRC-32, which S3 checks on receipt and keeps. Then S3 is asked for what it
-keeps, and that is compared with the CRC-32 of the file as it lies on the file system now: of the whole object where S3
-has it, else of each part. The manifest goes last, so a copy with a manifest is a whole copy.
+The AWS CLI uploads every file with a CRC-32, which S3 checks on receipt and stores. The stored CRC-32 (of the object
+or of each part) is then compared with that of the file. The manifest is copied last, so a copy with a
+manifest is complete.
 
-CRC-32 and not CRC-64/NVME, S3's default: both cover the object end to end, and only CRC-32 is in every Python, at
-memory speed. ETags and MD5 cannot be compared once an upload has parts.
+CRC-32 instead of S3's default CRC-64/NVME because Python's standard library has it. ETags cannot be compared for
+uploads in parts.
 
 The standard library only, Python 3.9 or later. Exit codes: 0 everything is there; 1 something is not; 2 wrong
 arguments.
@@ -31,11 +31,11 @@ _PLACE = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.+)")
 
 
 class Failed(Exception):
-    """The copy cannot be shown to be whole; the text says why."""
+    """The copy failed or is not verified; the text says why."""
 
 
 def aws(*arguments: str) -> str:
-    """Run the AWS CLI, which retries by itself.
+    """Run the AWS CLI, which retries automatically.
 
     Raises:
         Failed: it is missing, or ended with an error.
@@ -50,7 +50,7 @@ def aws(*arguments: str) -> str:
 
 
 def crc32(path: Path, first: int = 0, count: int | None = None) -> str:
-    """CRC-32 of a file, or of `count` bytes from `first`, as S3 writes it: base64 of four bytes."""
+    """CRC-32 of a file, or of `count` bytes from `first`, in S3's form: base64 of four bytes."""
     value, left = 0, count
     with path.open("rb") as file:
         file.seek(first)
@@ -64,7 +64,7 @@ def crc32(path: Path, first: int = 0, count: int | None = None) -> str:
 
 
 def parts_of(bucket: str, key: str) -> list[dict[str, Any]]:
-    """The parts that an object was uploaded in, with size and checksum, all pages of them."""
+    """The parts of an object, with size and checksum; all pages."""
     call = ["s3api", "get-object-attributes", "--bucket", bucket, "--key", key]
     call += ["--object-attributes", "ObjectParts", "--output", "json"]
     page: dict[str, Any] = json.loads(aws(*call)).get("ObjectParts", {})
@@ -77,7 +77,7 @@ def parts_of(bucket: str, key: str) -> list[dict[str, Any]]:
 
 
 def difference(path: Path, bucket: str, key: str) -> str | None:
-    """Why the object is not the file, or None where it is."""
+    """How the object differs from the file; None if it does not."""
     head = ["s3api", "head-object", "--bucket", bucket, "--key", key, "--checksum-mode", "ENABLED", "--output", "json"]
     found: dict[str, Any] = json.loads(aws(*head))
     size = path.stat().st_size
@@ -85,7 +85,7 @@ def difference(path: Path, bucket: str, key: str) -> str | None:
         return f"{found.get('ContentLength')} bytes in S3, {size} here"
     kept = found.get("ChecksumCRC32")
     if not kept:
-        return "S3 keeps no CRC-32 of it"
+        return "S3 has no CRC-32 of it"
     if found.get("ChecksumType", "FULL_OBJECT") == "FULL_OBJECT" and "-" not in kept:
         here = crc32(path)
         return None if here == kept else f"CRC-32 {kept} in S3, {here} here"
@@ -103,14 +103,14 @@ def _parts_differ(path: Path, size: int, parts: list[dict[str, Any]]) -> str | N
 
 
 def export(folder: Path, bucket: str, prefix: str) -> tuple[int, int]:
-    """Copy and prove. Returns the number of files and of bytes.
+    """Copy and verify. Returns the number of files and of bytes.
 
     Raises:
-        Failed: something cannot be copied, or is not there as it is here.
+        Failed: a file cannot be copied, or its copy differs.
     """
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     if not names:
-        raise Failed(f"{folder} holds no files: there is nothing to export")
+        raise Failed(f"{folder} has no files to export")
     last = [name for name in names if name == MANIFEST]
 
     def copy(name: str) -> None:
@@ -129,16 +129,16 @@ def export(folder: Path, bucket: str, prefix: str) -> tuple[int, int]:
 
 
 def main(arguments: list[str]) -> int:
-    """The command line; see the module's text."""
-    parser = argparse.ArgumentParser(prog="export_checkpoint.py", description="Copy a folder to S3, and prove it.")
+    """The command line; see the module's docstring."""
+    parser = argparse.ArgumentParser(prog="export_checkpoint.py", description="Copy a folder to S3 and verify it.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("place", help="s3://BUCKET/PREFIX")
     options = parser.parse_args(arguments)
     place = _PLACE.fullmatch(options.place.rstrip("/"))
     if not place:
-        parser.error(f"'{options.place}' is no s3://BUCKET/PREFIX")
+        parser.error(f"'{options.place}' is not s3://BUCKET/PREFIX")
     if not options.folder.is_dir():
-        parser.error(f"'{options.folder}' is no folder")
+        parser.error(f"'{options.folder}' is not a folder")
     try:
         files, size = export(options.folder, place.group(1), place.group(2))
     except Failed as problem:

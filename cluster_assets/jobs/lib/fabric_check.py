@@ -1,7 +1,7 @@
-"""fabric_check.py: this node's GPUs, NVLinks and EFA interfaces against what they must be.
+"""fabric_check.py: compares this node's GPUs, NVLinks and EFA interfaces with the expected numbers.
 
-Asks nvidia-smi and fi_info, so it sees what a program in the same container sees. What nobody named is shown and not
-judged.
+It runs nvidia-smi and fi_info, so it sees what a program in the same container sees. Numbers without an expectation are
+shown and not judged.
 
 The standard library only, Python 3.9 or later. Exit codes: 0 passed; 1 failed; 2 wrong arguments.
 """
@@ -16,14 +16,14 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 
-# Active NVLinks of each GPU where NVSwitch ties eight of them (NVIDIA's data sheets).
+# Active NVLinks per GPU on nodes with NVSwitch (NVIDIA's data sheets).
 _NVLINKS = {"A100": 12, "H100": 18, "H200": 18, "B200": 18, "B300": 18}
-_PATIENCE_S = 120
+_TIMEOUT_S = 120
 
 
 @dataclass(frozen=True)
 class Line:
-    """One thing looked at. `passed` is None where nothing was asked of it."""
+    """One result. `passed` is None without an expectation."""
 
     what: str
     found: str
@@ -33,13 +33,13 @@ class Line:
 
 
 def ask(*command: str) -> tuple[bool, str]:
-    """Run a command: whether it succeeded, and what it said."""
+    """Run a command: whether it succeeded, and its output."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE_S)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
     except FileNotFoundError:
         return False, f"{command[0]} is missing"
     except subprocess.TimeoutExpired:
-        return False, f"{' '.join(command)} did not answer in {_PATIENCE_S} s"
+        return False, f"{' '.join(command)} did not answer in {_TIMEOUT_S} s"
     return done.returncode == 0, (done.stdout + done.stderr).strip()
 
 
@@ -53,7 +53,7 @@ def gpus(wanted: int | None) -> Line:
 
 
 def nvlinks(wanted: int | None) -> Line:
-    """The least number of active NVLinks that a GPU has."""
+    """The lowest number of active NVLinks of a GPU."""
     if not wanted:
         return Line("NVLinks a GPU", "not asked", _shown(wanted), None)
     answered, text = ask("nvidia-smi", "nvlink", "--status")
@@ -65,7 +65,7 @@ def nvlinks(wanted: int | None) -> Line:
 
 
 def peers(wanted: bool) -> Line:
-    """Whether every GPU reads every other's memory over NVLink."""
+    """Whether every GPU can access every other's memory over NVLink."""
     if not wanted:
         return Line("GPU peers", "not asked", "any", None)
     answered, text = ask("nvidia-smi", "topo", "-p2p", "n")
@@ -94,11 +94,11 @@ def _short(text: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """The command line; see the module's text."""
+    """The command line; see the module's docstring."""
     parser = argparse.ArgumentParser(prog="fabric_check.py", description="Check GPUs, NVLinks and EFA of this node.")
-    parser.add_argument("--gpus", type=int, help="GPUs that must be there")
-    parser.add_argument("--efa", type=int, help="EFA interfaces that must be there")
-    parser.add_argument("--nvswitch", choices=sorted(_NVLINKS), help="the GPUs are of this kind, tied by NVSwitch")
+    parser.add_argument("--gpus", type=int, help="expected GPUs")
+    parser.add_argument("--efa", type=int, help="expected EFA interfaces")
+    parser.add_argument("--nvswitch", choices=sorted(_NVLINKS), help="kind of the GPUs, which NVSwitch connects")
     parser.add_argument("--json", action="store_true", help="one line of JSON instead of a table")
     options = parser.parse_args(arguments)
     lines = [
@@ -114,8 +114,8 @@ def main(arguments: list[str]) -> int:
         return int(bool(failed))
     for line in lines:
         verdict = {None: "-", True: "passed", False: "FAILED"}[line.passed]
-        mend = f"  {line.do}" if line.passed is False else ""
-        print(f"{node}: {line.what:<15} {line.found:<12} wanted {line.wanted:<5} {verdict}{mend}")
+        action = f"  {line.do}" if line.passed is False else ""
+        print(f"{node}: {line.what:<15} {line.found:<12} wanted {line.wanted:<5} {verdict}{action}")
     return int(bool(failed))
 
 

@@ -1,7 +1,7 @@
-"""nccl_verdict.py [OPTION...] FILE...: judges the output of nccl-tests, one file a collective.
+"""nccl_verdict.py [OPTION...] FILE...: judges the output of nccl-tests, one file per collective.
 
-Each file must hold the whole table with no wrong value, reach the floors of its message sizes, and show no fall-back to
-TCP, which NCCL takes in silence. The floors are data (nccl-floors.json): by instance type, nodes, collective and size.
+Each file must have a complete table without wrong values, reach the minimum bandwidths of nccl-floors.json (by instance
+type, nodes, collective and message size), and show no fallback to TCP, which NCCL does silently.
 
 The standard library only, Python 3.9 or later. Exit codes: 0 passed; 1 failed; 2 wrong arguments.
 """
@@ -13,7 +13,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,28 +24,29 @@ _LARGEST = re.compile(r"maxBytes (\d+)")
 _CHANNEL = re.compile(r"NCCL INFO Channel .* via (\S+)")
 _NETWORK = re.compile(r"NCCL INFO Using network (.+?)\s*$", re.MULTILINE)
 _PLUGIN = re.compile(r"NET/OFI Selected [Pp]rovider is (\w+)")
+_SIMULATED = re.compile(r"^# simulated", re.MULTILINE)
 _BINARY_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 @dataclass(frozen=True)
 class Row:
-    """One message size: bytes, GB/s out of place, and values that came out wrong."""
+    """One message size: bytes, out-of-place GB/s, number of wrong values."""
 
-    size: int
+    bytes: int
     busbw: float
     wrong: int
 
 
 @dataclass
 class Result:
-    """One collective's verdict: passed where `faults` is empty."""
+    """One collective's verdict: passed if `faults` is empty."""
 
     collective: str
     rows: list[Row]
     network: str = ""
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    floors: list[tuple[int, float]] = field(default_factory=list)
+    floors: list[dict[str, float]] = field(default_factory=list)
 
 
 def size_text(size: int) -> str:
@@ -57,10 +58,10 @@ def size_text(size: int) -> str:
 
 
 def rows_of(text: str) -> list[Row]:
-    """The table of an output. In-place figures are left out: some collectives have none."""
+    """The table of an output, without in-place figures, which some collectives lack."""
     rows = []
     for line in text.splitlines():
-        # Slurm's --label may stand in front.
+        # With Slurm's --label each line has a prefix.
         words = re.sub(r"^\s*\d+: ", "", line).split()
         if len(words) == _COLUMNS and words[0].isdigit() and words[1].isdigit():
             wrong = sum(int(word) for word in (words[8], words[12]) if word.isdigit())
@@ -74,11 +75,11 @@ def judge(
     """The verdict on one output.
 
     Args:
-        text: all that the test printed, with NCCL_DEBUG=INFO.
-        name: what to call it where the text does not say.
-        instance_type: of the nodes, as AWS writes it; may be unknown to the floors.
-        nodes: how many took part.
-        efa: whether nodes of this kind must talk over EFA.
+        text: the test's output, with NCCL_DEBUG=INFO.
+        name: the collective's name if the text does not have it.
+        instance_type: of the nodes; may be unknown to the floors.
+        nodes: number of nodes.
+        efa: whether nodes must communicate over EFA.
         floors: entries of nccl-floors.json.
     """
     started = _STARTING.search(text)
@@ -88,16 +89,16 @@ def judge(
     wrong = [row for row in result.rows if row.wrong]
     if wrong:
         result.faults.append(
-            f"{sum(row.wrong for row in wrong)} wrong values, first at {size_text(wrong[0].size)}: data was damaged"
+            f"{sum(row.wrong for row in wrong)} wrong values, first at {size_text(wrong[0].bytes)}: data was damaged"
         )
-    found = {row.size: row.busbw for row in result.rows}
+    found = {row.bytes: row.busbw for row in result.rows}
     largest = max(found, default=0)
     for entry in floors:
         alike = instance_type in entry["instance_types"] and entry["nodes"] == (1 if nodes == 1 else "many")
         if not alike or entry["collective"] != result.collective or entry["bytes"] > largest:
             continue
         size, floor = int(entry["bytes"]), float(entry["busbw"])
-        result.floors.append((size, floor))
+        result.floors.append({"bytes": size, "busbw": floor})
         if size not in found:
             result.faults.append(f"no figure at {size_text(size)}, which has a floor")
         elif found[size] < floor:
@@ -111,31 +112,33 @@ def _whole(result: Result, text: str) -> None:
     if not result.rows:
         result.faults.append("no table: the test did not run, see its output")
         return
-    largest = _LARGEST.search(text)
-    if largest and result.rows[-1].size < int(largest.group(1)) // 2:
+    largest, last = _LARGEST.search(text), result.rows[-1].bytes
+    if largest and last < int(largest.group(1)) // 2:
         wanted = size_text(int(largest.group(1)))
-        result.faults.append(f"the table ends at {size_text(result.rows[-1].size)} of {wanted}: the test was cut short")
+        result.faults.append(f"the table ends at {size_text(last)} of {wanted}: the test was cut short")
     elif "# Avg bus bandwidth" not in text:
-        result.faults.append("the test did not come to its end")
+        result.faults.append("the test did not finish")
 
 
 def _transport(result: Result, text: str, *, nodes: int, efa: bool) -> None:
     channels = set(_CHANNEL.findall(text))
     plugin = _PLUGIN.search(text)
     networks = set(_NETWORK.findall(text))
-    # On one node NCCL names Socket as its network too, and may never use it: there the channels decide.
+    # On one node NCCL also names Socket as its network, possibly without using it: there the channels decide.
     socket = sorted(channel for channel in channels if channel.startswith("NET/Socket"))
     if nodes == 1 and channels:
         networks = {"/".join(channel.split("/")[:2]) for channel in channels}
     over_socket = bool(socket) or (nodes > 1 and "Socket" in networks)
     result.network = (plugin and f"OFI {plugin.group(1)}") or ", ".join(sorted(networks)) or "not shown"
+    if _SIMULATED.search(text):
+        result.network += " (simulated)"
     if over_socket:
         result.faults.append(
-            "NCCL fell back to TCP (NET/Socket): is aws-ofi-nccl there, /dev/infiniband mounted, EFA on the node?"
+            "NCCL fell back to TCP (NET/Socket): check aws-ofi-nccl, the mount of /dev/infiniband, and EFA on the node"
         )
     elif efa and nodes > 1 and not (plugin and plugin.group(1) == "efa"):
         result.faults.append(
-            "the log does not show that NCCL used EFA: it needs NCCL_DEBUG=INFO, and the plugin aws-ofi-nccl"
+            "the log does not show that NCCL used EFA: it needs NCCL_DEBUG=INFO and the plugin aws-ofi-nccl"
         )
 
 
@@ -146,11 +149,12 @@ def table(results: Sequence[Result]) -> str:
         last = result.rows[-1] if result.rows else Row(0, 0.0, 0)
         verdict = "FAILED" if result.faults else "passed"
         lines.append(
-            f"{result.collective:<16} {result.network:<12} {size_text(last.size):>9} {last.busbw:>8.1f}  {verdict}"
+            f"{result.collective:<16} {result.network:<12} {size_text(last.bytes):>9} {last.busbw:>8.1f}  {verdict}"
         )
-        figures = {row.size: row.busbw for row in result.rows}
-        for size, floor in result.floors:
-            lines.append(f"{'':<16} at {size_text(size)}: {figures.get(size, 0):.1f} GB/s, floor {floor:g}")
+        figures = {row.bytes: row.busbw for row in result.rows}
+        for floor in result.floors:
+            size = int(floor["bytes"])
+            lines.append(f"{'':<16} at {size_text(size)}: {figures.get(size, 0):.1f} GB/s, floor {floor['busbw']:g}")
         lines += [f"{'':<16} {text}" for text in (*result.faults, *result.notes)]
     return "\n".join(lines)
 
@@ -161,44 +165,24 @@ def report(results: Sequence[Result], instance_type: str, nodes: int) -> dict[st
         "passed": not any(result.faults for result in results),
         "instance_type": instance_type,
         "nodes": nodes,
-        "collectives": [
-            {
-                "collective": result.collective,
-                "passed": not result.faults,
-                "network": result.network,
-                "faults": result.faults,
-                "notes": result.notes,
-                "floors": [{"bytes": size, "busbw": floor} for size, floor in result.floors],
-                "rows": [{"bytes": row.size, "busbw": row.busbw, "wrong": row.wrong} for row in result.rows],
-            }
-            for result in results
-        ],
+        "collectives": [{**asdict(result), "passed": not result.faults} for result in results],
     }
 
 
 def main(arguments: list[str]) -> int:
-    """The command line; see the module's text."""
+    """The command line; see the module's docstring."""
     parser = argparse.ArgumentParser(prog="nccl_verdict.py", description="Judge the output of nccl-tests.")
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--instance-type", default="", help="of the nodes, for example p5.48xlarge")
-    parser.add_argument("--nodes", type=int, required=True, help="how many nodes took part")
-    parser.add_argument("--efa", action="store_true", help="the nodes have EFA, so nodes must talk over it")
-    parser.add_argument("--floors", type=Path, default=FLOORS, help="file of floors (default: nccl-floors.json)")
+    parser.add_argument("--nodes", type=int, required=True, help="number of nodes")
+    parser.add_argument("--efa", action="store_true", help="the nodes have EFA and must use it")
+    parser.add_argument("--floors", type=Path, default=FLOORS, help="minimum bandwidths (default: nccl-floors.json)")
     parser.add_argument("--json", type=Path, help="write the verdict to this file")
     options = parser.parse_args(arguments)
     try:
         floors = json.loads(options.floors.read_text())["floors"]
-        results = [
-            judge(
-                path.read_text(errors="replace"),
-                path.stem,
-                instance_type=options.instance_type,
-                nodes=options.nodes,
-                efa=options.efa,
-                floors=floors,
-            )
-            for path in options.files
-        ]
+        facts = {"instance_type": options.instance_type, "nodes": options.nodes, "efa": options.efa, "floors": floors}
+        results = [judge(path.read_text(errors="replace"), path.stem, **facts) for path in options.files]
     except (OSError, ValueError, KeyError) as problem:
         parser.error(f"cannot be read: {problem}")
     print(table(results))

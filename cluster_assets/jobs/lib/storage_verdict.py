@@ -1,8 +1,7 @@
-"""storage_verdict.py: judges IOR, mdtest or fio on one mount against what the file system is provisioned for.
+"""storage_verdict.py: compares the results of IOR, mdtest or fio on one mount with the provisioned throughput.
 
-The figure is that of the mount in settings.json: for Lustre its TiB times its MB/s per TiB. Fewer clients than the file
-system can serve are no fault of it, so it is bounded by --client-mb-s times the nodes. A mount without one is shown
-and not judged.
+The target is the mount's throughput_mb_s in settings.json, but at most --client-mb-s times the nodes, because few
+clients cannot use all of a large file system. A mount without a target is shown and not judged.
 
 The standard library only, Python 3.9 or later. Exit codes: 0 passed; 1 failed; 2 wrong arguments.
 """
@@ -17,20 +16,21 @@ from pathlib import Path
 
 _MIB = 1 << 20
 _MB = 1_000_000
+_DIRECTIONS = ("write", "read")
 
 
 def ior(text: str) -> dict[str, float]:
-    """MB/s by direction, from IOR's summary: the mean of its iterations."""
+    """MB/s by direction, the mean of IOR's summary."""
     found = {}
     for line in text.splitlines():
         words = line.split()
-        if len(words) > 3 and words[0] in ("write", "read") and re.fullmatch(r"[\d.]+", words[3]):
+        if len(words) > 3 and words[0] in _DIRECTIONS and re.fullmatch(r"[\d.]+", words[3]):
             found[words[0]] = float(words[3]) * _MIB / _MB
     return found
 
 
 def mdtest(text: str) -> dict[str, float]:
-    """Operations a second, mean, by operation, from mdtest's summary."""
+    """Mean operations per second by operation, from mdtest's summary."""
     found = {}
     for line in text.splitlines():
         match = re.match(r"\s*(File|Directory) (creation|stat|read|removal)\s*:?\s+[\d.]+\s+[\d.]+\s+([\d.]+)", line)
@@ -39,25 +39,26 @@ def mdtest(text: str) -> dict[str, float]:
     return found
 
 
-def fio(folder: Path, prefix: str, nodes: int) -> dict[str, float]:
-    """MB/s by direction: the sum over nodes. A direction for which a node's file is missing is left out."""
+def fio(folder: Path, prefix: str, nodes: int) -> tuple[dict[str, float], bool]:
+    """MB/s by direction, summed over the nodes, without failed directions; and whether they are simulated."""
     found = {}
-    for direction in ("write", "read"):
+    simulated = False
+    for direction in _DIRECTIONS:
         rates = []
         for path in sorted(folder.glob(f"{prefix}-fio-{direction}-*.json")):
             text = path.read_text()
-            jobs = json.loads(text[text.index("{") :])["jobs"]
-            if any(job["error"] for job in jobs):
-                continue
-            rates.append(sum(job[direction]["bw_bytes"] for job in jobs) / _MB)
+            report = json.loads(text[text.index("{") :])
+            simulated |= report.get("fio version") == "simulated"
+            if not any(job["error"] for job in report["jobs"]):
+                rates.append(sum(job[direction]["bw_bytes"] for job in report["jobs"]) / _MB)
         if len(rates) == nodes:
             found[direction] = sum(rates)
-    return found
+    return found, simulated
 
 
 def judge(rates: dict[str, float], target: float | None, fraction: float) -> list[str]:
     """Faults of the throughput by direction."""
-    missing = [direction for direction in ("write", "read") if direction not in rates]
+    missing = [direction for direction in _DIRECTIONS if direction not in rates]
     faults = [f"no figure for {direction}: the test failed, see its output" for direction in missing]
     if target is not None:
         floor = target * fraction
@@ -69,43 +70,46 @@ def judge(rates: dict[str, float], target: float | None, fraction: float) -> lis
     return faults
 
 
-def main(arguments: list[str]) -> int:
-    """The command line; see the module's text."""
+def parse(arguments: list[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     parser = argparse.ArgumentParser(prog="storage_verdict.py", description="Judge a storage test.")
-    parser.add_argument("--tool", choices=("ior", "fio"), required=True)
-    parser.add_argument("--settings", type=Path, required=True, help="settings.json of the environment")
-    parser.add_argument("--mount", required=True, help="path of the mount")
-    parser.add_argument("--outputs", type=Path, required=True, help="folder and beginning of the names of the outputs")
-    parser.add_argument("--fraction", type=float, default=80, help="per cent of the provisioned figure")
-    parser.add_argument("--nodes", type=int, required=True)
-    parser.add_argument(
-        "--client-mb-s", type=float, default=10_000, help="MB/s that one node can take (default: 10000)"
-    )
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args(arguments)
+    add = parser.add_argument
+    add("--tool", choices=("ior", "fio"), required=True)
+    add("--settings", type=Path, required=True, help="settings.json of the environment")
+    add("--mount", required=True, help="path of the mount")
+    add("--outputs", type=Path, required=True, help="folder and name prefix of the outputs")
+    add("--fraction", type=float, default=80, help="required per cent of the target")
+    add("--nodes", type=int, required=True)
+    add("--client-mb-s", type=float, default=10_000, help="MB/s that one node can use (default: 10000)")
+    add("--json", type=Path, help="write the verdict to this file")
+    return parser, parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> int:
+    """The command line; see the module's docstring."""
+    parser, options = parse(arguments)
+    folder, prefix = options.outputs.parent, options.outputs.name
+    metadata: dict[str, float] = {}
+    simulated = False
     try:
         mounts = json.loads(options.settings.read_text())["mounts"]
         entry = next((one for one in mounts if one["path"] == options.mount), None)
         if entry is None:
-            parser.error(f"'{options.mount}' is no mount; there are: {', '.join(one['path'] for one in mounts)}")
-        whole = entry.get("throughput_mb_s")
-        target = None if whole is None else min(float(whole), options.client_mb_s * options.nodes)
-        folder, prefix = options.outputs.parent, options.outputs.name
-        metadata: dict[str, float] = {}
+            parser.error(f"'{options.mount}' is not a mount; allowed: {', '.join(one['path'] for one in mounts)}")
+        provisioned = entry.get("throughput_mb_s")
+        target = None if provisioned is None else min(float(provisioned), options.client_mb_s * options.nodes)
         if options.tool == "ior":
             rates = ior((folder / f"{prefix}-ior.txt").read_text())
             metadata = mdtest((folder / f"{prefix}-mdtest.txt").read_text())
         else:
-            rates = fio(folder, prefix, options.nodes)
+            rates, simulated = fio(folder, prefix, options.nodes)
     except (OSError, ValueError, KeyError) as problem:
         parser.error(f"cannot be read: {problem}")
     faults = judge(rates, target, options.fraction / 100)
     if options.tool == "ior" and not metadata:
         faults.append("no figures of mdtest: it failed, see its output")
+    suffix = (f" of {target:.0f}" if target else ", not judged") + (" (simulated)" if simulated else "")
     for direction, rate in rates.items():
-        print(
-            f"{options.mount}: {direction:<6} {rate:>8.0f} MB/s" + (f" of {target:.0f}" if target else ", not judged")
-        )
+        print(f"{options.mount}: {direction:<6} {rate:>8.0f} MB/s{suffix}")
     for operation, rate in metadata.items():
         print(f"{options.mount}: {operation:<18} {rate:>10.0f}/s")
     for fault in faults:
@@ -114,7 +118,8 @@ def main(arguments: list[str]) -> int:
         verdict = {
             "mount": options.mount,
             "passed": not faults,
-            "provisioned_mb_s": whole,
+            "simulated": simulated,
+            "provisioned_mb_s": provisioned,
             "target_mb_s": target,
             "mb_s": rates,
             "metadata_per_s": metadata,

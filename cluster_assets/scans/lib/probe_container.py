@@ -1,7 +1,7 @@
-"""What the Python of an image has for training, as `name=value` lines: the scan of containers reads them.
+"""Prints what an image's Python has for training as `name=value` lines, for the scan of containers.
 
-Each is looked at by itself, so that a package that is broken hides none of the others. A value begins with `!` where
-something is there and does not work; the reason follows. Nothing but the standard library is needed.
+Each package is checked on its own, so that a broken one does not hide the others. A value that begins with `!` is the
+reason why an installed package does not work. The standard library only.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ def reason(problem: object) -> str:
 
 
 def package(module: str, distribution: str = "") -> str:
-    """The version of an importable package; nothing where it is not installed."""
+    """The version of an importable package; empty if it is not installed."""
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as problem:
-        # Its own absence, not that of something it needs.
+        # The package itself is missing, not one that it needs.
         missing = problem.name or ""
         return "" if module == missing or module.startswith(missing + ".") else reason(problem)
     except Exception as problem:  # a package that cannot be imported may raise anything
@@ -49,7 +49,7 @@ def nccl() -> str:
     code = ctypes.c_int()
     if library.ncclGetVersion(ctypes.byref(code)):
         return "!ncclGetVersion failed"
-    # 2.9 made room for two figures of the minor number: 2804 is 2.8.4, 21805 is 2.18.5.
+    # Since 2.9 the minor number has two digits: 2804 is 2.8.4, 21805 is 2.18.5.
     base = 1000 if code.value < 10000 else 10000
     return f"{code.value // base}.{code.value % base // 100}.{code.value % 100}"
 

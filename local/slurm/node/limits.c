@@ -1,6 +1,6 @@
-/* A stand-in for what pam_limits and systemd do with the limit of locked memory, on machines whose kernel lets nobody raise it, as in most
- * containers. Preloaded into every program of a node: where a file of /etc/security/limits.d grants locked memory without bound, the limit
- * reads as unlimited and may be set to that. Without such a file the kernel's own answer stands. No more memory can be locked.
+/* Imitates pam_limits of Linux-PAM 1.5 and systemd's LimitMEMLOCK on hosts whose kernel does not let the limit of locked memory be raised, as
+ * in most containers. Preloaded into every program of a node: if a file of /etc/security/limits.d grants unlimited locked memory, the limit
+ * reads as unlimited and can be set to it. No more memory can actually be locked.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# node.sh STATE NODE: makes this process's namespaces a node (root, devices, shared file systems, network) and becomes its init.
+# node.sh STATE NODE: sets up a node in this process's namespaces (root, devices, shared file systems, network) and becomes its init.
 set -euo pipefail
 readonly STATE="$1" NODE="$2"
 # shellcheck disable=SC1090,SC1091 # written by local.slurm
@@ -9,7 +9,7 @@ readonly LIVE="${STATE}/live/nodes/${NODE}"
 umask 022
 hostname "${NODE}"
 
-# The root: what all nodes share below, what this node writes above, in memory and bounded.
+# The root: an overlay of the shared base and a tmpfs of limited size.
 mkdir -p "${LIVE}"
 mount -t tmpfs -o "size=${ROOT_MIB}m,mode=0755" "${NODE}" "${LIVE}"
 mkdir "${LIVE}/upper" "${LIVE}/work" "${LIVE}/root"
@@ -26,7 +26,7 @@ mount -t tmpfs -o mode=0755 tmpfs run
 mkdir -m 1777 run/lock
 mount -t tmpfs -o mode=1777 tmpfs tmp
 
-# Devices: copies of what the supervisor made. No driver stands behind those of GPUs; control groups and bind mounts do not mind.
+# Devices: copies of the supervisor's. Those of GPUs have no driver, which control groups and bind mounts do not need.
 mount -t tmpfs -o mode=0755 tmpfs dev
 readonly DEVICES="${STATE}/live/devices"
 cp -a "${DEVICES}/usual/." dev/
@@ -44,14 +44,14 @@ if ((EFA)); then
   cp -a "${names[@]}" dev/infiniband/
 fi
 
-# Control groups as this node sees them: its own group is the root.
+# Control groups: the node's own group is the root.
 mount -t tmpfs -o mode=0755 tmpfs sys/fs/cgroup
 for controller in ${CGROUPS}; do
   mkdir "sys/fs/cgroup/${controller}"
   mount -t cgroup -o "${controller}" cgroup "sys/fs/cgroup/${controller}"
 done
 
-# The shared file systems, and the local disk: NAME TARGET.
+# The shared file systems: NAME TARGET.
 while read -r name target; do
   mkdir -p ".${target}"
   mount --bind "${STATE}/live/shared/${name}" ".${target}"

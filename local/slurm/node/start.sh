@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# start.sh STATE NODE...: starts nodes, inside the laboratory's namespaces. Returns when all stand; services are started later.
-# Each node's folder STATE/nodes/NODE holds `spec` (shell variables) and `files` (laid over the root).
+# start.sh STATE NODE...: starts nodes inside the laboratory's namespaces; services are started later.
+# Each node's folder STATE/nodes/NODE has `spec` (shell variables) and `files` (copied over the root).
 set -euo pipefail
 readonly STATE="$1"
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -17,7 +17,7 @@ done | ip -batch -
 for node in "$@"; do
   # shellcheck disable=SC1090,SC1091
   . "${STATE}/nodes/${node}/spec"
-  # A control group of its own first, so that a new cgroup namespace has it as its root.
+  # The node's control group first, so that it is the root of the new cgroup namespace.
   (
     for controller in ${CGROUPS}; do
       group="/sys/fs/cgroup/${controller}/${CGROUP}"
@@ -40,5 +40,5 @@ for node in "$@"; do
     sleep 0.02
   done
 done
-# The nodes outlive this script: they are children of the supervisor now.
+# The nodes outlive this script as children of the supervisor.
 disown -a

@@ -1,9 +1,9 @@
 /*
- * A stand-in for NVIDIA's Pyxis, for the laboratory alone: Pyxis's options with Pyxis's names, squashfs images only.
+ * Imitates NVIDIA/pyxis v0.24.0 for the laboratory: its srun options, squashfs images only.
  *
- * It loop-mounts (or, where there are no loop devices, unpacks) a .sqsh file, lays a writable or a read-only view over it,
- * binds the mounts, pivots into it and sets the image's environment. Images by URI, Enroot's hooks and remapping of uids are
- * not in it. A container lives as long as its task's mount namespace; every task makes its own.
+ * It loop-mounts a .sqsh file (or unpacks it without loop devices), adds an overlay, binds the mounts, pivots into it and sets
+ * the image's environment. It has no images by URI, hooks or remapping of uids. Every task has its own container, which ends
+ * with the task's mount namespace.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -69,17 +69,17 @@ static int set_mounts(int val, const char *arg, int remote) {
 }
 
 static struct spank_option options[] = {
-    {"container-image", "FILE", "[pyxis stand-in] the squashfs file of the container", 1, 0, set_image},
-    {"container-mounts", "SRC:DST[:FLAGS][,...]", "[pyxis stand-in] bind mounts into the container", 1, 0, set_mounts},
-    {"container-workdir", "PATH", "[pyxis stand-in] working directory inside the container", 1, 0, set_workdir},
-    {"container-name", "NAME", "[pyxis stand-in] accepted; containers are not kept", 1, 0, set_name},
-    {"container-env", "NAME[,...]", "[pyxis stand-in] variables that the image must not override", 1, 0, set_env},
-    {"container-writable", NULL, "[pyxis stand-in] a writable layer over the image", 0, 'w', set_flag},
-    {"container-readonly", NULL, "[pyxis stand-in] no writable layer (the default)", 0, 'r', set_flag},
-    {"container-mount-home", NULL, "[pyxis stand-in] bind the user's home", 0, 'h', set_flag},
-    {"no-container-mount-home", NULL, "[pyxis stand-in] leave the user's home out (the default)", 0, 'H', set_flag},
-    {"no-container-entrypoint", NULL, "[pyxis stand-in] accepted; entrypoints never run", 0, 'e', set_flag},
-    {"no-container-remap-root", NULL, "[pyxis stand-in] accepted; uids stay as they are", 0, 'u', set_flag},
+    {"container-image", "FILE", "[simulated pyxis] the squashfs file of the container", 1, 0, set_image},
+    {"container-mounts", "SRC:DST[:FLAGS][,...]", "[simulated pyxis] bind mounts into the container", 1, 0, set_mounts},
+    {"container-workdir", "PATH", "[simulated pyxis] working directory inside the container", 1, 0, set_workdir},
+    {"container-name", "NAME", "[simulated pyxis] accepted; containers are not kept", 1, 0, set_name},
+    {"container-env", "NAME[,...]", "[simulated pyxis] variables that the image must not override", 1, 0, set_env},
+    {"container-writable", NULL, "[simulated pyxis] a writable layer over the image", 0, 'w', set_flag},
+    {"container-readonly", NULL, "[simulated pyxis] no writable layer (the default)", 0, 'r', set_flag},
+    {"container-mount-home", NULL, "[simulated pyxis] bind the user's home", 0, 'h', set_flag},
+    {"no-container-mount-home", NULL, "[simulated pyxis] leave the user's home out (the default)", 0, 'H', set_flag},
+    {"no-container-entrypoint", NULL, "[simulated pyxis] accepted; entrypoints never run", 0, 'e', set_flag},
+    {"no-container-remap-root", NULL, "[simulated pyxis] accepted; uids stay as they are", 0, 'u', set_flag},
     SPANK_OPTIONS_TABLE_END};
 
 static int fail(const char *format, ...) {

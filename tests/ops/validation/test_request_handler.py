@@ -86,13 +86,16 @@ def test_a_job_is_of_low_priority_and_in_a_folder_of_its_own(head: HeadNode) -> 
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["submit", "train-model", "gpu", "-", "2", "10", "run"], "'train-model' is no check"),
+        (["submit", "train-model", "gpu", "-", "2", "10", "run"], "'train-model' is not a check"),
         (["submit", "hello-gpu", "gpu", "-", "2", "10", "../run"], "cannot name a run"),
-        (["submit", "hello-gpu", "gpu", "-", "2", "10", "run", "--mounts", "/:/x"], "'--mounts' may not be asked"),
+        (
+            ["submit", "hello-gpu", "gpu", "-", "2", "10", "run", "--mounts", "/:/x"],
+            "'--mounts' is not an allowed option",
+        ),
         (["submit", "nccl-tests", "gpu", "-", "2", "10", "run"], "run the bootstrap on the head node again"),
-        (["look", "7", "/etc"], "is no folder of a validation"),
-        (["look", "x", "/fsx"], "is no folder of a validation"),
-        (["cancel", "--all"], "is no job id"),
+        (["look", "7", "/etc"], "is not a folder of a validation"),
+        (["look", "x", "/fsx"], "is not a folder of a validation"),
+        (["cancel", "--all"], "is not a job id"),
     ],
 )
 def test_refused(head: HeadNode, words: list[str], reason: str) -> None:

@@ -1,6 +1,6 @@
-"""Instance metadata service, version 2 only, for the nodes of a laboratory; standard library only.
+"""Imitates EC2's instance metadata service, IMDSv2: a token from PUT /latest/api/token, then GET of metadata.
 
-`imds.py FILE`: FILE maps each node's address to {path: text}. A token is wanted as in AWS: PUT /latest/api/token first.
+`imds.py FILE`: FILE maps each node's address to {path: text}. The standard library only.
 """
 
 from __future__ import annotations
@@ -18,13 +18,10 @@ TOKENS: set[str] = set()
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request."""
-
     protocol_version = "HTTP/1.1"
     nodes: ClassVar[dict[str, dict[str, str]]] = {}
 
     def answer(self, status: int, text: str = "") -> None:
-        """Send a plain text."""
         body = text.encode()
         self.send_response(status)
         self.send_header("Content-Type", "text/plain")
@@ -33,7 +30,6 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_PUT(self) -> None:
-        """A token."""
         life = self.headers.get("X-aws-ec2-metadata-token-ttl-seconds", "")
         if self.path != "/latest/api/token":
             self.answer(404)
@@ -45,7 +41,6 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200, token)
 
     def do_GET(self) -> None:
-        """A value, or the names below a path."""
         if self.headers.get("X-aws-ec2-metadata-token") not in TOKENS:
             self.answer(401)
             return
@@ -60,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(404)
 
     def log_message(self, *_: object) -> None:
-        """Nothing is logged."""
+        pass
 
 
 if __name__ == "__main__":

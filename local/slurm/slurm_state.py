@@ -1,4 +1,4 @@
-"""Waiting for what Slurm says: nodes, jobs, accounting. A part of Laboratory."""
+"""Reading and waiting for the state of nodes, jobs and accounting in Slurm. A part of Laboratory."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ READY_SECONDS = 60
 ENDS = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"})
 
 
-class Waiting(ABC):
-    """What can be asked of a running Slurm, given a way to run commands on its head node."""
+class SlurmState(ABC):
+    """Queries to a running Slurm through commands on its head node."""
 
     @property
     @abstractmethod
     def plan(self) -> Plan:
-        """What the laboratory was started with."""
+        """The plan that the laboratory was started with."""
 
     @abstractmethod
     def run(
@@ -44,7 +44,7 @@ class Waiting(ABC):
     def wait_for_nodes(
         self, *names: str, states: Sequence[str] = ("idle", "mix", "alloc"), seconds: float = READY_SECONDS
     ) -> None:
-        """Wait until Slurm reports nodes (all compute nodes by default) in one of the states, as `sinfo -o %t` says."""
+        """Wait until nodes (all compute nodes by default) are in one of the states of `sinfo -o %t`."""
         wanted = set(names or (node.name for node in self.plan.compute))
 
         def reached() -> bool:
@@ -54,7 +54,7 @@ class Waiting(ABC):
         self.wait(reached, f"{', '.join(sorted(wanted))} in {' or '.join(states)}", seconds=seconds)
 
     def job(self, job: str) -> dict[str, str]:
-        """What `scontrol show job` says of a job, by name; empty where it knows none."""
+        """The fields of `scontrol show job`; empty for an unknown job."""
         text = self.run(["scontrol", "-o", "show", "job", job], user="root", check=False).stdout
         return dict(word.split("=", 1) for word in text.split() if "=" in word)
 
@@ -62,7 +62,7 @@ class Waiting(ABC):
         """Wait until a job is in one of the states.
 
         Raises:
-            Problem: it ended in another state, or is still not there after `seconds`.
+            Problem: it ended in another state, or does not reach one within `seconds`.
         """
         found: dict[str, str] = {}
 
@@ -79,13 +79,13 @@ class Waiting(ABC):
     def accounting(
         self, job: str, fields: Sequence[str] = ("jobname", "state", "exitcode", "nnodes", "alloctres", "nodelist")
     ) -> dict[str, dict[str, str]]:
-        """What sacct has of an ended job and its steps, by their ids; once it is whole.
+        """sacct's record of an ended job and its steps, by their ids, when it is complete.
 
-        slurmctld sends a job's own record up to 5 s after those of its steps; until then sacct shows one that is made
-        up from the first step, with the name "allocation" and the step's nodes.
+        slurmctld sends the job's record up to 5 s after those of its steps; until then sacct derives one from the first
+        step, with the name "allocation" and the step's nodes.
 
         Raises:
-            Problem: it is not whole within 30 s.
+            Problem: it is not complete within 30 s.
         """
         columns = ["jobid", "jobname", "state", *fields]
         found: dict[str, dict[str, str]] = {}

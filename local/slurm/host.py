@@ -1,4 +1,4 @@
-"""What this machine offers to a laboratory, and what it lacks."""
+"""What this host offers to a laboratory, and what it lacks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 
 from ops.problem import Problem
 
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 COMMANDS = ("bash", "unshare", "nsenter", "ip", "mount", "chroot", "mmdebstrap")
-# The controllers of control groups version 1 that Slurm's plugins use. cpu and cpuset stay out: a node claims far
-# more cores than there are.
+# Controllers of cgroups version 1 that Slurm's plugins use. cpu and cpuset are left out: a node claims more cores than
+# the host has.
 CONTROLLERS = ("devices", "freezer", "memory", "cpuacct")
 CGROUPS = Path("/sys/fs/cgroup")
 REMOVE_SECONDS = 5
@@ -20,11 +21,11 @@ INSTALL = "scripts/install-lab-packages.sh"
 
 
 class Unavailable(Problem):
-    """A laboratory cannot be had on this machine; the message says why."""
+    """This host cannot run a laboratory; the message says why."""
 
 
 def check() -> None:
-    """Raise Unavailable unless a laboratory can be started here.
+    """Check whether a laboratory can start here.
 
     Raises:
         Unavailable: not root, not Linux, no overlay file system, or commands are missing.
@@ -32,38 +33,36 @@ def check() -> None:
     if not hasattr(os, "geteuid") or not Path("/proc/self/ns/net").exists():
         raise Unavailable("the laboratory needs Linux with namespaces.")
     if os.geteuid() != 0:
-        raise Unavailable("the laboratory makes namespaces and mounts, so it must be run by root.")
+        raise Unavailable("the laboratory creates namespaces and mounts, so it needs root.")
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     if missing := [name for name in COMMANDS if shutil.which(name, path=path) is None]:
-        raise Unavailable(f"the laboratory misses {', '.join(missing)}. Run {INSTALL} first.")
+        raise Unavailable(f"the laboratory needs {', '.join(missing)}. Run {INSTALL} first.")
     if "overlay" not in Path("/proc/filesystems").read_text().split():
-        raise Unavailable("the laboratory needs overlayfs, which this kernel has not (try `modprobe overlay`).")
+        raise Unavailable("the laboratory needs overlayfs, which this kernel lacks (try `modprobe overlay`).")
 
 
 def controllers() -> tuple[str, ...]:
-    """The controllers of control groups that a node can have for itself; none where the machine has version 2 or
-    forbids it.
+    """The cgroup controllers that nodes can use; none with version 2 or without write access.
 
-    Without them Slurm follows processes by their parents (proctrack/linuxproc) and binds GPUs by CUDA_VISIBLE_DEVICES
-    alone.
+    Without them Slurm tracks processes by their parents (proctrack/linuxproc) and binds GPUs only by
+    CUDA_VISIBLE_DEVICES.
     """
-    found = []
-    for name in CONTROLLERS:
-        folder = CGROUPS / name
-        if not (folder / "cgroup.procs").exists() or not os.access(folder, os.W_OK):
-            continue
-        found.append(name)
-    return tuple(found) if {"devices", "freezer"} <= set(found) else ()
+    found = tuple(
+        name
+        for name in CONTROLLERS
+        if (CGROUPS / name / "cgroup.procs").exists() and os.access(CGROUPS / name, os.W_OK)
+    )
+    return found if {"devices", "freezer"} <= set(found) else ()
 
 
 def remove_group(group: str) -> None:
-    """Remove a control group and those below it, in every controller, once the processes in them are gone."""
+    """Remove a control group and those below it, in every controller, when their processes have ended."""
     tops = [CGROUPS / controller / group for controller in CONTROLLERS]
     deadline = time.monotonic() + REMOVE_SECONDS
     while left := [top for top in tops if top.is_dir()]:
         for top in left:
             for folder, _, _ in os.walk(top, topdown=False):
-                # A process that has just been killed still counts for a moment.
+                # A killed process still counts for a moment.
                 with contextlib.suppress(OSError):
                     Path(folder).rmdir()
         if time.monotonic() > deadline:
