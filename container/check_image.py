@@ -1,4 +1,4 @@
-"""What the built image must hold, as an ordinary user finds it; run at the end of a build. No GPU is needed."""
+"""Checks the built image as an ordinary user, at the end of a build. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ FILES = ("train_distributed_deepspeed.py", "ds_config.json", "Megatron-LM/pretra
 
 
 def wanted() -> dict[str, str]:
-    """Version by package: the base image's and ours."""
+    """Required version by package."""
     lines = (line.partition("#")[0].strip() for line in REQUIREMENTS.read_text(encoding="utf-8").splitlines())
     return BASE | dict(line.split("==", 1) for line in lines if line)
 
 
 def faults() -> list[str]:
-    """What is missing or of another version."""
+    """Missing files and commands, and wrong versions."""
     found = []
     for package, version in wanted().items():
         try:
@@ -40,9 +40,8 @@ def faults() -> list[str]:
 
 
 def main() -> int:
-    """0 where all is there, 1 and one line for each fault otherwise."""
     problems = faults()
-    print("\n".join(problems) or "the image holds what it must", file=sys.stderr)
+    print("\n".join(problems) or "the image is complete", file=sys.stderr)
     return 1 if problems else 0
 
 

@@ -1,11 +1,11 @@
-"""Fine-tunes a causal language model with DeepSpeed: Qwen 2.5 0.5B on WikiText-2 unless told otherwise.
+"""Fine-tunes a causal language model with DeepSpeed, by default Qwen 2.5 0.5B on WikiText-2.
 
-Start it with torchrun. Folders come from the job's environment (docs/jobs.md): DATA_DIR, CHECKPOINT_DIR,
-TENSORBOARD_DIR, OUTPUT_DIR, or else they are data, checkpoints/EXPERIMENT_NAME, logs/EXPERIMENT_NAME and
-results/EXPERIMENT_NAME below LUSTRE_BASE.
+Start it with torchrun. The folders are those of the job's environment (docs/jobs.md): DATA_DIR, CHECKPOINT_DIR,
+TENSORBOARD_DIR, OUTPUT_DIR; without them data, checkpoints/EXPERIMENT_NAME, logs/EXPERIMENT_NAME and
+results/EXPERIMENT_NAME in LUSTRE_BASE.
 
-The same experiment goes on from its newest checkpoint. SIGUSR1 to any process: a checkpoint is written after the step
-that runs, and the program ends with status 0 and without a final model.
+The same experiment resumes from its newest checkpoint. After SIGUSR1 to any process a checkpoint is written at the end
+of the step, and the program exits with status 0 without a final model.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _stop = False
 
 
 def request_stop(_signal: int, _frame: FrameType | None) -> None:
-    """Remember that a checkpoint and the end are wanted; the loop looks between two steps."""
+    """Request a checkpoint and the end; the loop checks after each step."""
     global _stop
     _stop = True
 
 
 def folder(variable: str, *below: str) -> Path | None:
-    """A folder of the job's: the variable's, else one below LUSTRE_BASE."""
+    """A folder of the job: the variable's, or one in LUSTRE_BASE."""
     if value := os.environ.get(variable):
         return Path(value)
     base = os.environ.get("LUSTRE_BASE")
@@ -46,7 +46,6 @@ def folder(variable: str, *below: str) -> Path | None:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
     experiment = os.environ.get("EXPERIMENT_NAME", "")
     data = folder("DATA_DIR", "data")
     top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -67,7 +66,7 @@ def arguments() -> argparse.Namespace:
         if getattr(given, name) is None:
             top.error(f"no --{name}: give it, or LUSTRE_BASE and EXPERIMENT_NAME in the environment, as our jobs do")
     if given.steps < 1 or given.length < 2 or given.save_every < 1:
-        top.error("--steps and --save-every want 1 or more, --length 2 or more")
+        top.error("--steps and --save-every must be at least 1, --length at least 2")
     return given
 
 
@@ -79,10 +78,7 @@ def texts(data: Path) -> str:
     """
     files = sorted(path for path in data.rglob("*train*") if path.suffix in {".parquet", ".txt", ".tokens"})
     if not files:
-        print(
-            f"{data} has no file *train*.parquet, *train*.txt or *train*.tokens: put the data set there",
-            file=sys.stderr,
-        )
+        print(f"{data} has no *train*.parquet, *train*.txt or *train*.tokens: copy the data set there", file=sys.stderr)
         raise SystemExit(WRONG_INPUT)
     parts = []
     for file in files:
@@ -96,7 +92,7 @@ def texts(data: Path) -> str:
 
 
 def samples(text: str, tokenizer: Any, length: int) -> torch.Tensor:
-    """The text as rows of `length` tokens; what does not fill a row is left out."""
+    """The text as rows of `length` tokens, without an incomplete last row."""
     tokens = torch.tensor(tokenizer(text, return_attention_mask=False, verbose=False)["input_ids"])
     rows = len(tokens) // length
     if rows == 0:
@@ -106,7 +102,7 @@ def samples(text: str, tokenizer: Any, length: int) -> torch.Tensor:
 
 
 def batches(rows: torch.Tensor, size: int, seed: int, first: int) -> Iterator[torch.Tensor]:
-    """This rank's micro-batches from number `first` on, the same after a restart: an epoch's number shuffles it."""
+    """This rank's micro-batches from number `first`, the same after a restart: the epoch's number seeds its order."""
     rank, world = dist.get_rank(), dist.get_world_size()
     number = first
     while True:
@@ -130,21 +126,21 @@ def _order(count: int, seed: int, epoch: int) -> torch.Tensor:
 
 
 def configuration(given: argparse.Namespace) -> dict[str, Any]:
-    """DeepSpeed's configuration, with the number of steps that its schedule needs."""
+    """DeepSpeed's configuration with the schedule's number of steps."""
     found: dict[str, Any] = json.loads(given.deepspeed_config.read_text(encoding="utf-8"))
     found.get("scheduler", {}).get("params", {}).setdefault("total_num_steps", given.steps)
     return found
 
 
 def stop_wanted(device: torch.device) -> bool:
-    """Whether any process was told to stop: all must leave the loop at the same step."""
+    """Whether any process got a stop request: all must leave the loop at the same step."""
     flag = torch.tensor([int(_stop)], device=device)
     dist.all_reduce(flag, op=dist.ReduceOp.MAX)
     return bool(flag.item())
 
 
 def save_model(engine: Any, tokenizer: Any, output: Path) -> None:
-    """The final model under its name at once: prepared beside it, then renamed."""
+    """Write the final model to a hidden folder, then rename it."""
     if dist.get_rank() == 0:
         prepared = output / ".model"
         shutil.rmtree(prepared, ignore_errors=True)
@@ -157,7 +153,7 @@ def save_model(engine: Any, tokenizer: Any, output: Path) -> None:
 
 
 def main() -> int:
-    """Train to the last step, or until told to stop."""
+    """Train to the last step, or until a stop is requested."""
     given = arguments()
     signal.signal(signal.SIGUSR1, request_stop)
     deepspeed.init_distributed()
@@ -197,7 +193,7 @@ def main() -> int:
     if step >= given.steps:
         save_model(engine, tokenizer, given.output)
     elif dist.get_rank() == 0:
-        print(f"told to stop after step {step} of {given.steps}; the same experiment goes on from there", flush=True)
+        print(f"stopped on request after step {step} of {given.steps}; the same experiment resumes there", flush=True)
     dist.destroy_process_group()
     return 0
 

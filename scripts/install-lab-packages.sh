@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Installs what the Slurm laboratory and the tests of the cluster's scripts need on this machine: Debian or Ubuntu, as root. Quick where all is there already.
-# The nodes' own packages (Slurm, MariaDB, the registry) do not come here: they go into a root file system of their own.
+# Installs what the Slurm laboratory and the tests of the cluster's scripts need on this host: Debian or Ubuntu, as root. Quick if nothing is
+# missing. The nodes' packages (Slurm, MariaDB, the registry) are installed in a root file system of their own.
 #
-# Exit codes: 0 all is there; 1 the installation failed; 69 it cannot be done here (no Debian or Ubuntu, no package archive);
-# 77 root is needed for it.
+# Exit codes: 0 installed; 1 the installation failed; 69 not possible here (neither Debian nor Ubuntu, no package archive); 77 needs root.
 set -euo pipefail
 
-# Command and package that brings it.
+# Command and its package.
 readonly NEEDED=(
   "jq jq"
   "mmdebstrap mmdebstrap"
@@ -28,7 +27,7 @@ lab::missing() {
   for pair in "${NEEDED[@]}"; do
     command -v "${pair% *}" >/dev/null || printf '%s\n' "${pair#* }"
   done
-  # mmdebstrap checks the archive's signature with it; Ubuntu does not have it from the start.
+  # mmdebstrap checks the archive's signature with it; Ubuntu lacks it by default.
   [[ -e "${KEYRING}" ]] || echo debian-archive-keyring
 }
 
@@ -37,15 +36,15 @@ lab::main() {
   local packages
   packages="$(lab::missing | sort -u | tr '\n' ' ')"
   [[ -n "${packages}" ]] || return 0
-  command -v apt-get >/dev/null || lab::stop 69 "missing: ${packages}- and this is neither Debian nor Ubuntu. Install them by your own means."
+  command -v apt-get >/dev/null || lab::stop 69 "missing: ${packages}- and this is neither Debian nor Ubuntu. Install them yourself."
   [[ "$(id -u)" == 0 ]] || lab::stop 77 "missing: ${packages}- installing them needs root: sudo $0"
-  # Another apt-get may hold the lock. An archive that fails here may be one that we do not need; what we need is asked for next.
+  # Another apt-get may hold the lock. Failures of archives are ignored here; the packages are checked next.
   local -r apt=(apt-get -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3 -o Acquire::http::Timeout=20)
   "${apt[@]}" update --quiet=2 >/dev/null || true
   local name
   for name in ${packages}; do
     apt-cache show --no-all-versions "${name}" >/dev/null 2>&1 ||
-      lab::stop 69 "no package archive that is reachable has '${name}'; missing: ${packages}"
+      lab::stop 69 "no reachable package archive has '${name}'; missing: ${packages}"
   done
   # shellcheck disable=SC2086 # a list of words
   "${apt[@]}" install --yes --quiet=2 --no-install-recommends ${packages} >/dev/null ||

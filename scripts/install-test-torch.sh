@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# install-test-torch.sh [FOLDER]: PyTorch for the tests that train on CPUs, for Python 3.11 of the laboratory's nodes, into FOLDER
-# (default: .trainyard/torch-3.11). Quick where it is there already.
+# install-test-torch.sh [FOLDER]: PyTorch for the tests that train on CPUs with the laboratory's Python 3.11, into FOLDER (default:
+# .trainyard/torch-3.11). Quick if it is installed.
 #
-# It is no dependency of the project, so it stands in no lock file. From PyPI it is the build with CUDA, several gigabytes; the build for CPUs is
-# smaller: PIP_INDEX_URL=https://download.pytorch.org/whl/cpu scripts/install-test-torch.sh
+# PyPI has the build with CUDA, several gigabytes; the CPU build is smaller:
+# PIP_INDEX_URL=https://download.pytorch.org/whl/cpu scripts/install-test-torch.sh
 #
-# Exit codes: 0 it is there; 1 the installation failed; 69 no package index that is reachable has it.
+# Exit codes: 0 installed; 1 the installation failed; 69 no reachable package index has it.
 set -euo pipefail
 
 readonly TORCH_VERSION=2.13.0 NUMPY_VERSION=2.3.5 PYTHON_VERSION=3.11

@@ -1,9 +1,9 @@
-"""lint_nccl.py [FILE...]: rejects settings of NCCL, EFA and ranks that harm, or do nothing any more, in any script.
+"""lint_nccl.py [FILE...]: rejects harmful and obsolete settings of NCCL, EFA and ranks in scripts.
 
-Without files it looks at all that git tracks outside tests/: shell, sbatch, Python, YAML, JSON, Dockerfiles, and
-whatever has a shebang. Documents are left alone. A line that must keep one says why: `nccl-lint: allow NAME -- reason`.
+Without files it checks everything in git outside tests/ that can set variables: shell, sbatch, Python, YAML, JSON,
+Dockerfiles and files with a shebang. A line may keep a setting with a reason: `nccl-lint: allow NAME -- reason`.
 
-Exit codes: 0 clean; 1 something is to be changed; 2 wrong arguments.
+Exit codes: 0 clean; 1 found settings to change; 2 wrong arguments.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _SUFFIXES = {".sh", ".sbatch", ".bash", ".py", ".yaml", ".yml", ".json", ".env", ".conf", ".cfg", ".toml"}
-# This file names what it rejects.
 _OWN = Path(__file__).resolve()
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A setting, by its name and where only some values harm by a pattern of the value."""
+    """A setting, and a pattern of the rejected values unless all are."""
 
     name: str
     reason: str
@@ -31,48 +30,50 @@ class Rule:
 
 
 RULES = (
-    Rule("FI_EFA_FORK_SAFE", "obsolete: the plugin aws-ofi-nccl and the kernel see to it", "remove it"),
-    Rule("FI_EFA_USE_DEVICE_RDMA", "obsolete: the plugin sets it where the device can", "remove it"),
-    Rule("RDMAV_FORK_SAFE", "obsolete: the plugin aws-ofi-nccl and the kernel see to it", "remove it"),
-    Rule("NCCL_TREE_THRESHOLD", "has done nothing since NCCL 2.5", "remove it"),
-    Rule("NCCL_ALGO", "by-passes the tuner, and Tree was seen to hang on EFA", "remove it: the tuner chooses by size"),
+    Rule("FI_EFA_FORK_SAFE", "obsolete: the plugin aws-ofi-nccl and the kernel handle it", "remove it"),
+    Rule("FI_EFA_USE_DEVICE_RDMA", "obsolete: the plugin sets it if the device supports it", "remove it"),
+    Rule("RDMAV_FORK_SAFE", "obsolete: the plugin aws-ofi-nccl and the kernel handle it", "remove it"),
+    Rule("NCCL_TREE_THRESHOLD", "has no effect since NCCL 2.5", "remove it"),
+    Rule("NCCL_ALGO", "bypasses the tuner, and Tree was seen to hang on EFA", "remove it: the tuner chooses by size"),
     Rule(
         "NCCL_PROTO", "turns off LL and LL128, which small messages on P5 need", "remove it: the tuner chooses by size"
     ),
     Rule(
-        "NCCL_IB_DISABLE", "a debugging variable; EFA is no InfiniBand to NCCL", "remove it; say NCCL_NET=OFI instead"
+        "NCCL_IB_DISABLE",
+        "a debugging variable; NCCL does not treat EFA as InfiniBand",
+        "remove it; set NCCL_NET=OFI instead",
     ),
     Rule("NCCL_NET_GDR_LEVEL", "a debugging variable that overrides the topology", "remove it"),
     Rule("NCCL_P2P_LEVEL", "a debugging variable that overrides the topology", "remove it"),
     Rule("NCCL_P2P_DISABLE", "turns NVLink off", "remove it"),
     Rule("NCCL_SHM_DISABLE", "turns shared memory off", "remove it"),
     Rule("NCCL_MIN_NCHANNELS", "deprecated since 2.17, and more channels starve EFA", "remove it"),
-    Rule("NCCL_IFNAME", "no variable of NCCL", "say NCCL_SOCKET_IFNAME=^docker,lo,veth"),
+    Rule("NCCL_IFNAME", "not a variable of NCCL", "set NCCL_SOCKET_IFNAME=^docker,lo,veth"),
     Rule(
         "NCCL_SOCKET_IFNAME",
-        "pins an interface, whose name differs between instance types",
+        "names an interface, which differs between instance types",
         "exclude instead: NCCL_SOCKET_IFNAME=^docker,lo,veth",
         value=r"[^^]",
     ),
     Rule(
         "NCCL_NET",
-        "lets NCCL go over TCP in silence",
-        "say NCCL_NET=OFI on nodes with EFA, nothing elsewhere",
+        "lets NCCL silently use TCP",
+        "set NCCL_NET=OFI on nodes with EFA only",
         value=r"(?i:socket|ib)\b",
     ),
     Rule(
         "FI_PROVIDER",
         "names another provider than EFA",
-        "say FI_PROVIDER=efa on nodes with EFA, nothing elsewhere",
+        "set FI_PROVIDER=efa on nodes with EFA only",
         value=r"(?!efa\b)\w",
     ),
     Rule(
         "CUDA_VISIBLE_DEVICES",
-        "set by hand it hides GPUs that Slurm gave, or shows others",
-        "remove it: Slurm and torchrun see to it",
+        "overrides the GPUs that Slurm assigned",
+        "remove it: Slurm and torchrun set it",
     ),
-    Rule("RANK", "set in the batch step it is the same for every task", "let torchrun set it"),
-    Rule("LOCAL_RANK", "set in the batch step it is the same for every task", "let torchrun set it"),
+    Rule("RANK", "has the same value for every task if the batch script sets it", "let torchrun set it"),
+    Rule("LOCAL_RANK", "has the same value for every task if the batch script sets it", "let torchrun set it"),
 )
 
 _NAMES = "|".join(sorted((rule.name for rule in RULES), key=len, reverse=True))
@@ -89,7 +90,7 @@ _ALLOWED = re.compile(r"nccl-lint: allow (?P<names>[A-Z_,0-9]+) -- \S")
 
 
 def faults(text: str) -> Iterator[tuple[int, Rule, str]]:
-    """Line number, rule and value of every setting that is to be changed."""
+    """Line number, rule and value of every rejected setting."""
     lines = text.splitlines()
     for number, line in enumerate(lines, start=1):
         allowed = _ALLOWED.search(line) or (_ALLOWED.search(lines[number - 2]) if number > 1 else None)
@@ -113,7 +114,7 @@ def faults(text: str) -> Iterator[tuple[int, Rule, str]]:
 
 
 def scripts() -> list[Path]:
-    """Every script that git tracks or would."""
+    """Every script that git tracks or could track."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         capture_output=True,
@@ -124,8 +125,8 @@ def scripts() -> list[Path]:
 
 
 def is_script(path: Path) -> bool:
-    """Whether a file can set an environment: by its name, or by its shebang."""
-    if path.resolve() == _OWN or path.parts[0] == "tests":  # tests try out what harms
+    """Whether a file can set variables, by its name or shebang."""
+    if path.resolve() == _OWN or path.parts[0] == "tests":  # tests contain rejected settings
         return False
     if path.suffix in _SUFFIXES or "Dockerfile" in path.name:
         return True
@@ -134,7 +135,7 @@ def is_script(path: Path) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """The command line; see the module's text."""
+    """The command line; see the module's docstring."""
     if any(word.startswith("-") for word in arguments):
         print(__doc__, file=sys.stderr)
         return 0 if arguments in (["--help"], ["-h"]) else 2

@@ -126,7 +126,7 @@ def submit(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
 
 
 def described(job: str) -> dict[str, str]:
-    """The fields of `scontrol show job`; empty for a forgotten job. (--json needs Slurm 23.02; the laboratory has 22.05.)"""
+    """The fields of `scontrol show job`; empty for a forgotten job. Text, because Slurm 22.05 has no --json here."""
     if not re.fullmatch(r"\d{1,12}", job):
         refuse(f"'{job}' is not a job id")
     line = ("scontrol", "--oneliner", "show", "job", job)

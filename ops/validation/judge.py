@@ -187,6 +187,7 @@ def _storage(job: Job, result: object) -> Iterator[Line]:
         yield _missing(job.check, ASKED[job.check], where, f"figures of {mount}")
         return
     rates = ", ".join(f"{direction} {rate:.0f} MB/s" for direction, rate in report["mb_s"].items()) or "no figures"
+    rates += " (simulated)" if report.get("simulated") else ""
     percent = dict(zip(job.options[::2], job.options[1::2], strict=True)).get("--fraction", "80")
     wanted = f"{percent} % of {report.get('target_mb_s') or mb_s:g} MB/s"
     outcome = Outcome.PASSED if report["passed"] else Outcome.FAILED

@@ -1,11 +1,11 @@
-"""Start time and memory of the custom resource's handler beside those of ParallelCluster's own, in one run.
+"""Compares start time and memory of our custom resource's handler and ParallelCluster's.
 
     python scripts/benchmarks/handler/measure.py CLUSTER_YAML [--runs 7]
 
-CLUSTER_YAML is cloudformation/custom_resource/cluster.yaml of aws/aws-parallelcluster, whose inline handler is taken
-out into a temporary folder and imported with the package of parallelcluster/.venv, as its Lambda layer does. Each run
-is a fresh process that imports a handler and says how long that took and the most memory that it had. Byte code is
-compiled before. Only the ratio means something: both are measured on the same machine, neither in Lambda.
+CLUSTER_YAML is cloudformation/custom_resource/cluster.yaml of aws/aws-parallelcluster, whose inline handler is extracted
+into a temporary folder and imported with the package of parallelcluster/.venv, as with its Lambda layer. Each run is a
+new process that imports a handler and prints time and peak memory. Only the ratio is meaningful: both are measured on
+the same host, not in Lambda.
 """
 
 from __future__ import annotations
