@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from local.slurm import Laboratory, images
-from local.slurm.laboratory import PATH
+from local.slurm.host import PATH
 from tests.jobs.conftest import JOBS
 
 FILES = sorted(path.name for path in JOBS.glob("*.sbatch"))

@@ -2,10 +2,10 @@
 
     python scripts/benchmarks/handler/measure.py CLUSTER_YAML [--runs 7]
 
-CLUSTER_YAML is cloudformation/custom_resource/cluster.yaml of aws/aws-parallelcluster, whose inline handler is extracted
-into a temporary folder and imported with the package of parallelcluster/.venv, as with its Lambda layer. Each run is a
-new process that imports a handler and prints time and peak memory. Only the ratio is meaningful: both are measured on
-the same host, not in Lambda.
+CLUSTER_YAML is cloudformation/custom_resource/cluster.yaml of aws/aws-parallelcluster, whose inline handler is
+extracted into a temporary folder and imported with the package of parallelcluster/.venv, as with its Lambda layer. Each
+run is a new process that imports a handler and prints time and peak memory. Only the ratio is meaningful: both are
+measured on the same host, not in Lambda.
 """
 
 from __future__ import annotations
