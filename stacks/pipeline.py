@@ -18,7 +18,7 @@ from trainyard.pipeline import steps
 from trainyard.pipeline.approver import Approver
 from trainyard.pipeline.artifacts import Artifacts
 from trainyard.pipeline.gate import Gate
-from trainyard.pipeline.generated import acknowledge_generated, mend_replication, source_may_use
+from trainyard.pipeline.generated import acknowledge_generated, secure_replication, source_may_use
 from trainyard.pipeline.notices import Notices
 from trainyard.pipeline.step_roles import EnvironmentRoles, StepRole
 from trainyard.retention import retention_days
@@ -37,7 +37,7 @@ def compose_promotion(app: cdk.App, promotion: Promotion, *, context: str) -> Pi
 
 
 def _stage(app: cdk.App, promotion: Promotion, target: Target) -> cdk.Stage:
-    """The stacks of an environment as `compose` makes them for an app, and the roles that look at them."""
+    """The stacks of an environment as in an app, and the roles of the pipeline's steps."""
     stage = cdk.Stage(app, target.environment.name)
     compose(stage, target.environment)
     PromotionStack(stage, pipeline=promotion.pipeline, environment=target.environment)
@@ -128,10 +128,10 @@ class PipelineStack(cdk.Stack):
         for target in promotion.targets:
             self._add(promotion, target, stages[target.environment.name], shared)
         self.pipeline.build_pipeline()
-        notices.of(self.pipeline.pipeline)
+        notices.notify_on(self.pipeline.pipeline)
         source_may_use(self.pipeline, settings.source.connection)
         acknowledge_generated(self.pipeline, artifacts, approver.function)
-        mend_replication(self.pipeline)
+        secure_replication(self.pipeline)
 
     def _add(self, promotion: Promotion, target: Target, stage: cdk.Stage, shared: _Shared) -> None:
         environment, reference = target.environment, target.reference

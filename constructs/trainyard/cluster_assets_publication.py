@@ -1,4 +1,4 @@
-"""cluster_assets/ in the assets bucket, under keys that never change and with a version that a diff shows."""
+"""Publishes cluster_assets/ to the assets bucket, under constant keys, with a version that a diff shows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trainyard.nag import acknowledge, acknowledge_resource, wildcard_resource
 class ClusterAssetsPublication(Construct):
     """Publishes the bundle, the entry script, `current.json` and `settings.json`.
 
-    Older bundles stay: a node that starts while a new one is published may still read the pointer to its predecessor.
+    Older bundles remain: a node that starts during a publication may still read the pointer to the previous bundle.
 
     Attributes:
         version: the bundle's SHA-256, from its content alone.
@@ -61,7 +61,7 @@ class ClusterAssetsPublication(Construct):
         self._acknowledge_findings(bucket)
 
     def _acknowledge_findings(self, bucket: s3.IBucket) -> None:
-        """Of BucketDeployment's function, which CDK makes and gives its rights."""
+        """Findings on BucketDeployment's function, which the CDK creates with its permissions."""
         stack = cdk.Stack.of(self)
         function = stack.node.find_child(_SINGLETON)
         bootstrap = f"cdk-{stack.synthesizer.bootstrap_qualifier}-assets-{stack.account}-{stack.region}"
@@ -83,6 +83,6 @@ class ClusterAssetsPublication(Construct):
         )
 
 
-# The id that BucketDeployment gives its function, which all deployments of a stack with the same memory share.
+# Id of BucketDeployment's function; all deployments of a stack with the same memory size share it.
 _SINGLETON = "Custom::CDKBucketDeployment8693BB64968944B69AAFB0CC9EB8756C256MiB"
 _LOGS_POLICY = "arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"

@@ -1,6 +1,6 @@
-"""The bundle of cluster_assets/: one archive for everything that runs on the nodes, equal for equal content.
+"""The bundle of cluster_assets/: one reproducible archive of everything that runs on the nodes.
 
-cluster_assets/README.md fixes its form and the keys under which it is published.
+cluster_assets/README.md defines its format and the keys under which it is published.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LEFT_OUT = frozenset({"README.md", "__pycache__"})
 
 @dataclass(frozen=True)
 class Bundle:
-    """A built bundle: the archive, and its checksum, which names it."""
+    """The archive, and its checksum, which is its name."""
 
     content: bytes
     sha256: str
@@ -40,7 +40,7 @@ def build(folder: Path = ASSETS) -> Bundle:
     """The bundle of a folder of cluster assets.
 
     Raises:
-        ValueError: the folder has no entry script, or a symbolic link, which means something else on a node.
+        ValueError: the folder has no entry script, or has a symbolic link, which could point elsewhere on a node.
     """
     if not (folder / ENTRY).is_file():
         raise ValueError(f"{folder.name}/ has no {ENTRY}, the script that every custom action runs.")
@@ -57,7 +57,7 @@ def build(folder: Path = ASSETS) -> Bundle:
 
 
 def stage(bundle: Bundle, target: Path, folder: Path = ASSETS) -> None:
-    """Lay out what is published, below `target`, by the keys of the bucket. All but `cluster/settings.json`."""
+    """Write the published files, except `cluster/settings.json`, below `target` by their keys in the bucket."""
     files = {
         f"{PREFIX}/{ENTRY}": (folder / ENTRY).read_bytes(),
         bundle.key: bundle.content,

@@ -1,10 +1,11 @@
-"""`cluster/settings.json`: what the steps on the cluster's nodes know of the environment.
+"""`cluster/settings.json`: the environment's settings for the steps on the cluster's nodes.
 
-`cluster_assets/settings.schema.json` describes it, `cluster_assets/README.md` says who reads it.
+`cluster_assets/settings.schema.json` describes the file, `cluster_assets/README.md` lists its readers.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from settings.instances import instance_types
@@ -13,7 +14,7 @@ from settings.model.cluster import Compute, Os, Queue
 
 SCHEMA = 1
 
-# The user that each operating system's ParallelCluster AMI has, who owns the cluster's common folders:
+# The default user of each operating system's ParallelCluster AMI, who owns the cluster's common folders:
 # https://docs.aws.amazon.com/parallelcluster/latest/ug/Image-section.html
 CLUSTER_USERS: dict[Os, str] = {
     "alinux2023": "ec2-user",
@@ -34,9 +35,7 @@ def cluster_settings(
     checkpoints_bucket: str,
     assets_bucket: str,
 ) -> dict[str, object]:
-    """The content of `cluster/settings.json`.
-
-    Pure. Bucket names and URIs may be CDK tokens.
+    """The content of `cluster/settings.json`. Pure; bucket names and URIs may be CDK tokens.
 
     Args:
         environment: the deployment.
@@ -80,9 +79,9 @@ def cluster_settings(
     }
 
 
-# GPUs that are tied by NVSwitch where an instance has eight of them, and need NVIDIA's fabric manager then:
+# The generation of the P family since which instances with eight GPUs have NVSwitch, and need NVIDIA's fabric manager:
 # https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/
-_NVSWITCH_GPUS = frozenset({"A100", "H100", "H200", "B200", "B300"})
+_FIRST_NVSWITCH_GENERATION = 4
 
 
 def _queue(queue: Queue) -> dict[str, object]:
@@ -97,7 +96,7 @@ def _queue(queue: Queue) -> dict[str, object]:
 
 
 def _instances(compute: Compute) -> list[dict[str, object]]:
-    """What a node must have, for each instance type that is known; `nvme_gb` is of all its local disks."""
+    """The hardware of each known instance type, which a node must have; `nvme_gb` is the total of its local disks."""
     known = instance_types()
     return [
         {
@@ -106,11 +105,16 @@ def _instances(compute: Compute) -> list[dict[str, object]]:
             "gpu": facts.gpu,
             "efa_interfaces": facts.efa_interfaces if compute.efa else 0,
             "nvme_gb": facts.nvme_gb,
-            "nvswitch": facts.gpus == 8 and facts.gpu in _NVSWITCH_GPUS,
+            "nvswitch": facts.gpus == 8 and _has_nvswitch(name),
         }
         for name in compute.instance_types
         if (facts := known.get(name))
     ]
+
+
+def _has_nvswitch(instance_type: str) -> bool:
+    family = re.match(r"p(\d+)", instance_type)
+    return family is not None and int(family[1]) >= _FIRST_NVSWITCH_GENERATION
 
 
 def _mounts(environment: Environment) -> list[dict[str, object]]:
@@ -139,13 +143,13 @@ def _lustre_base(environment: Environment) -> str | None:
 
 
 def _shared_base(environment: Environment) -> str | None:
-    """Where scripts and container images lie: an OpenZFS volume that is not the homes, or else Lustre."""
+    """The mount of scripts and container images: an OpenZFS volume other than /home, else Lustre."""
     openzfs = environment.storage.openzfs
     shared = (volume.mount for volume in (openzfs.volumes if openzfs else ()) if volume.mount != "/home")
     return next(shared, None) or _lustre_base(environment)
 
 
-# What a folder tied to S3, or a file system, may be called that holds the common folder of the name.
+# For each common folder, the names of S3-linked folders or file systems that may hold it.
 _CALLED = {
     "data": ("data", "datasets"),
     "checkpoints": ("checkpoints",),
@@ -155,9 +159,9 @@ _CALLED = {
 
 
 def _folders(environment: Environment) -> dict[str, str]:
-    """The common folders: where one is tied to S3, else on the file system of its name, else on the first."""
+    """The common folders: one linked to S3, else on the file system of that name, else on the first file system."""
     file_systems = environment.storage.lustre
-    tied = {
+    linked = {
         association.path.lstrip("/"): f"{lustre.mount}{association.path}"
         for lustre in file_systems
         for association in lustre.associations
@@ -167,7 +171,7 @@ def _folders(environment: Environment) -> dict[str, str]:
     folders = {}
     for folder, names in _CALLED.items():
         mount = next((mounts[name] for name in names if name in mounts), _lustre_base(environment) or shared)
-        if path := next((tied[name] for name in names if name in tied), mount and f"{mount}/{folder}"):
+        if path := next((linked[name] for name in names if name in linked), mount and f"{mount}/{folder}"):
             folders[folder] = path
     if shared:
         folders |= {"images": f"{shared}/containers/images", "scripts": f"{shared}/scripts"}

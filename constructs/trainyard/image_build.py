@@ -1,4 +1,4 @@
-"""The training image, built in AWS: a Docker build of 30 GB needs no laptop."""
+"""The build of the training image in AWS: no Docker build of 30 GB on a laptop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trainyard.nag import acknowledge
 from trainyard.retention import log_group
 
 CONTEXT = Path(__file__).resolve().parents[2] / "container"
-# The same images everywhere, for regions whose account of Deep Learning Containers the CDK does not know.
+# For regions whose account of Deep Learning Containers the CDK does not know; the images are the same.
 PUBLIC_BASE = "public.ecr.aws/deep-learning-containers"
 BASE_REPOSITORY = "pytorch"
 _COMPUTE = {
@@ -36,12 +36,12 @@ _QUEUED_MINUTES = 60
 class ImageBuild(Construct):
     """A CodeBuild project that builds the folder container/ and pushes the image to one repository.
 
-    The folder goes up as an asset named by its content, so a diff shows when it changes. A deployment starts no build:
-    `start_command` does, and a schedule where the settings have one.
+    The folder is an asset named by its content, so a diff shows changes. A deployment starts no build: `start_command`
+    does, and the schedule if the settings have one.
 
     Attributes:
         project: the project.
-        role: what a build may do: read the asset, write its log, pull the base image, push to the one repository.
+        role: may read the asset, write the log, pull the base image and push to the one repository.
         start_command: the AWS CLI's command that starts a build.
     """
 
@@ -65,8 +65,8 @@ class ImageBuild(Construct):
         Args:
             build: the settings.
             repository: where the image is pushed.
-            region: the deployment's region; it says which account has the base images.
-            logs_kept: whether the log group outlives the stack.
+            region: the deployment's region, which determines the account of the base images.
+            logs_kept: keep the log group when the stack is deleted.
             context: folder with a Dockerfile and a buildspec.yml.
         """
         super().__init__(scope, construct_id)
@@ -98,7 +98,7 @@ class ImageBuild(Construct):
         push = ["ecr:CompleteLayerUpload", "ecr:InitiateLayerUpload", "ecr:PutImage", "ecr:UploadLayerPart"]
         statements = [
             iam.PolicyStatement(sid="Login", actions=["ecr:GetAuthorizationToken"], resources=["*"]),
-            # What is there already is not pushed again, and serves as the build's cache.
+            # Existing layers are not pushed again, and serve as the build's cache.
             iam.PolicyStatement(sid="Push", actions=[*pull, *push], resources=[repository.repository_arn]),
             iam.PolicyStatement(
                 sid="Context",
@@ -161,7 +161,7 @@ class ImageBuild(Construct):
                     status="ENABLED", group_name=log.log_group_name
                 )
             ),
-            # AWS's key for S3: the project stores nothing of its own, its image is encrypted by ECR.
+            # AWS's key for S3: the project stores nothing, and ECR encrypts the image.
             encryption_key=f"arn:{Aws.PARTITION}:kms:{Aws.REGION}:{Aws.ACCOUNT_ID}:alias/aws/s3",
             timeout_in_minutes=build.timeout_minutes,
             queued_timeout_in_minutes=_QUEUED_MINUTES,
@@ -173,7 +173,7 @@ class ImageBuild(Construct):
             "AwsSolutions-CB3",
             "`docker build` needs its daemon, which needs privileges in the build's own disposable container.",
         )
-        # Builds that start at once need their rights.
+        # A build that starts right after the deployment needs the policy.
         project.node.add_dependency(self.node.find_child("Policy"))
         return project
 
@@ -204,7 +204,7 @@ class ImageBuild(Construct):
 
 
 def _base(region: str, account: str | None) -> str:
-    """Where the base image is pulled from: AWS's own registry of the region, or the public one."""
+    """The registry of the base image: AWS's own in the region, or the public one."""
     if account is None:
         return PUBLIC_BASE
     return f"{account}.dkr.ecr.{region}.{Aws.URL_SUFFIX}"

@@ -25,7 +25,7 @@ class ImageRepositories(Construct):
     def _repository(self, settings: Repository, kept: bool) -> ecr.Repository:
         repository = ecr.Repository(
             self,
-            # A slash would end a construct id; no repository name holds a colon.
+            # A construct id must not contain a slash; no repository name contains a colon.
             settings.name.replace("/", ":"),
             repository_name=settings.name,
             encryption=ecr.RepositoryEncryption.AES_256,

@@ -1,4 +1,4 @@
-"""What a deployment tells: outputs of the cluster stack for people, SSM parameters for other tools."""
+"""Outputs of the cluster stack for people, SSM parameters for other tools."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from constructs import Construct
 
 
 class Outputs(Construct):
-    """Values under names: an output `HeadNodeId` and a parameter `/trainyard/<environment>/head-node/id`, say."""
+    """For example an output `HeadNodeId` and a parameter `/trainyard/<environment>/head-node/id`."""
 
     def __init__(self, scope: Construct, construct_id: str, *, environment: str) -> None:
         super().__init__(scope, construct_id)
         self._prefix = f"/trainyard/{environment}"
 
     def output(self, name: str, value: str, description: str) -> None:
-        """An output of the stack under exactly that name."""
+        """Add an output of the stack with exactly that name."""
         output = cdk.CfnOutput(self, name, value=value, description=description)
         output.override_logical_id(name)
 
     def parameters(self, values: Mapping[str, str]) -> None:
-        """A string parameter for each path below the environment's."""
+        """Add a string parameter for each path, below the environment's prefix."""
         for path, value in values.items():
             ssm.StringParameter(
                 self,

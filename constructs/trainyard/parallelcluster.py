@@ -1,4 +1,4 @@
-"""The ParallelCluster release that Trainyard deploys. Its number stands in parallelcluster/pyproject.toml alone."""
+"""The ParallelCluster release that Trainyard deploys, pinned only in parallelcluster/pyproject.toml."""
 
 from __future__ import annotations
 

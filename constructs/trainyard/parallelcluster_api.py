@@ -1,4 +1,4 @@
-"""The ParallelCluster API: a nested stack from AWS's public template, or one that stands already."""
+"""The ParallelCluster API: a nested stack from AWS's public template, or an existing API."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from trainyard.parallelcluster import api_template_url, version
 
 
 class ParallelClusterApi(Construct):
-    """An API of the pinned version that makes clusters in one region.
+    """An API of the pinned version that creates clusters in one region.
 
-    A new one is the public template unchanged, as a nested stack. `EnableIamAdminAccess` lets it make the roles of
-    clusters: under the path /parallelcluster/ only, with the AWS policies that its template lists and policies of ours
-    whose ARN has `policy/parallelcluster`. `CreateApiUserRole` has API Gateway refuse every caller but that one role.
+    A new API is the unchanged public template as a nested stack. `EnableIamAdminAccess` allows it to create the roles
+    of clusters: only under the path /parallelcluster/, with the AWS policies that its template lists and with our
+    policies whose ARN contains `policy/parallelcluster`. With `CreateApiUserRole`, API Gateway accepts calls of that
+    role only.
 
     Attributes:
         url: invoke URL, ending in the stage (/prod).
-        user_role_arn: the role that may call it, to be assumed by callers.
+        user_role_arn: the role that callers assume.
         version: the ParallelCluster version.
     """
 
@@ -35,10 +36,10 @@ class ParallelClusterApi(Construct):
         existing: Api | None = None,
         permissions_boundary: str | None = None,
     ) -> None:
-        """Make the API of `region`, or take `existing`.
+        """Create the API of `region`, or use `existing`.
 
         Args:
-            permissions_boundary: ARN of a managed policy that bounds the API's role and every role that it makes.
+            permissions_boundary: ARN of the managed policy that limits the API's role and every role that it creates.
         """
         super().__init__(scope, construct_id)
         self.version = version()

@@ -1,4 +1,4 @@
-"""Snapshots of OpenZFS volumes on a schedule. FSx has none of its own: its automatic backups are no snapshots."""
+"""Scheduled snapshots of OpenZFS volumes. FSx has no such schedule: its automatic backups are not snapshots."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TAG = "trainyard:scheduled-snapshot"
 class VolumeSnapshots(Construct):
     """One function, and a schedule for each volume: `schedules` maps the volume's name to when and how many.
 
-    The function deletes no snapshot that it has not made, by its own rules and by those of its role.
+    The function and the policy of its role allow to delete only snapshots that it created.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class VolumeSnapshots(Construct):
                 target=scheduler.CfnSchedule.TargetProperty(
                     arn=function.function.function_arn,
                     role_arn=role.role_arn,
-                    # The scheduler puts its time in when it calls.
+                    # The scheduler replaces the placeholder with the time of the call.
                     input=json.dumps(
                         {
                             "volume_id": volume_ids[name],
@@ -125,5 +125,5 @@ class VolumeSnapshots(Construct):
 
 
 def _rate(hours: int) -> str:
-    """A rate as EventBridge Scheduler writes it: one hour takes the singular."""
+    """A rate expression of EventBridge Scheduler, which requires the singular for one hour."""
     return "rate(1 hour)" if hours == 1 else f"rate({hours} hours)"

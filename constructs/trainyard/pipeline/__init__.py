@@ -1,1 +1,1 @@
-"""Promotion of a change from one environment to the next: a CodePipeline pipeline, its gates and its roles."""
+"""Promotion from one environment to the next: a CodePipeline pipeline, its gates and its roles."""

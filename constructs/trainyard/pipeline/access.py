@@ -1,4 +1,4 @@
-"""The roles that a pipeline has in the account of one environment."""
+"""The roles of a pipeline in the account of one environment."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from trainyard.pipeline.permissions import statements, wildcards
 
 
 class PromotionAccess(Construct):
-    """A role for each purpose, for the step role of the same purpose and environment.
+    """A role for each purpose, assumed by the step role of the same purpose and environment.
 
-    The step's role is trusted by its name, and need not exist yet: this stands before the pipeline does.
+    It trusts the step's role by name: that role need not exist yet, since this stack is deployed before the pipeline.
 
     Attributes:
         roles: by purpose.
@@ -35,7 +35,7 @@ class PromotionAccess(Construct):
             purpose.capitalize(),
             role_name=target_role(environment, purpose),
             description=f"For the {purpose} of {environment.name} by the pipeline {pipeline.name}",
-            # An ARN as the principal itself would be refused as long as no such role exists.
+            # IAM refuses the ARN of a role that does not exist as a principal.
             assumed_by=iam.AccountPrincipal(pipeline.account).with_conditions(
                 {"ArnEquals": {"aws:PrincipalArn": step_role_arn(pipeline, environment, purpose)}}
             ),

@@ -1,9 +1,9 @@
-"""IAM actions of the operator's commands that a pipeline runs; each command's tests hold its calls against its list."""
+"""IAM actions of the operator's commands that a pipeline runs. Tests compare each list with the command's calls."""
 
 from __future__ import annotations
 
 PREFLIGHT: tuple[str, ...] = (
-    # ListGroupResources asks for this one too, and for tag:GetResources.
+    # ListGroupResources requires this one too, and tag:GetResources.
     "cloudformation:DescribeStacks",
     "cloudformation:ListExports",
     "cloudformation:ListStackResources",
@@ -22,11 +22,11 @@ PREFLIGHT: tuple[str, ...] = (
     "s3:ListBucket",
     "servicequotas:ListAWSDefaultServiceQuotas",
     "servicequotas:ListServiceQuotas",
-    # Needs no permission; named so that a boundary lets it pass.
+    # Needs no permission; listed for permissions boundaries.
     "sts:GetCallerIdentity",
     "tag:GetResources",
 )
-"""Reads that know no resources, or are asked of all resources: granted on `*`."""
+"""Reads without resource-level permissions, or of all resources: granted on `*`."""
 
 ASSUME = "sts:AssumeRole"
 """On the ParallelCluster API's user role, for the dry run of a preflight."""
@@ -37,7 +37,7 @@ VALIDATION: tuple[str, ...] = (
     "ssm:GetParameter",
     "ssm:SendCommand",
 )
-"""GetParameter is needed on /trainyard/<environment>/validation/document. SendCommand is needed on the document which
-that parameter names, and on the head node (tags parallelcluster:cluster-name and parallelcluster:node-type=HeadNode).
-The other two know no resources.
+"""GetParameter on /trainyard/<environment>/validation/document. SendCommand on the document which that parameter names,
+and on the head node (tags parallelcluster:cluster-name and parallelcluster:node-type=HeadNode). The other two have no
+resource-level permissions.
 """

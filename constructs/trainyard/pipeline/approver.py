@@ -1,4 +1,4 @@
-"""The function that answers an approval where no person is needed, and calls one where one is."""
+"""The function that approves harmless changes, and asks a person to decide on the others."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _HANDLERS = Path(__file__).resolve().parents[3] / "lambda" / "pipeline_approval"
 
 
 class Approver(Construct):
-    """The function of lambda/pipeline_approval, with the right to answer the approvals that were named to `answers`.
+    """The function of lambda/pipeline_approval, which may answer the approvals given to `grant_answer`.
 
     Attributes:
-        function: takes jobs of CodePipeline.
+        function: handles jobs of CodePipeline.
     """
 
     function: lambda_.IFunction
@@ -44,8 +44,7 @@ class Approver(Construct):
             log_removal=RemovalPolicy.DESTROY,
         )
         self.function = function.function
-        # CodePipeline invokes asynchronously, which Lambda tries three times: an answer after the job has ended would
-        # be an answer that nobody asked for.
+        # CodePipeline invokes asynchronously, and Lambda would retry twice, even after the job has ended.
         function.function.configure_async_invoke(retry_attempts=0)
         self._role = function.role
         topic.grant_publish(function.role)
@@ -63,7 +62,7 @@ class Approver(Construct):
             )
         )
 
-    def answers(self, stage: str, action: str) -> None:
+    def grant_answer(self, stage: str, action: str) -> None:
         """Let the function answer this one approval."""
         self._role.add_to_policy(
             iam.PolicyStatement(
@@ -75,7 +74,7 @@ class Approver(Construct):
     def parameters(
         self, *, stage: str, action: str, value: str, passes: str, message: str, link: str
     ) -> Mapping[str, str]:
-        """What a job tells the function: to answer `action` of `stage` where `value` is among `passes` (by commas)."""
+        """The job's parameters: approve `action` of `stage` if `value` is in the comma-separated list `passes`."""
         return {
             "execution": "#{codepipeline.PipelineExecutionId}",
             "stage": stage,

@@ -1,4 +1,4 @@
-"""Where a pipeline keeps what its steps hand on: assemblies and reports."""
+"""The bucket of a pipeline's artifacts: assemblies and reports."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ ACCESS_LOG_DAYS = 90
 class Artifacts(Construct):
     """A bucket, its key, and a bucket for its access logs.
 
-    All are kept when the stack goes: the reports say who was shown what.
-
-    The key is one of ours because roles of other accounts read the assembly, which AWS's own keys do not allow.
+    All are kept when the stack is deleted: the reports document what approvers saw. The key is customer managed because
+    roles of other accounts read the assembly, which AWS managed keys do not allow.
 
     Attributes:
         bucket: the artifact bucket.
@@ -28,7 +27,7 @@ class Artifacts(Construct):
     key: kms.Key
 
     def __init__(self, scope: Construct, construct_id: str, *, days: int) -> None:
-        """Make the bucket; `days` is how long an artifact is kept."""
+        """Create the bucket; artifacts expire after `days`."""
         super().__init__(scope, construct_id)
         self.key = kms.Key(
             self,
@@ -59,7 +58,7 @@ class Artifacts(Construct):
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             encryption=s3.BucketEncryption.KMS,
             encryption_key=self.key,
-            # One data key for many objects: CodePipeline makes several for each action.
+            # One data key for many objects: CodePipeline creates several objects for each action.
             bucket_key_enabled=True,
             enforce_ssl=True,
             minimum_tls_version=1.2,

@@ -1,4 +1,4 @@
-"""An approval that only some verdicts need."""
+"""A manual approval that the verdict can make unnecessary."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from trainyard.pipeline.approver import Approver
 
 @jsii.implements(pipelines.ICodePipelineActionFactory)
 class Gate(pipelines.Step):
-    """A manual approval, and beside it the function that answers it where the verdict is harmless.
+    """A manual approval, together with the function that approves it if the verdict is harmless.
 
-    Both start together. Where the function fails, is slow, or is told a value that it does not know, the approval stays
-    open: nothing passes without an answer (docs/decisions/0006-approvals-by-verdict.md).
+    Both start at the same time. If the function fails, is slow, or gets an unknown value, the approval stays open:
+    nothing passes without an answer (docs/decisions/0006-approvals-by-verdict.md).
     """
 
     def __init__(
@@ -35,17 +35,17 @@ class Gate(pipelines.Step):
         """
         Args:
             step_id: name of the approval's action.
-            approver: answers.
+            approver: the function.
             value: a pipeline variable that holds the verdict.
-            passes: values with which nobody is asked.
-            message: what a person is shown; may hold pipeline variables.
-            link: where the report is.
-            after: steps that come before.
+            passes: values that need no person.
+            message: shown to the approver; may contain pipeline variables.
+            link: URL of the report.
+            after: steps that run before.
         """
         super().__init__(step_id)
         self._approver, self._value, self._passes = approver, value, passes
         self._message, self._link = message, link
-        # Registers what produces the variables; without it CDK Pipelines gives those steps no namespace.
+        # Registers the producers of the variables; without it CDK Pipelines gives those steps no namespace.
         self._discover_referenced_outputs({"value": value, "message": message, "link": link})
         for step in after:
             self.add_step_dependency(step)
@@ -55,7 +55,7 @@ class Gate(pipelines.Step):
         stage: codepipeline.IStage,
         *,
         action_name: str,
-        artifacts: pipelines.ArtifactMap,  # noqa: ARG002 - jsii hands over only what the signature names
+        artifacts: pipelines.ArtifactMap,  # noqa: ARG002 - jsii passes only what the signature names
         pipeline: pipelines.CodePipeline,  # noqa: ARG002
         run_order: float,
         scope: Any,  # noqa: ANN401, ARG002
@@ -77,7 +77,7 @@ class Gate(pipelines.Step):
                 ),
             )
         )
-        self._approver.answers(stage.stage_name, action_name)
+        self._approver.grant_answer(stage.stage_name, action_name)
         stage.add_action(
             cast(
                 codepipeline.IAction,

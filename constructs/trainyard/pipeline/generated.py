@@ -1,4 +1,4 @@
-"""Findings of cdk-nag on roles that CDK Pipelines makes by itself, each acknowledged where it is, with its reason."""
+"""Acknowledged cdk-nag findings on roles that CDK Pipelines creates, and repairs of what it creates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def source_may_use(pipeline: pipelines.CodePipeline, connection: str) -> None:
 
 
 def acknowledge_generated(pipeline: pipelines.CodePipeline, artifacts: Artifacts, approver: lambda_.IFunction) -> None:
-    """Acknowledge what CDK Pipelines grants to the roles that it makes; `pipeline` is built."""
+    """Acknowledge the grants of CDK Pipelines to its own roles. `pipeline` must be built."""
     roles = {
         _find(pipeline, "Pipeline", "Role"): (*_READS, *_WRITES),
         _find(pipeline, "Pipeline", "Source", "Source", "CodePipelineActionRole"): (*_READS, *_WRITES),
@@ -52,8 +52,8 @@ def acknowledge_generated(pipeline: pipelines.CodePipeline, artifacts: Artifacts
             )
 
 
-def mend_replication(pipeline: pipelines.CodePipeline) -> None:
-    """The buckets and keys that CDK makes for other regions than the pipeline's: their keys rotate; findings."""
+def secure_replication(pipeline: pipelines.CodePipeline) -> None:
+    """Enable rotation of the keys that the CDK creates in other regions, and acknowledge findings on their buckets."""
     for support in pipeline.pipeline.cross_region_support.values():
         for construct in support.stack.node.find_all():
             if isinstance(construct, kms.CfnKey):

@@ -1,4 +1,4 @@
-"""The roles of a GitHub Actions workflow in the account of one environment: it comes in by OpenID Connect, keyless."""
+"""The roles of a GitHub Actions workflow in the account of one environment, assumed through OpenID Connect."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from trainyard.pipeline.permissions import statements, wildcards
 ISSUER = "token.actions.githubusercontent.com"
 AUDIENCE = "sts.amazonaws.com"
 DEPLOYMENT_HOURS = 6
-"""No shorter than the job may take: a cluster takes up to an hour, its validation up to four."""
+"""The longest job: creating a cluster takes up to an hour, its validation up to four."""
 _BOOTSTRAP = ("deploy-role", "file-publishing-role", "lookup-role")
 _QUALIFIER = "hnb659fds"
 
 
 class GitHubAccess(Construct):
-    """`review` for the job that judges a change, `deployment` for the one that deploys and validates it.
+    """`review` for the job that reviews a change, `deployment` for the job that deploys and validates it.
 
-    Each trusts one environment of one repository on GitHub, whose own rules say from which branch and after whose
-    approval a job gets in: `<environment>-review` and `<environment>`.
+    Each trusts one GitHub environment of one repository: `<environment>-review` and `<environment>`. GitHub's
+    protection rules decide which branches may use it and whose approval a job needs.
 
     Attributes:
         review: preflight and diff.

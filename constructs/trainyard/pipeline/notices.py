@@ -1,4 +1,4 @@
-"""Who hears of a pipeline: a topic, its subscribers, and what is sent there."""
+"""Notifications of a pipeline: a topic, its subscribers, and the events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from constructs import Construct
 
 
 class Notices(Construct):
-    """An encrypted topic that takes messages over TLS only.
+    """An encrypted topic that accepts messages over TLS only.
 
     Attributes:
         topic: the topic.
@@ -33,16 +33,15 @@ class Notices(Construct):
                 principals=[iam.ServicePrincipal("codestar-notifications.amazonaws.com")],
                 actions=["kms:Decrypt", "kms:GenerateDataKey*"],
                 resources=["*"],
-                # As the guide of the notifications has it; it names no condition on the source's account.
+                # As in the notifications guide, which has no condition on the source account.
                 conditions={"StringEquals": {"kms:ViaService": f"sns.{Stack.of(self).region}.amazonaws.com"}},
             )
         )
 
-    def of(self, pipeline: codepipeline.Pipeline) -> None:
-        """Send failures and successes of `pipeline`, and stops by a person or by a later execution.
+    def notify_on(self, pipeline: codepipeline.Pipeline) -> None:
+        """Notify of failed, succeeded, canceled and superseded executions of `pipeline`.
 
-        Open approvals are sent by those who open them: AWS's own event for them comes for each one, also for those
-        that a verdict answers by itself.
+        The gate sends its own approval notices: AWS's event would also be sent for approvals that need no person.
         """
         events = codepipeline.PipelineNotificationEvents
         pipeline.notify_on(

@@ -1,4 +1,4 @@
-"""What the roles in an environment's account may do: what the commands say that they need, on what they need it for."""
+"""IAM statements for each pipeline step, scoped to the environment's resources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainyard.pipeline.names import Purpose
 
 DIFF = ("cloudformation:DescribeStacks", "cloudformation:GetTemplate")
 _OWN = ("ssm:GetParameter", "ssm:SendCommand")
-"""Actions of the validation that are granted on the environment's own parameter, document and head node alone."""
+"""Actions of the validation that are granted only on the environment's parameter, document and head node."""
 
 
 def statements(environment: Environment) -> Mapping[Purpose, list[iam.PolicyStatement]]:
@@ -27,10 +27,10 @@ def statements(environment: Environment) -> Mapping[Purpose, list[iam.PolicyStat
 
 
 def preflight_statements(environment: Environment) -> list[iam.PolicyStatement]:
-    """Reads of a region; and the ParallelCluster API's user role, without which nobody may ask it for a dry run.
+    """Reads of a region, and the ParallelCluster API's user role for the dry run.
 
-    That role can do all that the API can, so the role of another environment's API in the account is not for this one.
-    An API that the environment did not make is named by the file, and may carry any tags.
+    That role may do everything that the API can, so the condition excludes the APIs of other environments.
+    An existing API is named by the environment file, and may have any tags.
     """
     ours = {"StringEquals": {f"iam:ResourceTag/{ENVIRONMENT_TAG}": environment.name}}
     return [
@@ -50,7 +50,7 @@ def diff_statements(environment: Environment) -> list[iam.PolicyStatement]:
 
 
 def validation_statements(environment: Environment) -> list[iam.PolicyStatement]:
-    """Commands of the environment's own document, on the cluster's head node and no other instance."""
+    """Commands of the environment's own document, on the cluster's head node only."""
     reads = [action for action in VALIDATION if action not in _OWN]
     return [
         iam.PolicyStatement(sid="Reads", actions=reads, resources=["*"]),
@@ -71,7 +71,7 @@ def validation_statements(environment: Environment) -> list[iam.PolicyStatement]
 
 
 def wildcards(environment: Environment) -> Mapping[Purpose, Mapping[str, str]]:
-    """By purpose, each resource with a wildcard and why it has one."""
+    """By purpose, each resource with a wildcard and its reason."""
     return {
         "preflight": {
             "*": "Reads of offers, quotas and resources of a region, which take no ARN or ask for all of them.",
@@ -101,7 +101,7 @@ def own_documents(environment: Environment) -> str:
 
 
 def own_parameters(environment: Environment) -> str:
-    """ARN of the parameters that tell where its validation is."""
+    """ARN of its parameters for the validation."""
     return _arn(environment, "ssm", f"parameter/trainyard/{environment.name}/validation/*")
 
 
@@ -111,7 +111,7 @@ def instances(environment: Environment) -> str:
 
 
 def api_user_role(environment: Environment) -> str:
-    """ARN of the role that may call the ParallelCluster API, as the API's template or the environment file names it."""
+    """ARN of the role that may call the ParallelCluster API, from the API's template or the environment file."""
     if environment.cluster.api is not None:
         return environment.cluster.api.user_role_arn
     part = partition(environment.region)

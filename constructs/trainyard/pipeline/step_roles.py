@@ -1,4 +1,4 @@
-"""The roles that CodeBuild steps run with, in the pipeline's account."""
+"""The roles of CodeBuild steps in the pipeline's account."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from trainyard.pipeline.names import PURPOSES, Purpose, step_role, target_role_a
 
 
 class StepRole(Construct):
-    """May clone the commit, read artifacts and write its own, write the log, and take `target` where there is one.
+    """May clone the commit, read artifacts, write its own artifact and the log, and assume `target` if given.
 
-    What every stage deploys, the output of Synth, is written by the role of Synth alone: a step runs code of the
-    commit, and could otherwise put something else in its place after the gates have judged it.
+    Only the role of Synth may write the output of Synth, which every stage deploys: another step runs code of the
+    commit, and could replace that output after the gates have passed it.
 
-    CDK would add to a role of its own the right to delete artifacts, to make log groups and test reports.
+    A role created by the CDK could also delete artifacts and create log groups and test reports.
 
     Attributes:
-        role: for a step; nothing can be added to it.
+        role: for a step; CDK Pipelines cannot add policies to it.
     """
 
     role: iam.IRole
@@ -45,10 +45,10 @@ class StepRole(Construct):
     ) -> None:
         """
         Args:
-            step: name of the step, after which CDK Pipelines names its output.
+            step: name of the step, from which CDK Pipelines derives the name of its output.
             connection: ARN of the connection to the repository.
-            name: of the role, where another account must know it.
-            target: ARN of the role to take.
+            name: of the role, if another account must know it.
+            target: ARN of the role to assume.
         """
         super().__init__(scope, construct_id)
         role = iam.Role(
@@ -95,10 +95,10 @@ class StepRole(Construct):
 
 
 _FOLDER_CHARACTERS = 10
-"""What CodePipeline keeps of an artifact's name in the keys of its objects: `<pipeline>/Synth_Outp/<id>`."""
+"""CodePipeline truncates an artifact's name in the keys of its objects: `<pipeline>/Synth_Outp/<id>`."""
 
 USE_CONNECTION = ("codeconnections:UseConnection", "codestar-connections:UseConnection")
-"""The service was renamed; which name is asked for goes by the connection's ARN and by who asks."""
+"""The service was renamed; the required action depends on the connection's ARN and on the caller."""
 
 
 class EnvironmentRoles(Construct):
