@@ -7,7 +7,7 @@ from hypothesis import settings
 
 from cluster_resource import client
 from cluster_resource.client import HttpClusterApi, RoleSigner
-from tests.cluster_resource.replay import Server, TokenService
+from tests.cluster_resource.replay import Receiver, Server, TokenService
 
 settings.register_profile("deep", max_examples=3000, stateful_step_count=12, deadline=None)
 
@@ -26,6 +26,14 @@ def server() -> Iterator[Server]:
     yield server
     server.http.shutdown()
     server.http.server_close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.server.shutdown()
+    receiver.server.server_close()
 
 
 @pytest.fixture

@@ -161,3 +161,27 @@ class TokenService:
                 "Expiration": datetime.now(UTC) + timedelta(seconds=request["DurationSeconds"]),
             }
         }
+
+
+class Receiver:
+    """CloudFormation's end of the ResponseURL."""
+
+    def __init__(self) -> None:
+        self.statuses: list[int] = []
+        self.received: list[tuple[str | None, dict[str, Any]]] = []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_PUT(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.received.append((self.headers["Content-Type"], json.loads(body)))
+                self.send_response(receiver.statuses.pop(0) if receiver.statuses else 200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/answer?signature=secret"
+        Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()

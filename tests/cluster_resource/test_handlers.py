@@ -1,115 +1,18 @@
 """The Lambda handlers, and what reaches CloudFormation."""
 
 import json
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from cluster_resource import on_event, response, work
-from cluster_resource.failures import Report
-from cluster_resource.operation import Verdict, epoch_seconds
+from cluster_resource.operation import epoch_seconds
 from cluster_resource.request import Request
-from cluster_resource.response import Room, body_of, room_for_reason, send
 from tests.cluster_resource import events
 from tests.cluster_resource.events import STARTED, own_id, properties
 from tests.cluster_resource.fake_api import FakeApi
-
-
-class Receiver:
-    """CloudFormation's end of the ResponseURL."""
-
-    def __init__(self) -> None:
-        self.statuses: list[int] = []
-        self.received: list[tuple[str | None, dict[str, Any]]] = []
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_PUT(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.received.append((self.headers["Content-Type"], json.loads(body)))
-                self.send_response(receiver.statuses.pop(0) if receiver.statuses else 200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/answer?signature=secret"
-        Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    receiver = Receiver()
-    yield receiver
-    receiver.server.shutdown()
-    receiver.server.server_close()
-
-
-LIMIT = 4096  # bytes, from CloudFormation's reference of custom resource response objects
-VERDICT = Verdict("SUCCESS", "local/abc", "done", {"Status": "CREATE_COMPLETE"})
-
-
-def test_the_answer_has_what_cloudformation_asks_for(receiver: Receiver) -> None:
-    send(Request.of({**events.create(), "ResponseURL": receiver.url}), VERDICT)
-    content_type, body = receiver.received[0]
-    assert content_type == ""
-    assert body == {
-        "Status": "SUCCESS",
-        "Reason": "done",
-        "PhysicalResourceId": "local/abc",
-        "StackId": events.STACK,
-        "RequestId": "99999999-0000-0000-0000-000000000000",
-        "LogicalResourceId": events.LOGICAL_ID,
-        "Data": {"Status": "CREATE_COMPLETE"},
-    }
-
-
-def test_the_answer_is_repeated_until_it_is_taken(receiver: Receiver) -> None:
-    receiver.statuses = [500, 503]
-    waits: list[float] = []
-    send(Request.of({**events.create(), "ResponseURL": receiver.url}), VERDICT, sleep=waits.append)
-    assert len(receiver.received) == 3
-    assert len(waits) == 2
-
-
-def test_an_answer_that_nobody_takes_is_an_error_without_the_signed_url(
-    receiver: Receiver, caplog: pytest.LogCaptureFixture
-) -> None:
-    receiver.statuses = [403] * 9
-    with pytest.raises(RuntimeError, match="HTTP 403") as refused:
-        send(Request.of({**events.create(), "ResponseURL": receiver.url}), VERDICT, sleep=lambda _: None)
-    unreachable = Request.of({**events.create(), "ResponseURL": "http://127.0.0.1:1/answer?signature=secret"})
-    with pytest.raises(RuntimeError) as lost:
-        send(unreachable, VERDICT, sleep=lambda _: None)
-    assert "secret" not in f"{refused.value}{lost.value}{caplog.text}"
-
-
-@pytest.mark.parametrize("line", ["The validator says no. " * 20, "Ü\U0001f600\n" * 60])
-def test_a_long_report_fits_the_answer_and_keeps_what_to_do(line: str) -> None:
-    event = Request.of(events.create())
-    verdict = Verdict("FAILED", own_id("local"), "")
-    report = Report("It failed.", "To do: this.", tuple(f"{n}: {line}" for n in range(100)), "Logs: there.")
-    reason = report.text(room_for_reason(event, verdict))
-    assert LIMIT - 700 < len(body_of(event, Verdict("FAILED", own_id("local"), reason))) <= LIMIT
-    assert reason.startswith("It failed.\n0: ") and " more in the log)" in reason
-    assert "To do: this.\nLogs: there.\nFull report: " in reason
-
-
-def test_one_line_that_is_longer_than_the_answer_is_cut() -> None:
-    room = Room(500)
-    reason = Report("x" * 5000, "To do: this.").text(room)
-    assert room.fits(reason) and "To do: this." in reason
-
-
-def test_a_reason_in_nobodys_room_is_still_sent(receiver: Receiver) -> None:
-    send(Request.of({**events.create(), "ResponseURL": receiver.url}), Verdict("FAILED", "id", "y" * 9000))
-    assert len(json.dumps(receiver.received[0][1], separators=(",", ":"))) <= LIMIT
+from tests.cluster_resource.replay import Receiver
 
 
 class Executions:

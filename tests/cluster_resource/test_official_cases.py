@@ -14,7 +14,7 @@ from cluster_resource.request import Request
 from tests.cluster_resource import events
 from tests.cluster_resource.events import OWNER, STARTED, FakeAws, Machine, own_id, properties, text_of
 from tests.cluster_resource.fake_api import MAX_COUNT, Cluster, FakeApi
-from tests.cluster_resource.test_handlers import Receiver, receiver  # noqa: F401 - a fixture
+from tests.cluster_resource.replay import Receiver
 
 BEFORE = properties(max_count=16)
 
@@ -39,7 +39,7 @@ def test_cluster_create(caplog: pytest.LogCaptureFixture) -> None:
     assert "KeyPairValidator" in caplog.text
 
 
-def test_cluster_create_invalid_name(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_cluster_create_invalid_name(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     from cluster_resource import work
 
     api = FakeApi()
