@@ -35,7 +35,7 @@ def data_disposition(was: Json, now: Json | None) -> str:
     change itself sets another one, the worse of the two counts.
     """
     key = "DeletionPolicy" if now is None else "UpdateReplacePolicy"
-    policies = {side.get(key, "Delete") for side in (was, now) if side is not None}
+    policies = {side.get(key) for side in (was, now) if side is not None}
     if policies <= _KEEPING:
         return f"{KEPT} outside of the stack, which no longer uses it"
     if policies <= {*_KEEPING, "Snapshot"}:

@@ -1,10 +1,9 @@
-"""The stacks of a deployment: as synthesized, and as CloudFormation holds them."""
+"""The stacks of a deployment: synthesized ones, and those that CloudFormation has."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,10 @@ from ops.problem import Problem
 if TYPE_CHECKING:
     from types_boto3_cloudformation import CloudFormationClient
 
-# A stack in these states has nothing deployed.
-_EMPTY = ("REVIEW_IN_PROGRESS", "DELETE_COMPLETE", "ROLLBACK_COMPLETE")
+# No template is deployed. "" is for a stack that does not exist.
+_EMPTY = ("", "REVIEW_IN_PROGRESS", "DELETE_COMPLETE", "ROLLBACK_COMPLETE")
+# The first creation failed: no change set can update the stack; it must be deleted.
+_FAILED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
 
 
 @dataclass(frozen=True)
@@ -35,25 +36,22 @@ class Stack:
         return found
 
 
-# The first creation failed: no change set updates such a stack, and only its deletion ends the state.
-_FAILED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
-
 Stacks = Mapping[str, Stack]
 """By construct id."""
 
 
 def synthesized(folder: Path) -> dict[str, Stack]:
-    """The stacks of a cloud assembly: an app's, or that of a stage inside of one.
+    """The stacks of a cloud assembly: an app's, or that of a stage in it.
 
     Raises:
-        Problem: the folder holds none.
+        Problem: the folder has none.
     """
     try:
         artifacts = json.loads((folder / "manifest.json").read_text("utf-8"))["artifacts"]
         stacks = {key: item for key, item in artifacts.items() if item["type"] == "aws:cloudformation:stack"}
         return {stack.id: stack for stack in (_stack(folder, key, item) for key, item in stacks.items())}
     except (OSError, ValueError, KeyError) as error:
-        raise Problem(f"{folder} holds no synthesized stacks: {type(error).__name__}: {error}") from error
+        raise Problem(f"{folder} has no synthesized stacks: {type(error).__name__}: {error}") from error
 
 
 def _stack(folder: Path, key: str, item: Mapping[str, Any]) -> Stack:
@@ -69,61 +67,48 @@ def _stack(folder: Path, key: str, item: Mapping[str, Any]) -> Stack:
 
 
 def deployed(client: CloudFormationClient, wanted: Stacks) -> dict[str, Stack]:
-    """What stands under the names of the stacks `wanted`; those that are not deployed are left out.
+    """The deployed stacks with the names of `wanted`; those that are not deployed are left out.
 
     Raises:
-        Problem: CloudFormation refuses to say, or holds a template that no CDK made.
+        Problem: CloudFormation cannot be read, or has a template that is not JSON.
     """
-    found = {}
-    for key, stack in wanted.items():
-        template = _template(client, stack.name)
-        if template is not None:
-            found[key] = Stack(key, stack.name, stack.region, template)
-    return found
+    return {
+        key: Stack(key, stack.name, stack.region, _template(client, stack.name))
+        for key, stack in wanted.items()
+        if _status(client, stack.name) not in _EMPTY
+    }
 
 
 def never_created(client: CloudFormationClient, wanted: Stacks) -> dict[str, str]:
     """The status of each stack of `wanted` whose first creation failed, by its name.
 
     Raises:
-        Problem: CloudFormation refuses to say.
+        Problem: CloudFormation cannot be read.
     """
     found = {stack.name: _status(client, stack.name) for stack in wanted.values()}
     return {name: status for name, status in found.items() if status in _FAILED}
 
 
 def _status(client: CloudFormationClient, name: str) -> str:
-    """Empty where there is no such stack."""
-    with _asking(name):
-        try:
-            return client.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
-        except ClientError as error:
-            if error.response.get("Error", {}).get("Code") == "ValidationError" and "does not exist" in str(error):
-                return ""
-            raise
-
-
-@contextmanager
-def _asking(name: str) -> Iterator[None]:
     try:
-        yield
+        return client.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
     except ClientError as error:
-        raise Problem(f"CloudFormation does not tell of the stack {name}: {error}") from error
+        if error.response.get("Error", {}).get("Code") == "ValidationError" and "does not exist" in str(error):
+            return ""
+        raise Problem(f"CloudFormation does not describe the stack {name}: {error}") from error
     except BotoCoreError as error:
-        raise Problem(f"CloudFormation cannot be asked about the stack {name}: {error}") from error
+        raise Problem(f"CloudFormation cannot be reached: {error}") from error
 
 
-def _template(client: CloudFormationClient, name: str) -> Mapping[str, Any] | None:
-    status = _status(client, name)
-    if not status or status in _EMPTY:
-        return None
-    with _asking(name):
+def _template(client: CloudFormationClient, name: str) -> Mapping[str, Any]:
+    try:
+        # boto3 parses JSON; it returns other text, and what some emulators answer, as a string.
         body: object = client.get_template(StackName=name, TemplateStage="Original")["TemplateBody"]
-    if isinstance(body, str):
-        try:
-            body = json.loads(body)
-        except ValueError as error:
-            raise Problem(f"The template of the stack {name} is no JSON, so not made by this project.") from error
-    if not isinstance(body, Mapping):
-        raise Problem(f"CloudFormation holds no template for the stack {name}.")
-    return body
+        template = json.loads(body) if isinstance(body, str) else body
+    except (ClientError, BotoCoreError) as error:
+        raise Problem(f"CloudFormation does not return the template of the stack {name}: {error}") from error
+    except ValueError as error:
+        raise Problem(f"The template of the stack {name} is not JSON, so not of this project.") from error
+    if not isinstance(template, Mapping):
+        raise Problem(f"CloudFormation has no template of the stack {name}.")
+    return template

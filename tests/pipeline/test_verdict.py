@@ -216,7 +216,7 @@ def test_other_states_get_a_verdict(
 
 def test_no_assembly_gets_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["gate", "dev", "--assembly", str(tmp_path), "--output", str(tmp_path / "out")]) == 4
-    assert "holds no synthesized stacks" in capsys.readouterr().err
+    assert "has no synthesized stacks" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

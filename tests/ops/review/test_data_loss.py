@@ -174,23 +174,49 @@ def test_rules_that_delete_nothing_more(old: Properties, new: Properties) -> Non
     assert expirations(BUCKET, old, new) == ()
 
 
-def test_disposition_of_data() -> None:
-    def of(kind: str, policy: str, **properties: object) -> str:
-        return data_disposition({"Type": kind, "DeletionPolicy": policy, "Properties": properties}, None)
-
-    assert of("AWS::FSx::FileSystem", "Retain").startswith("kept")
-    assert of("AWS::FSx::FileSystem", "Delete") == "lost"
-    assert of("AWS::S3::Bucket", "Delete").startswith("kept where the bucket holds objects")
-    emptied = [{"Key": "aws-cdk:auto-delete-objects", "Value": "true"}]
-    assert of("AWS::S3::Bucket", "Delete", Tags=emptied).startswith("lost")
-    assert of("AWS::ECR::Repository", "Delete", EmptyOnDelete=True) == "lost"
+VOLUME = "AWS::FSx::Volume"
+EMPTIED = [{"Key": "a", "Value": "b"}, {"Key": "aws-cdk:auto-delete-objects", "Value": "true"}]
+KEPT = "kept outside of the stack, which no longer uses it"
+HELD = "kept where the {} holds {} (CloudFormation cannot delete it then); else deleted"
 
 
-def test_a_replacement_is_kept_only_where_both_sides_keep() -> None:
-    keeping = {"Type": "AWS::FSx::Volume", "UpdateReplacePolicy": "Retain"}
-    assert data_disposition(keeping, keeping).startswith("kept")
-    assert data_disposition(keeping, {"Type": "AWS::FSx::Volume"}) == "lost"
-    assert data_disposition({"Type": "AWS::FSx::Volume"}, keeping) == "lost"
+@pytest.mark.parametrize(
+    ("kind", "policy", "properties", "says"),
+    [
+        (VOLUME, "Retain", {}, KEPT),
+        (VOLUME, "RetainExceptOnCreate", {}, KEPT),
+        (VOLUME, "Snapshot", {}, "kept as a snapshot only"),
+        (VOLUME, "Delete", {}, "lost"),
+        (VOLUME, None, None, "lost"),
+        (BUCKET, "Retain", {"Tags": EMPTIED}, KEPT),
+        (BUCKET, "Delete", None, HELD.format("bucket", "objects")),
+        (BUCKET, "Delete", {"Tags": EMPTIED[:1]}, HELD.format("bucket", "objects")),
+        (BUCKET, "Delete", {"Tags": EMPTIED}, "lost: the bucket is emptied and deleted"),
+        (REPOSITORY, "Delete", None, HELD.format("repository", "images")),
+        (REPOSITORY, "Delete", {"EmptyOnDelete": True}, "lost"),
+    ],
+)
+def test_a_removal_follows_the_deployed_policy(
+    kind: str, policy: str | None, properties: Properties | None, says: str
+) -> None:
+    given = {"DeletionPolicy": policy, "Properties": properties}
+    resource = {"Type": kind, "UpdateReplacePolicy": "Snapshot", **{k: v for k, v in given.items() if v is not None}}
+    assert data_disposition(resource, None) == says
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("Retain", "Retain", KEPT),
+        ("Retain", "RetainExceptOnCreate", KEPT),
+        ("Retain", "Snapshot", "kept as a snapshot only"),
+        ("Retain", None, "lost"),
+        (None, "Retain", "lost"),
+    ],
+)
+def test_a_replacement_follows_the_worse_policy(old: str | None, new: str | None, says: str) -> None:
+    was, now = ({"Type": VOLUME, **({"UpdateReplacePolicy": policy} if policy else {})} for policy in (old, new))
+    assert data_disposition({**was, "DeletionPolicy": "Retain"}, now) == says
 
 
 @pytest.mark.parametrize(

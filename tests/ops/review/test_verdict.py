@@ -278,11 +278,16 @@ def test_stacks_are_paired_by_their_names(monkeypatch: pytest.MonkeyPatch) -> No
 
     replaced = change_of(Effect.REPLACED, "AWS::SNS::Topic", "t")
     monkeypatch.setattr(clusters, "compare", compare)
-    monkeypatch.setattr(resources, "changes", lambda *_: [replaced, change_of(Effect.CHANGED)])
+
+    def changes(old: object, new: object) -> list[ResourceChange]:
+        asked.append((old, new))
+        return [replaced, change_of(Effect.CHANGED)]
+
+    monkeypatch.setattr(resources, "changes", changes)
     old = {"a": stack_of("a", "dev-a"), "b": stack_of("b", "old-b"), "c": stack_of("c", "dev-c")}
     new = {"a": stack_of("a", "dev-a"), "b": stack_of("b", "new-b"), "d": stack_of("d", "dev-d")}
     verdict = judge("dev", "main", old, new)
     assert (verdict.environment, verdict.against, verdict.cluster) == ("dev", "main", NO_CLUSTER)
     assert [change.name for change in verdict.resources] == ["t", "data"]
     assert (verdict.new_stacks, verdict.left_stacks) == (("new-b", "dev-d"), ("old-b", "dev-c"))
-    assert asked == [({"a": old["a"]}, new, {("storage", "Logicalt")})]
+    assert asked == [({"a": old["a"]}, new), ({"a": old["a"]}, new, {("storage", "Logicalt")})]
