@@ -1,1 +1,1 @@
-"""Answers approvals of a pipeline where the verdict needs no person."""
+"""Approves a pipeline's manual approvals if the verdict needs no person."""

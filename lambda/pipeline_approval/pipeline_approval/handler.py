@@ -1,4 +1,4 @@
-"""Entry point: a job of CodePipeline that runs beside a manual approval, and answers it or calls a person."""
+"""Lambda handler of a CodePipeline job that approves a manual approval, or notifies a person."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 OPENS_WITHIN_S = 60.0
 LOOK_EVERY_S = 3.0
 SUBJECT_CHARACTERS = 100
-"""Most that SNS takes."""
+"""The limit of SNS."""
 MESSAGE_CHARACTERS = 1000
-"""Of an error; CodePipeline takes 5000 in a failure and 2048 in a summary."""
+"""Of an error; CodePipeline's limits are 5000 in a failure and 2048 in a summary."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the pipeline asks. `value` is the verdict; the approval is answered where `passes` holds it."""
+    """The parameters of the job. `value` is the verdict; the approval is approved if `passes` contains it."""
 
     execution: str
     stage: str
@@ -38,7 +38,7 @@ class Request:
 
     @classmethod
     def read(cls, job: dict[str, Any]) -> Self:
-        """From a job. Raises ValueError where it does not say what is needed."""
+        """From a job. Raises ValueError for a missing parameter."""
         text = job["data"]["actionConfiguration"]["configuration"].get("UserParameters", "")
         given = json.loads(text)
         missing = [field.name for field in fields(cls) if not isinstance(given.get(field.name), str)]
@@ -50,7 +50,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The pipeline, and how AWS is asked about it. `topic` is the ARN of the topic that calls a person."""
+    """The pipeline and the AWS clients. `topic` is the ARN of the topic that notifies a person."""
 
     name: str
     topic: str
@@ -60,7 +60,6 @@ class Pipeline:
 
 
 def handler(event: dict[str, Any], context: object) -> None:  # noqa: ARG001 - the signature is Lambda's
-    """Entry point of the function."""
     run(
         event["CodePipeline.job"],
         Pipeline(os.environ["PIPELINE"], os.environ["TOPIC_ARN"], boto3.client("codepipeline"), boto3.client("sns")),
@@ -68,37 +67,37 @@ def handler(event: dict[str, Any], context: object) -> None:  # noqa: ARG001 - t
 
 
 def run(job: dict[str, Any], pipeline: Pipeline) -> None:
-    """Answer or call, and report the job.
+    """Approve or notify, and report the job's result.
 
-    Where it cannot answer, a person is called, and the job has succeeded: the approval is what stops the pipeline, and
-    it stays open. The job fails only where nobody can be called.
+    If it cannot approve, it notifies a person and the job succeeds: the open approval stops the pipeline. The job fails
+    only if the notification fails too.
     """
     try:
-        said = _answer(Request.read(job), pipeline)
+        summary = _answer(Request.read(job), pipeline)
     except Exception as error:
-        logging.exception("Nobody could be called")
+        logging.exception("Nobody could be notified")
         pipeline.codepipeline.put_job_failure_result(
-            jobId=job["id"], failureDetails={"type": "JobFailed", "message": _said(error)}
+            jobId=job["id"], failureDetails={"type": "JobFailed", "message": _text_of(error)}
         )
         return
-    pipeline.codepipeline.put_job_success_result(jobId=job["id"], executionDetails={"summary": said})
+    pipeline.codepipeline.put_job_success_result(jobId=job["id"], executionDetails={"summary": summary})
 
 
 def _answer(request: Request, pipeline: Pipeline) -> str:
     if request.value not in request.passes:
-        return _call(request, pipeline, f"{request.value}: a person is needed")
+        return _notify(request, pipeline, f"{request.value}: a person is needed")
     try:
         return _approve(request, pipeline)
     except Exception as error:
-        logging.exception("Could not answer")
-        return _call(request, pipeline, f"{request.value}, but could not answer: {_said(error)}")
+        logging.exception("The approval could not be answered")
+        return _notify(request, pipeline, f"{request.value}, but could not answer: {_text_of(error)}")
 
 
-def _said(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:MESSAGE_CHARACTERS]
 
 
-def _call(request: Request, pipeline: Pipeline, why: str) -> str:
+def _notify(request: Request, pipeline: Pipeline, why: str) -> str:
     """Send a message to the topic. Returns `why`."""
     pipeline.sns.publish(
         TopicArn=pipeline.topic,
@@ -122,7 +121,7 @@ def _approve(request: Request, pipeline: Pipeline) -> str:
 
 
 def _token(request: Request, pipeline: Pipeline) -> str:
-    """The open approval's token, of this execution and of no other. It opens within moments of this job's start."""
+    """The token of this execution's open approval, which opens moments after the job starts."""
     for _ in range(int(OPENS_WITHIN_S / LOOK_EVERY_S)):
         for stage in pipeline.codepipeline.get_pipeline_state(name=pipeline.name)["stageStates"]:
             if stage.get("stageName") != request.stage:

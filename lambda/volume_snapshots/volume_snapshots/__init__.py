@@ -1,1 +1,1 @@
-"""Scheduled snapshots of FSx for OpenZFS volumes, which FSx itself cannot make."""
+"""Scheduled snapshots of FSx for OpenZFS volumes, which FSx does not offer."""

@@ -1,4 +1,4 @@
-"""Entry point: takes one snapshot of one volume, then deletes those that are due to go."""
+"""Lambda handler: takes one snapshot of one volume, then deletes the expired ones."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from types_boto3_fsx.client import FSxClient
     from types_boto3_fsx.type_defs import TagTypeDef
 
-# The role may delete only what carries it.
+# The role may only delete snapshots with this tag.
 TAG: TagTypeDef = {"Key": "trainyard:scheduled-snapshot", "Value": "true"}
 
 
 class Event(TypedDict):
-    """What the schedule sends. `keep` is the number of scheduled snapshots that stay, at least 1."""
+    """The schedule's input. `keep`: the number of scheduled snapshots to keep, at least 1."""
 
     volume_id: str
     keep: int
@@ -26,21 +26,22 @@ class Event(TypedDict):
 
 
 class Outcome(TypedDict):
-    """What was done, for the log."""
+    """The names of the snapshots, for the log."""
 
     created: str
     deleted: list[str]
 
 
 def handler(event: Event, context: object) -> Outcome:  # noqa: ARG001 - the signature is Lambda's
-    """Entry point of the function."""
     return rotate(event, boto3.client("fsx"))
 
 
 def rotate(event: Event, fsx: FSxClient) -> Outcome:
-    """Take a snapshot and delete the expired ones. Nothing is deleted unless the new one has been taken.
+    """Take a snapshot, then delete the expired ones.
 
-    Raises ValueError for an event that would delete all, and whatever FSx answers; the schedule then tries again.
+    Raises:
+        ValueError: the event would delete all snapshots.
+        ClientError: FSx refused a call; the schedule tries again.
     """
     volume_id, keep = event["volume_id"], event["keep"]
     if keep < 1:

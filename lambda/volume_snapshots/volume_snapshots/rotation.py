@@ -1,4 +1,4 @@
-"""Names of scheduled snapshots, and which of them are due to go. Pure: no call, no clock."""
+"""Names of scheduled snapshots, and which of them have expired. No calls, no clock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SCHEDULED = re.compile(rf"^{PREFIX}\d{{8}}T\d{{6}}Z$")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A snapshot as far as its rotation goes. `lifecycle` is FSx's: PENDING, CREATING, AVAILABLE or DELETING."""
+    """A snapshot. `lifecycle` is FSx's: PENDING, CREATING, AVAILABLE or DELETING."""
 
     id: str
     name: str
@@ -21,10 +21,10 @@ class Snapshot:
 
 
 def name_at(scheduled_time: str) -> str:
-    """Name of the snapshot of that scheduled time (ISO 8601), as users see it under `.zfs/snapshot`.
+    """Name of the snapshot of a scheduled time (ISO 8601), as users see it under `.zfs/snapshot`.
 
-    It comes from the schedule's time and not from the clock, so that a second try makes the same snapshot. ValueError
-    where the time cannot be read or has no zone.
+    The scheduled time, not the clock, gives the name, so that a retry makes the same snapshot. Raises ValueError for a
+    time that cannot be parsed or has no zone.
     """
     time = datetime.fromisoformat(scheduled_time)
     if time.tzinfo is None:
@@ -35,7 +35,7 @@ def name_at(scheduled_time: str) -> str:
 
 
 def expired(snapshots: Iterable[Snapshot], keep: int) -> tuple[Snapshot, ...]:
-    """The scheduled snapshots beyond the newest `keep`, oldest first. What a person has made is never among them."""
+    """The scheduled snapshots beyond the newest `keep`, oldest first. Never one that a person made."""
     ours = sorted(
         (item for item in snapshots if _SCHEDULED.match(item.name) and item.lifecycle != "DELETING"),
         key=lambda item: item.name,
