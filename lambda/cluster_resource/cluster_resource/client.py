@@ -10,7 +10,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
 import botocore.session
@@ -52,12 +52,6 @@ class Signer(Protocol):
 
     def renew(self) -> None:
         """Drop the current credentials: the API refused them."""
-
-
-class TokenService(Protocol):
-    """The STS client's call."""
-
-    def assume_role(self, *, RoleArn: str, RoleSessionName: str, DurationSeconds: int) -> Any: ...  # noqa: N803, ANN401
 
 
 class RoleSigner:
@@ -104,9 +98,9 @@ class RoleSigner:
         return credentials, given["Expiration"].timestamp()
 
 
-def _token_service() -> TokenService:
+def _token_service() -> Any:  # noqa: ANN401 - botocore's
     timeouts = Config(connect_timeout=5, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 4})
-    return cast("TokenService", botocore.session.get_session().create_client("sts", config=timeouts))
+    return botocore.session.get_session().create_client("sts", config=timeouts)
 
 
 def session_name(cluster_name: str) -> str:

@@ -11,16 +11,13 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
-import botocore.session
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from cluster_resource import failures, response
-from cluster_resource.aws import error_code
+from cluster_resource.aws import client, error_code
 from cluster_resource.request import Request
 
 _LOG = logging.getLogger("cluster_resource")
@@ -56,16 +53,6 @@ class Order:
     outdated: tuple[Known, ...]
 
 
-class StateMachines(Protocol):
-    """The calls of the Step Functions client."""
-
-    def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> Any: ...  # noqa: N803, ANN401
-
-    def list_executions(self, *, stateMachineArn: str, maxResults: int) -> Any: ...  # noqa: N803, ANN401
-
-    def stop_execution(self, *, executionArn: str, error: str, cause: str) -> Any: ...  # noqa: N803, ANN401
-
-
 class Executions(Protocol):
     """The executions of the resource's state machine."""
 
@@ -80,8 +67,8 @@ class Executions(Protocol):
 class StepFunctions:
     """`Executions` on AWS Step Functions."""
 
-    def __init__(self, client: StateMachines, state_machine_arn: str) -> None:
-        self._client = client
+    def __init__(self, stepfunctions: Any, state_machine_arn: str) -> None:  # noqa: ANN401 - botocore's
+        self._client = stepfunctions
         self._arn = state_machine_arn
 
     def known(self) -> list[Known]:
@@ -109,7 +96,7 @@ class StepFunctions:
 
 
 def handler(event: dict[str, Any], _context: object) -> None:
-    receive(event, _executions())
+    receive(event, StepFunctions(client("stepfunctions"), os.environ["STATE_MACHINE_ARN"]))
 
 
 def receive(event: dict[str, Any], executions: Executions, *, send: Callable[..., None] = response.send) -> None:
@@ -135,15 +122,6 @@ def receive(event: dict[str, Any], executions: Executions, *, send: Callable[...
 def _refuse(request: Request, what: str, send: Callable[..., None]) -> None:
     todo = "check the state machine and this function's permission to start it, then deploy again."
     send(request, failures.without_outcome(request, what, todo, asked=False))
-
-
-@cache
-def _executions() -> StepFunctions:
-    client = botocore.session.get_session().create_client(
-        "stepfunctions",
-        config=Config(connect_timeout=5, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 4}),
-    )
-    return StepFunctions(cast("StateMachines", client), os.environ["STATE_MACHINE_ARN"])
 
 
 def name_of(request: Request) -> str:
