@@ -12,38 +12,49 @@ from typing import Any
 
 import pytest
 
-from local.slurm import Laboratory
-from local.slurm.host import Unavailable, check
-from tests.images.world import ASSETS, IMAGES, ROOT, start
+from local.slurm import Laboratory, bootstrap, make
+from settings import load
+from tests.slurm.conftest import ENVIRONMENT, ROOT, lab_machine, start
 
-INSTALL = ROOT / "scripts" / "install-lab-packages.sh"
-CANNOT = (69, 77)
-WITHOUT_LAB = ("test_scripts",)
+__all__ = ["lab_machine"]
+# The checkout's assets on every node.
+ASSETS = "/opt/assets"
+IMAGES = "/shared/containers/images"
+SETTINGS = "/opt/trainyard/settings.json"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs the laboratory is marked; under pytest-xdist it stays in one process, which owns it."""
     here = Path(__file__).parent
     for item in items:
-        if item.path.is_relative_to(here) and item.path.stem not in WITHOUT_LAB:
+        if item.path.is_relative_to(here):
             item.add_marker(pytest.mark.lab)
             item.add_marker(pytest.mark.xdist_group("images-lab"))
 
 
+def prepare_node(laboratory: Laboratory, node: str, *steps: str) -> None:
+    """Write the settings and run bootstrap steps on a node."""
+    laboratory.write(SETTINGS, json.dumps(laboratory.plan.settings()), node=node, user="root")
+    for step in steps:
+        laboratory.run(["bash", f"{ASSETS}/steps/{step}.sh"], node=node, user="root")
+
+
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
-    """A head node, two P5 nodes and one without GPUs; each test imports under names of its own."""
-    installed = subprocess.run([str(INSTALL)], capture_output=True, text=True, check=False)
-    if installed.returncode in CANNOT:
-        pytest.fail(f"no laboratory here: {installed.stderr.strip()}")
-    assert installed.returncode == 0, installed.stderr
+def lab(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:  # noqa: ARG001 -- a fixture that asks for another
+    """A head node, two P5 nodes and one without GPUs, with the steps that imports need; each test has its own names."""
     laboratory = Laboratory(tmp_path_factory.mktemp("images") / "lab")
+    binds = {ASSETS: str(ROOT / "cluster_assets")}
+    plan = make(load(ENVIRONMENT), counts={"gpu/p5": 2, "cpu/c7i": 1}, binds=binds)
+
+    def prepare() -> None:
+        bootstrap.pyxis(laboratory)
+        prepare_node(laboratory, "head", "folders", "environment", "enroot")
+        for node in laboratory.plan.compute:
+            prepare_node(laboratory, node.name, "environment", "enroot")
+
     try:
-        check()
-        start(laboratory)
+        start(laboratory, plan, prepare)
         yield laboratory
-    except Unavailable as reason:
-        pytest.fail(f"no laboratory here: {reason}")
     finally:
         laboratory.down()
 

@@ -10,8 +10,7 @@ import pytest
 
 from local.slurm import Laboratory, images
 from local.slurm.images import Image
-from tests.images.conftest import Importer
-from tests.images.world import IMAGES, prepare_node
+from tests.images.conftest import IMAGES, Importer, prepare_node
 
 REPOSITORY = "pytorch-training-custom"
 Stuck = Callable[[str, str], dict[str, str]]

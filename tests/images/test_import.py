@@ -10,8 +10,7 @@ import pytest
 
 from local.slurm import Laboratory, images
 from local.slurm.images import Image
-from tests.images.conftest import Importer
-from tests.images.world import ASSETS, IMAGES
+from tests.images.conftest import ASSETS, IMAGES, Importer
 
 REPOSITORY = "pytorch-training-custom"
 

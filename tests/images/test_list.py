@@ -8,8 +8,7 @@ import pytest
 
 from local.slurm import Laboratory, images
 from local.slurm.images import Image
-from tests.images.conftest import Importer
-from tests.images.world import ASSETS
+from tests.images.conftest import ASSETS, Importer
 
 FOLDER = "/shared/listed"
 

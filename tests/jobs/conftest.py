@@ -65,7 +65,7 @@ def lab(
         timeouts=Timeouts(slurmd_s=8, message_s=6, kill_wait_s=2),
     )
     try:
-        start(laboratory, plan, bootstrapped=True)
+        start(laboratory, plan, lambda: bootstrap.all_nodes(laboratory))
         yield laboratory
     finally:
         laboratory.down()

@@ -1,4 +1,4 @@
-"""A machine to scan: a folder for its root, and each tool that a scan asks a fake, well until a test breaks it."""
+"""A machine to scan: a folder as its root, and a healthy fake of each tool, which a test can break."""
 
 from __future__ import annotations
 
@@ -39,52 +39,27 @@ HEAD = {
     "docker": "echo 27.1.1",
     "mountpoint": "exit 0",
 }
-# What the scans need of the system, which the fakes do not replace. Nothing else of this machine is on PATH.
+# The system's own commands that scans use; PATH has no others.
 SYSTEM = [
-    "awk",
-    "bash",
-    "cat",
-    "chmod",
-    "date",
-    "dirname",
-    "env",
-    "getconf",
-    "grep",
-    "head",
-    "jq",
-    "ls",
-    "mktemp",
-    "readlink",
-    "rm",
-    "sed",
-    "sleep",
-    "sort",
-    "stat",
-    "sync",
-    "timeout",
-    "tr",
-    "uname",
-    "wc",
+    *("awk", "bash", "cat", "chmod", "date", "dirname", "env", "getconf", "grep", "head", "jq", "ls", "mktemp"),
+    *("readlink", "rm", "sed", "sleep", "sort", "stat", "sync", "timeout", "tr", "uname", "wc"),
 ]
 
 
 @dataclass
 class Machine:
-    """What a scan sees."""
-
     root: Path
     tools: Path
     environment: dict[str, str] = field(default_factory=dict)
     limits: dict[str, str] = field(default_factory=lambda: {"l": "unlimited", "n": "1048576"})
 
     def tool(self, name: str, body: str) -> None:
-        """Put a command there, or another in its place."""
+        """Install or replace a command."""
         (self.tools / name).unlink(missing_ok=True)
         (self.tools / name).write_text(f"#!/bin/bash\n{body}\n")
         (self.tools / name).chmod(0o755)
 
     def without(self, name: str) -> None:
-        """Take a command away."""
         (self.tools / name).unlink()
 
     def file(self, path: str, text: str = "") -> Path:
@@ -95,32 +70,17 @@ class Machine:
 
     def settings(self, **changes: Any) -> None:  # noqa: ANN401
         instance = {
-            "type": "p5.48xlarge",
-            "gpus": 8,
-            "gpu": "H100",
-            "efa_interfaces": 32,
-            "nvme_gb": 1,
-            "nvswitch": True,
-        } | changes
-        self.file(
-            "/opt/trainyard/settings.json",
-            json.dumps(
-                {
-                    "schema": 1,
-                    "environment": "local",
-                    "mounts": [{"path": "/fsx"}, {"path": "/shared"}],
-                    "folders": {"scripts": "/shared/scripts"},
-                    "queues": [
-                        {
-                            "name": "gpu",
-                            "scratch": "/scratch",
-                            "health_check": True,
-                            "compute": [{"name": "p5", "efa": True, "instances": [instance]}],
-                        }
-                    ],
-                }
-            ),
-        )
+            "type": "p5.48xlarge", "gpus": 8, "gpu": "H100", "efa_interfaces": 32, "nvme_gb": 1, "nvswitch": True,
+        } | changes  # fmt: skip
+        compute = [{"name": "p5", "efa": True, "instances": [instance]}]
+        settings = {
+            "schema": 1,
+            "environment": "local",
+            "mounts": [{"path": "/fsx"}, {"path": "/shared"}],
+            "folders": {"scripts": "/shared/scripts"},
+            "queues": [{"name": "gpu", "scratch": "/scratch", "health_check": True, "compute": compute}],
+        }
+        self.file("/opt/trainyard/settings.json", json.dumps(settings))
 
     def run(self, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -129,7 +89,7 @@ class Machine:
                 "PATH": str(self.tools),
                 "TRAINYARD_ROOT": str(self.root),
                 "SCAN_SECONDS": "5",
-                # A function stands before the shell's own command: a container may lift no limit for a test.
+                # A function hides the builtin, because a container cannot raise limits.
                 "BASH_FUNC_ulimit%%": f'() {{ [ "$1" = -l ] && echo {self.limits["l"]} || echo {self.limits["n"]}; }}',
                 "SCAN_PATH": "",
             }
@@ -153,7 +113,6 @@ class Machine:
         }
         assert result.returncode == {"ok": 0, "warning": 1, "failure": 2}[report["verdict"]]
         assert len({line["name"] for line in lines}) == len(lines)
-        # Whoever reads a line that is not well is told what to do.
         assert all(line["action"] for line in lines if line["verdict"] in ("warning", "failure"))
         return report
 
@@ -165,7 +124,7 @@ def line(report: dict[str, Any], name: str) -> dict[str, str]:
 
 
 def bad(report: dict[str, Any]) -> dict[str, str]:
-    """The lines that are not well: name and verdict."""
+    """The failures and warnings: verdict by name."""
     return {one["name"]: one["verdict"] for one in report["lines"] if one["verdict"] in ("warning", "failure")}
 
 

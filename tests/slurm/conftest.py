@@ -5,7 +5,7 @@ with the reason.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -50,11 +50,10 @@ def plan_of(nodes: int) -> Plan:
     )
 
 
-def start(laboratory: Laboratory, plan: Plan, *, bootstrapped: bool = False) -> None:
-    """Start a laboratory, or fail the test where the nodes' packages are out of reach."""
-    prepare = bootstrap.all_nodes if bootstrapped else bootstrap.pyxis
+def start(laboratory: Laboratory, plan: Plan, prepare: Callable[[], None] | None = None) -> None:
+    """Start a laboratory, by default with Pyxis enabled; fail the test if the nodes' packages are unreachable."""
     try:
-        laboratory.up(plan, before_slurmd=lambda: prepare(laboratory))
+        laboratory.up(plan, before_slurmd=prepare or (lambda: bootstrap.pyxis(laboratory)))
     except Unavailable as reason:
         pytest.fail(f"no laboratory here: {reason}")
 

@@ -28,7 +28,7 @@ def many(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         load(ENVIRONMENT), nodes=NODES, timeouts=Timeouts(slurmd_s=30, message_s=10, kill_wait_s=2), slurm=SLURM
     )
     try:
-        start(laboratory, plan, bootstrapped=True)
+        start(laboratory, plan, lambda: bootstrap.all_nodes(laboratory))
         yield laboratory
     finally:
         laboratory.down()

@@ -164,7 +164,7 @@ def test_the_installation_says_when_it_cannot(tmp_path: Path) -> None:
 def test_the_newer_slurm(own_lab: Laboratory) -> None:
     """Debian 13's Slurm, nearer to ParallelCluster's; the first run makes its base, which takes a minute."""
     plan = make(load(ENVIRONMENT), nodes=2, base="trixie")
-    start(own_lab, plan, bootstrapped=True)
+    start(own_lab, plan, lambda: bootstrap.all_nodes(own_lab))
     assert own_lab.output(["sinfo", "--version"]).endswith("24.11.5")
     line = ["srun", "-N2", "--ntasks-per-node=8", "--gpus-per-task=1", "nvidia-smi", "-L"]
     assert len(own_lab.output(line).splitlines()) == 16
