@@ -17,7 +17,6 @@ IMPORT_FOLLOW_SECONDS="${IMPORT_FOLLOW_SECONDS:-2}"           # between two poll
 IMPORT_SCRATCH_PERCENT="${IMPORT_SCRATCH_PERCENT:-}"          # scratch needed, percent of the compressed layers; default by compression
 IMPORT_TARGET_PERCENT="${IMPORT_TARGET_PERCENT:-}"            # space needed in the images folder, likewise
 IMPORT_ENROOT_CONF="${IMPORT_ENROOT_CONF:-/etc/enroot/enroot.conf}"
-IMPORT_ENVIRONMENT="${IMPORT_ENVIRONMENT:-/opt/trainyard/pcluster-env.sh}"
 
 IMPORT_STARTED="${SECONDS}"
 IMPORT_WORK=""
@@ -172,11 +171,7 @@ import::local() {
 }
 
 import::main() {
-  if [[ -z "${IMPORT_FOLDER}" && -z "${CONTAINER_IMAGES_DIR:-}" && -r "${IMPORT_ENVIRONMENT}" ]]; then
-    # shellcheck source=/dev/null
-    . "${IMPORT_ENVIRONMENT}"
-  fi
-  IMPORT_FOLDER="${IMPORT_FOLDER:-${CONTAINER_IMAGES_DIR:-}}"
+  files::find_folder
   case " $* " in
     *" --help "* | *" -h "*) import::usage && return 0 ;;
   esac

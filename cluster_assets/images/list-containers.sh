@@ -5,7 +5,6 @@ shopt -s inherit_errexit nullglob
 
 # Overridable by the environment.
 IMPORT_FOLDER="${IMPORT_FOLDER:-}" # default CONTAINER_IMAGES_DIR of ~/pcluster-env.sh
-IMPORT_ENVIRONMENT="${IMPORT_ENVIRONMENT:-/opt/trainyard/pcluster-env.sh}"
 
 LIST_HERE="$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)"
 readonly LIST_HERE
@@ -73,16 +72,15 @@ list::table() {
 }
 
 list::main() {
-  local json=no help=no all
-  if [[ -z "${IMPORT_FOLDER}" && -z "${CONTAINER_IMAGES_DIR:-}" && -r "${IMPORT_ENVIRONMENT}" ]]; then
-    # shellcheck source=/dev/null
-    . "${IMPORT_ENVIRONMENT}"
-  fi
-  IMPORT_FOLDER="${IMPORT_FOLDER:-${CONTAINER_IMAGES_DIR:-}}"
+  local json=no all
+  files::find_folder
   while (($#)); do
     case "$1" in
       --json) json=yes ;;
-      --help | -h) help=yes ;;
+      --help | -h)
+        list::usage
+        return 0
+        ;;
       --directory)
         (($# > 1)) || log::exit 64 "--directory needs a value; see --help"
         IMPORT_FOLDER="$2"
@@ -92,10 +90,6 @@ list::main() {
     esac
     shift
   done
-  if [[ "${help}" == yes ]]; then
-    list::usage
-    return 0
-  fi
   [[ -n "${IMPORT_FOLDER}" ]] || log::exit 64 "no images folder: source ~/pcluster-env.sh, or give --directory"
   [[ -d "${IMPORT_FOLDER}" ]] || log::exit 73 "the images folder ${IMPORT_FOLDER} does not exist"
   all="$(list::all)"

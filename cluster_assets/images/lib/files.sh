@@ -3,6 +3,15 @@
 
 readonly SCRATCH_PREFIX=trainyard-import
 
+# find_folder: set IMPORT_FOLDER from CONTAINER_IMAGES_DIR, if necessary of the environment's file.
+files::find_folder() {
+  if [[ -z "${IMPORT_FOLDER}" && -z "${CONTAINER_IMAGES_DIR:-}" && -r "${IMPORT_ENVIRONMENT:=/opt/trainyard/pcluster-env.sh}" ]]; then
+    # shellcheck source=/dev/null
+    . "${IMPORT_ENVIRONMENT}"
+  fi
+  IMPORT_FOLDER="${IMPORT_FOLDER:-${CONTAINER_IMAGES_DIR:-}}"
+}
+
 # size BYTES: for people, in binary units.
 files::size() {
   if (($1 >= 1 << 30)); then

@@ -36,6 +36,10 @@ END
   distributed::help_options
 }
 
+# Job files may override these two.
+job::option() { training::option "$@"; }
+job::more_help() { training::help_options; }
+
 # The name is fixed at submission, or by the job's id, so that a requeued job keeps it.
 training::name_experiment() {
   local unique
