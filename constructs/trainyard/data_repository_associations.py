@@ -25,19 +25,20 @@ class DataRepositoryAssociations(Construct):
         buckets: Mapping[BucketPurpose, s3.IBucket],
     ) -> None:
         super().__init__(scope, construct_id)
+        names = {purpose: bucket.bucket_name for purpose, bucket in buckets.items()}
+        prefix = f"{Stack.of(self).stack_name}-{lustre.name}"
         for association in lustre.associations:
-            bucket = buckets[association.bucket]
             resource = fsx.CfnDataRepositoryAssociation(
                 self,
                 _construct_id(association),
                 file_system_id=file_system_id,
                 file_system_path=association.path,
-                data_repository_path=f"s3://{bucket.bucket_name}/{association.prefix}",
+                data_repository_path=f"s3://{names[association.bucket]}/{association.prefix}",
                 # Imports the names of existing objects; their content is read on first access.
                 batch_import_meta_data_on_create=bool(association.import_events),
                 s3=_policies(association),
             )
-            Tags.of(resource).add("Name", f"{Stack.of(self).stack_name}-{lustre.name}{association.path}")
+            Tags.of(resource).add("Name", f"{prefix}{association.path}")
 
 
 def _construct_id(association: Association) -> str:

@@ -7,32 +7,6 @@ from constructs import Construct
 
 from settings.model.cluster import Cluster
 
-_Service = ec2.InterfaceVpcEndpointAwsService
-
-# Every cluster calls CloudFormation and EC2 for set-up and scaling, CloudWatch for logs and metrics, SSM for sessions
-# (the only access), STS and ECR for images.
-_ALWAYS: tuple[tuple[str, ec2.InterfaceVpcEndpointAwsService], ...] = (
-    ("CloudFormation", _Service.CLOUDFORMATION),
-    ("Ec2", _Service.EC2),
-    ("CloudWatchLogs", _Service.CLOUDWATCH_LOGS),
-    ("CloudWatchMetrics", _Service.CLOUDWATCH_MONITORING),
-    ("Ssm", _Service.SSM),
-    ("SsmMessages", _Service.SSM_MESSAGES),
-    ("Ec2Messages", _Service.EC2_MESSAGES),
-    ("Sts", _Service.STS),
-    ("EcrApi", _Service.ECR),
-    ("EcrDocker", _Service.ECR_DOCKER),
-)
-# The head node reads the health of the login nodes' load balancer; a login node completes its lifecycle hook.
-_LOGIN_NODES: tuple[tuple[str, ec2.InterfaceVpcEndpointAwsService], ...] = (
-    ("LoadBalancing", _Service.ELASTIC_LOAD_BALANCING),
-    ("AutoScaling", _Service.AUTOSCALING),
-)
-# The head node reads the database's password.
-_ACCOUNTING: tuple[tuple[str, ec2.InterfaceVpcEndpointAwsService], ...] = (
-    ("SecretsManager", _Service.SECRETS_MANAGER),
-)
-
 
 class PrivateEndpoints(Construct):
     """The interface endpoints that this cluster calls, in the private subnet, open to the VPC on port 443 alone.
@@ -49,12 +23,7 @@ class PrivateEndpoints(Construct):
             self, "SecurityGroup", vpc=vpc, description="AWS service endpoints", allow_all_outbound=False
         )
         group.add_ingress_rule(ec2.Peer.ipv4(vpc.vpc_cidr_block), ec2.Port.tcp(443), "HTTPS from the VPC")
-        services = list(_ALWAYS)
-        if cluster.login_nodes is not None:
-            services += _LOGIN_NODES
-        if cluster.slurm.accounting is not None:
-            services += _ACCOUNTING
-        for name, service in services:
+        for name, service in _services(cluster).items():
             ec2.InterfaceVpcEndpoint(
                 self,
                 name,
@@ -65,3 +34,29 @@ class PrivateEndpoints(Construct):
                 open=False,
                 private_dns_enabled=True,
             )
+
+
+def _services(cluster: Cluster) -> dict[str, ec2.InterfaceVpcEndpointAwsService]:
+    """By construct id, in the order of the template."""
+    service = ec2.InterfaceVpcEndpointAwsService
+    # Every cluster calls CloudFormation and EC2 for set-up and scaling, CloudWatch for logs and metrics, SSM for
+    # sessions (the only access), STS and ECR for images.
+    services = {
+        "CloudFormation": service.CLOUDFORMATION,
+        "Ec2": service.EC2,
+        "CloudWatchLogs": service.CLOUDWATCH_LOGS,
+        "CloudWatchMetrics": service.CLOUDWATCH_MONITORING,
+        "Ssm": service.SSM,
+        "SsmMessages": service.SSM_MESSAGES,
+        "Ec2Messages": service.EC2_MESSAGES,
+        "Sts": service.STS,
+        "EcrApi": service.ECR,
+        "EcrDocker": service.ECR_DOCKER,
+    }
+    if cluster.login_nodes is not None:
+        # The head node reads the health of the login nodes' load balancer; a login node completes its lifecycle hook.
+        services |= {"LoadBalancing": service.ELASTIC_LOAD_BALANCING, "AutoScaling": service.AUTOSCALING}
+    if cluster.slurm.accounting is not None:
+        # The head node reads the database's password.
+        services |= {"SecretsManager": service.SECRETS_MANAGER}
+    return services

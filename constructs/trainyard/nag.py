@@ -24,7 +24,7 @@ def wildcard_resource(scope: IConstruct, owner: IConstruct, arn: str, suffix: st
     An ARN of another stack comes in as that stack's export; cdk-nag writes the export's name in its place.
     """
     stack, owners_stack = Stack.of(scope), Stack.of(owner)
-    if stack.node.path == owners_stack.node.path:
+    if stack is owners_stack:
         name = _written(stack.resolve(arn))
     else:
         # The export that the reference makes anyway: asking for it twice makes one.

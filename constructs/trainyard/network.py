@@ -38,6 +38,7 @@ class Network(Construct):
         keep_for_file_systems: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
+        self._stack_name = Stack.of(self).stack_name
         if network.existing is not None:
             self._import(network.existing, network.zone)
         else:
@@ -163,7 +164,7 @@ class Network(Construct):
         )
 
     def _name(self, resource: Construct, part: str) -> None:
-        Tags.of(resource).add("Name", f"{Stack.of(self).stack_name}-{part}")
+        Tags.of(resource).add("Name", f"{self._stack_name}-{part}")
 
 
 class FlowLogs(Construct):
