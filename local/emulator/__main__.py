@@ -7,11 +7,13 @@ caller's AWS settings are not looked at.
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import importlib.util
 import os
 import sys
 from pathlib import Path
 
+MINISTACK = "1.5.33"
 HOST = "127.0.0.1"
 FUNCTIONS = Path(__file__).parent / "functions"
 NODE_PACKAGES = Path(__file__).parent.parent / "node_modules"
@@ -95,12 +97,17 @@ def main() -> None:
     sys.argv = sys.argv[:1]
 
     # Only now: these modules read the environment as they are imported.
-    from local.emulator import extension, hooks, seeds
+    from local.emulator import extension, seeds
 
+    found = importlib.metadata.version("ministack")
+    if found != MINISTACK:
+        sys.exit(
+            f"emulator: ministack {found} is installed, but the emulator uses private names of {MINISTACK}: run "
+            "`uv sync` in local/, or adapt local/emulator to the other version"
+        )
     try:
-        hooks.check()
         extension.install(given)
-    except (hooks.HookError, seeds.SeedError) as error:
+    except seeds.SeedError as error:
         sys.exit(f"emulator: {error}")
     from ministack import app
 

@@ -40,10 +40,8 @@ class _Answer:
 
     def wait(self, timeout: float) -> bool:
         stack_name = _waiting.stack_name
-        limit = steering.limits.get(stack_name)
-        if limit and limit.custom_resource_s is not None:
-            timeout = limit.custom_resource_s
-        end = time.monotonic() + timeout
+        limit = steering.limit(stack_name).custom_resource_s
+        end = time.monotonic() + (timeout if limit is None else limit)
         while (left := end - time.monotonic()) > 0:
             if self._event.wait(min(_SLICE_S, left)):
                 return True
@@ -161,18 +159,9 @@ def _signed_urls() -> None:
 def _wait_conditions() -> None:
     wait_for = wait_conditions.wait_for
 
-    def limited(  # noqa: PLR0917 - ministack's own signature
-        token: str,
-        stack_id: str,
-        stack_name: str,
-        logical_id: str,
-        resource_type: str,
-        count: int,
-        timeout_s: float,
-    ) -> Any:
-        limit = steering.limits.get(stack_name)
-        if limit and limit.wait_condition_s is not None:
-            timeout_s = limit.wait_condition_s
-        return wait_for(token, stack_id, stack_name, logical_id, resource_type, count, timeout_s)
+    def limited(token: str, stack_id: str, stack_name: str, *rest: Any) -> Any:
+        *others, timeout_s = rest
+        limit = steering.limit(stack_name).wait_condition_s
+        return wait_for(token, stack_id, stack_name, *others, timeout_s if limit is None else limit)
 
     wait_conditions.wait_for = limited

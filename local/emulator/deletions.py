@@ -28,7 +28,7 @@ def install() -> None:
     held: dict[str, str] = {}
 
     async def delete(stack_name: str, stack_id: str, *rest: Any, **named: Any) -> None:
-        steered = steering.outcomes.take(stack_name, "delete")
+        steered = steering.outcome(stack_name, "delete")
         await _cancel_creation(stack_name)
         if steered and steered.delay_s:
             _stacks[stack_name]["StackStatus"] = "DELETE_IN_PROGRESS"

@@ -9,17 +9,10 @@ from ministack.core.responses import AccountRegionScopedDict
 from ministack.services.cloudformation import provisioners
 
 from local.emulator.cloudformation.provide import Made, Properties, provide
+from local.emulator.service import ApiError
 
 _CONTENT: Any = AccountRegionScopedDict()
 _PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
-
-
-class DocumentError(ValueError):
-    """A refusal of Systems Manager: `code` is its name."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 def install() -> None:
@@ -46,7 +39,7 @@ def parameters(name: str) -> dict[str, Any]:
     """The parameters that a document has, by name."""
     content = _CONTENT.get(name)
     if content is None:
-        raise DocumentError("InvalidDocument", f"Document with name {name} does not exist.")
+        raise ApiError("InvalidDocument", f"Document with name {name} does not exist.")
     return dict(content.get("parameters") or {})
 
 
@@ -54,20 +47,20 @@ def script(name: str, given: dict[str, Any]) -> str:
     """The script of a document with the parameters of a command put in.
 
     Raises:
-        DocumentError: there is no such document, or a parameter is unknown, missing or not as the document allows.
+        ApiError: there is no such document, or a parameter is unknown, missing or not as the document allows.
     """
     known = parameters(name)
     if unknown := sorted(set(given) - set(known)):
-        raise DocumentError("InvalidParameters", f"Parameter {unknown[0]} is not defined in the document {name}.")
+        raise ApiError("InvalidParameters", f"Parameter {unknown[0]} is not defined in the document {name}.")
     values = {}
     for key, about in known.items():
         texts = given.get(key, [about["default"]] if "default" in about else None)
         if texts is None:
-            raise DocumentError("InvalidParameters", f"Parameter {key} is required.")
+            raise ApiError("InvalidParameters", f"Parameter {key} is required.")
         text = texts if isinstance(texts, str) else "\n".join(texts)
         pattern, allowed = about.get("allowedPattern"), about.get("allowedValues")
         if (pattern and not re.search(pattern, text)) or (allowed and text not in allowed):
-            raise DocumentError("InvalidParameters", f"Parameter {key} has a value that is not allowed: {text}")
+            raise ApiError("InvalidParameters", f"Parameter {key} has a value that is not allowed: {text}")
         values[key] = text
     lines = [line for step in _CONTENT[name]["mainSteps"] for line in step["inputs"]["runCommand"]]
     return _PLACE.sub(lambda match: values.get(match.group(1), match.group(0)), "\n".join(lines)) + "\n"

@@ -24,36 +24,27 @@ from local.emulator import (
     service_sessions,
     steering,
 )
-from local.emulator.cloudformation import compute, network, recorded
+from local.emulator.cloudformation import ec2_types, provide
 from local.emulator.codepipeline import resources as pipelines
 from local.emulator.codepipeline import service as codepipeline
 from local.emulator.codepipeline import store as codepipeline_store
 from local.emulator.ec2 import catalogue, images, instances, reservations
-from local.emulator.fsx import authorization, resources, service
+from local.emulator.fsx import resources
 
 
 def install(given: argparse.Namespace) -> None:
-    """Extend ministack and seed the account and region that the emulator stands for."""
+    """Extend ministack, and seed the accounts and regions of the emulator."""
     gateway_url = f"http://127.0.0.1:{given.port}"
     catalogue.install()
     reservations.install()
     instances.install(images.install(given.parallelcluster_version))
-    instances.install_interfaces()
-    service.install()
-    authorization.install()
-    quotas.install()
-    network.install()
-    compute.install()
-    resources.install()
-    codepipeline.install()
-    pipelines.install()
-    repairs.install()
-    custom_resources.install()
-    deletions.install()
-    drift.install()
-    documents.install()
-    # Last: whatever has no provider by now is recorded.
-    recorded.install()
+    for part in (
+        *(resources, quotas, ec2_types, codepipeline, pipelines, repairs),
+        *(custom_resources, deletions, drift, documents),
+    ):
+        part.install()
+    # Last: every type without a provider is recorded.
+    provide.record_others()
     head_node.install(gateway_url)
     jobs.install()
     others = json.loads(given.others.read_text()) if given.others else []

@@ -129,7 +129,7 @@ def _settle(cluster: str, endpoint: str) -> None:
     if request is None:
         return
     operation, on_the_way, at_the_end = request
-    steered = steering.outcomes.take(cluster, operation)
+    steered = steering.outcome(cluster, operation)
     if steered:
         put_status(cluster, on_the_way, endpoint)
         time.sleep(steered.delay_s)

@@ -75,7 +75,7 @@ def _outcome(stack_id: str, cluster: str, token: str) -> Report | None:
     """What the node reports, after the time that it takes; None where it never does."""
     stack: dict[str, Any] = next((item for item in list(_stacks.values()) if item["StackId"] == stack_id), {})
     updating = str(stack.get("StackStatus", "")).startswith("UPDATE")
-    steered = steering.outcomes.take(cluster, "update" if updating else "create")
+    steered = steering.outcome(cluster, "update" if updating else "create")
     if steered is None:
         return Report(True, "Head node configured (stand-in of the local emulator)")
     end = time.monotonic() + steered.delay_s

@@ -18,6 +18,7 @@ from ministack.core.responses import get_account_id
 from ministack.services import ec2
 
 from local.emulator import documents, fleet
+from local.emulator.service import ApiError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 # The root environment's: the laboratory needs what the emulator's own has not.
@@ -42,7 +43,7 @@ def install() -> None:
             request = json.loads(body or b"{}")
             try:
                 found = _send(request) if action == "SendCommand" else _answers.get(request.get("CommandId", ""))
-            except documents.DocumentError as error:
+            except ApiError as error:
                 return 400, dict(_JSON), json.dumps({"__type": error.code, "message": str(error)}).encode()
             if found is not None:
                 return 200, dict(_JSON), json.dumps(found).encode()
@@ -70,7 +71,7 @@ def _send(request: dict[str, Any]) -> dict[str, Any] | None:
     cluster, name = fleet.tag(instance, "parallelcluster:cluster-name"), request.get("DocumentName", "")
     if cluster in _without_agent or instance["State"]["Name"] != "running":
         where = f"Instances [[{instance['InstanceId']}]] not in a valid state for account {get_account_id()}"
-        raise documents.DocumentError("InvalidInstanceId", where)
+        raise ApiError("InvalidInstanceId", where)
     command = str(uuid.uuid4())
     invocation = {
         "CommandId": command,

@@ -1,26 +1,20 @@
-"""Service Quotas: AWS's default values, and those that a seed raised or lowered.
+"""Service Quotas: the quotas that the preflight reads, with AWS's defaults and those that seeds change.
 
-Only the quotas that a deployment of this project comes near are listed; any other is not there. Defaults as AWS's
-reference and guides had them on 2026-11-21 ("Amazon EC2 quotas", "Amazon VPC quotas", FSx guides "Quotas"); an account
-of some age has more. As on AWS, a quota that nobody changed stands among the defaults, and a changed one among the
-applied values too.
+Names and defaults are those of a new account in AWS's guides on 2026-11-21 ("Amazon EC2 quotas", "Amazon VPC quotas",
+FSx guides "Quotas"). As on AWS, an unchanged quota is among the defaults only, a changed one among the applied too.
 """
 
 from __future__ import annotations
 
-import json
-from functools import cache
 from typing import Any
 
-import botocore.session
-from botocore.model import ServiceModel
-from botocore.validate import ParamValidator
-from ministack import app
-from ministack.core import iam_actions, router
 from ministack.core.responses import AccountRegionScopedDict, get_account_id, get_region
 
-TARGET = "ServiceQuotasV20190624"
+from local.emulator import service
+from local.emulator.service import ApiError, Request
+
 _LARGE_OPENZFS = ("us-east-1", "us-east-2", "us-west-2")
+_LARGER = {"fsx/L-88479C21": 262144.0, "fsx/L-E24B4DE4": 400000.0}
 
 NAMES: dict[str, tuple[str, float]] = {
     "ec2/L-0263D0A3": ("EC2-VPC Elastic IPs", 5),
@@ -47,128 +41,58 @@ NAMES: dict[str, tuple[str, float]] = {
 APPLIED: Any = AccountRegionScopedDict()
 
 
-class QuotaError(Exception):
-    """An error answer of Service Quotas."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code, self.message = code, message
-
-
 def apply(key: str, value: float) -> None:
-    """Give a quota, by `<service>/<code>`, another value; raises QuotaError for one that is not known."""
+    """Give a quota, by `<service>/<code>`, another value; raises ApiError for an unknown one."""
     if key not in NAMES:
-        raise QuotaError("NoSuchResourceException", f"no quota {key}; known are {', '.join(NAMES)}")
+        raise ApiError("NoSuchResourceException", f"no quota {key}; known are {', '.join(NAMES)}")
     if value < 0:
-        raise QuotaError("IllegalArgumentException", f"{key} is {value}, which is below 0")
+        raise ApiError("IllegalArgumentException", f"{key} is {value}, which is below 0")
     APPLIED[key] = value
 
 
-def default(key: str) -> float:
-    """AWS's default of a quota in the current region."""
-    larger = {"fsx/L-88479C21": 262144.0, "fsx/L-E24B4DE4": 400000.0}
-    return larger[key] if key in larger and get_region() in _LARGE_OPENZFS else NAMES[key][1]
-
-
-def _quota(key: str, value: float) -> dict[str, Any]:
-    service, _, code = key.partition("/")
+def _quota(key: str, *, applied: bool) -> Request:
+    service_code, _, code = key.partition("/")
+    default = _LARGER.get(key, NAMES[key][1]) if get_region() in _LARGE_OPENZFS else NAMES[key][1]
     return {
-        "ServiceCode": service,
-        "ServiceName": service,
-        "QuotaArn": f"arn:aws:servicequotas:{get_region()}:{get_account_id()}:{service}/{code}",
+        "ServiceCode": service_code,
+        "ServiceName": service_code,
+        "QuotaArn": f"arn:aws:servicequotas:{get_region()}:{get_account_id()}:{key}",
         "QuotaCode": code,
         "QuotaName": NAMES[key][0],
-        "Value": value,
+        "Value": APPLIED.get(key, default) if applied else default,
         "Unit": "None",
         "Adjustable": True,
         "GlobalQuota": False,
     }
 
 
-def _of(service: str) -> list[str]:
-    found = [key for key in NAMES if key.startswith(f"{service}/")]
-    if not found:
-        raise QuotaError("NoSuchResourceException", f"The request failed because the service {service} does not exist.")
-    return found
-
-
-def _page(request: dict[str, Any], quotas: list[dict[str, Any]]) -> dict[str, Any]:
+def _list(request: Request, *, applied: bool) -> Request:
+    keys = [key for key in NAMES if key.startswith(f"{request['ServiceCode']}/")]
+    if not keys:
+        message = f"The request failed because the service {request['ServiceCode']} does not exist."
+        raise ApiError("NoSuchResourceException", message)
     try:
         start = int(request.get("NextToken") or 0)
     except ValueError:
-        raise QuotaError("InvalidPaginationTokenException", "Invalid token was used.") from None
+        raise ApiError("InvalidPaginationTokenException", "Invalid token was used.") from None
+    quotas = [_quota(key, applied=applied) for key in keys if key in APPLIED or not applied]
     end = start + int(request.get("MaxResults") or 100)
     return {"Quotas": quotas[start:end], **({"NextToken": str(end)} if end < len(quotas) else {})}
 
 
-def _list_applied(request: dict[str, Any]) -> dict[str, Any]:
-    keys = [key for key in _of(request["ServiceCode"]) if key in APPLIED]
-    return _page(request, [_quota(key, APPLIED[key]) for key in keys])
-
-
-def _list_defaults(request: dict[str, Any]) -> dict[str, Any]:
-    return _page(request, [_quota(key, default(key)) for key in _of(request["ServiceCode"])])
-
-
-def _one(request: dict[str, Any]) -> str:
+def _get(request: Request, *, applied: bool) -> Request:
     key = f"{request['ServiceCode']}/{request['QuotaCode']}"
     if key not in NAMES:
-        raise QuotaError("NoSuchResourceException", "The request failed because the specified quota does not exist.")
-    return key
-
-
-def _get_applied(request: dict[str, Any]) -> dict[str, Any]:
-    key = _one(request)
-    return {"Quota": _quota(key, APPLIED.get(key, default(key)))}
-
-
-def _get_default(request: dict[str, Any]) -> dict[str, Any]:
-    key = _one(request)
-    return {"Quota": _quota(key, default(key))}
-
-
-OPERATIONS = {
-    "ListServiceQuotas": _list_applied,
-    "ListAWSDefaultServiceQuotas": _list_defaults,
-    "GetServiceQuota": _get_applied,
-    "GetAWSDefaultServiceQuota": _get_default,
-}
-
-
-@cache
-def model() -> ServiceModel:
-    loader = botocore.session.Session().get_component("data_loader")
-    return ServiceModel(loader.load_service_model("service-quotas", "service-2"), "service-quotas")
-
-
-def perform(operation: str, request: dict[str, Any]) -> dict[str, Any]:
-    """Carry out one operation; raises QuotaError for input that the API's own model or the service refuses."""
-    if operation not in OPERATIONS:
-        raise QuotaError("IllegalArgumentException", f"{operation} is not emulated here.")
-    shape: Any = model().operation_model(operation).input_shape
-    report = ParamValidator().validate(request, shape)
-    if report.has_errors():
-        raise QuotaError("IllegalArgumentException", report.generate_report())
-    return OPERATIONS[operation](request)
-
-
-async def handle(_method: str, _path: str, headers: dict[str, str], body: bytes, _query: dict[str, Any]) -> Any:
-    """One HTTP request."""
-    operation = headers.get("x-amz-target", "").rpartition(".")[2]
-    answer_headers = {"Content-Type": "application/x-amz-json-1.1"}
-    try:
-        answer = perform(operation, json.loads(body or b"{}"))
-    except QuotaError as error:
-        return 400, answer_headers, json.dumps({"__type": error.code, "Message": error.message}).encode()
-    return 200, answer_headers, json.dumps(answer).encode()
+        raise ApiError("NoSuchResourceException", "The request failed because the specified quota does not exist.")
+    return {"Quota": _quota(key, applied=applied)}
 
 
 def install() -> None:
-    """Add the service: without the IAM name, AUTH would let every call through."""
-    router.SERVICE_PATTERNS["servicequotas"] = {
-        "target_prefixes": [TARGET],
-        "host_patterns": [r"^servicequotas\."],
-        "credential_scope": "servicequotas",
+    """Add the service."""
+    operations = {
+        "ListServiceQuotas": lambda request: _list(request, applied=True),
+        "ListAWSDefaultServiceQuotas": lambda request: _list(request, applied=False),
+        "GetServiceQuota": lambda request: _get(request, applied=True),
+        "GetAWSDefaultServiceQuota": lambda request: _get(request, applied=False),
     }
-    app.SERVICE_HANDLERS["servicequotas"] = handle
-    iam_actions.SERVICE_TO_IAM_NAMESPACE["servicequotas"] = "servicequotas"
+    service.provide("servicequotas", "service-quotas", operations, "IllegalArgumentException")

@@ -1,4 +1,4 @@
-"""What exists in an account before a deployment: reservations that were bought, quotas that were raised, and the like.
+"""What exists in an account before a deployment: bought reservations, raised quotas and the like.
 
 A seeds file is JSON; every key may be absent:
 
@@ -12,36 +12,30 @@ A seeds file is JSON; every key may be absent:
      "taken_buckets": ["acme-data"]}
 
 A reservation's `type` is on-demand (the default) or capacity-block, `count` a number of instances. It may have
-`available` (instances that are free, all by default), `state` (active), `tenancy` (default), `platform` (Linux/UNIX),
-`owner` (an account id), `starts` and `ends` (ISO 8601). A `quota` is named by service and code (quotas.py lists them).
-`instances` run in the account's default VPC; `lifecycle` is on-demand (the default), spot or capacity-block,
-`reservation` the id of the one that they take room in, `tags` a mapping. `taken_buckets` are somebody else's.
+`available` (free instances, all by default), `state` (active), `tenancy` (default), `platform` (Linux/UNIX), `owner`
+(an account id), `starts` and `ends` (ISO 8601). A `quota` is named by service and code (quotas.py). `instances` run in
+the account's default VPC; `lifecycle` is on-demand (the default), spot or capacity-block, `reservation` the id of the
+one whose room they take, `tags` a mapping. `taken_buckets` belong to another account.
 """
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ministack.core.responses import request_scope
-from ministack.services import ssm
+from ministack.core.responses import get_account_id, get_region, request_scope
+from ministack.services import ec2, s3, ssm
 
-from local.emulator import accounts, quotas
-from local.emulator.ec2 import catalogue, images
-from local.emulator.wire import Ec2Error
+from local.emulator import quotas
+from local.emulator.ec2 import catalogue, images, reservations
+from local.emulator.service import ApiError
 
 TYPES = ("on-demand", "capacity-block")
-KEYS = (
-    "capacity_reservations",
-    "ssm_parameters",
-    "quotas",
-    "instances",
-    "not_offered",
-    "missing_images",
-    "taken_buckets",
-)
+LIFECYCLES = ("on-demand", "spot", "capacity-block")
+OTHER_ACCOUNT = "999988887777"
 
 
 class SeedError(ValueError):
@@ -54,41 +48,74 @@ def load(path: Path) -> None:
 
 
 def put(seeds: dict[str, Any], path: str = "seeds") -> dict[str, Any]:
-    """Put seeds into the current account and region, in the place of those of the same name.
+    """Put seeds into the current account and region; they replace those of the same name.
 
     Raises:
         SeedError: naming the entry at fault and `path`.
     """
-    unknown = set(seeds) - set(KEYS)
-    if unknown:
-        raise SeedError(f"{path}: unknown {', '.join(sorted(unknown))}; allowed: {', '.join(KEYS)}")
-    # What is taken away last: what is there may need it.
+    if unknown := sorted(set(seeds) - set(_ACTS)):
+        raise SeedError(f"{path}: unknown {', '.join(unknown)}; allowed: {', '.join(_ACTS)}")
+    # In the order of _ACTS: what is taken away comes last, because earlier entries may need it.
     for key, act in _ACTS.items():
-        for index, entry in enumerate(_entries(seeds.get(key, []))):
+        given = seeds.get(key, [])
+        for index, entry in enumerate(given.items() if isinstance(given, dict) else given):
             try:
                 act(entry)
             except KeyError as error:
                 raise SeedError(f"{path}: {key}[{index}] lacks {error}") from error
-            except (Ec2Error, quotas.QuotaError, TypeError, ValueError) as error:
+            except (ApiError, TypeError, ValueError) as error:
                 raise SeedError(f"{path}: {key}[{index}]: {error}") from error
     return {}
 
 
-def put_in(wish: dict[str, Any]) -> dict[str, Any]:
+def put_in(order: dict[str, Any]) -> dict[str, Any]:
     """As put, into another account: {account, region, seeds}."""
-    with request_scope(wish["account"], wish["region"]):
-        return put(wish["seeds"])
+    with request_scope(order["account"], order["region"]):
+        return put(order["seeds"])
 
 
-def _entries(given: Any) -> list[Any]:
-    return list(given.items()) if isinstance(given, dict) else list(given)
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise ValueError(f"{name} is {value!r}; allowed: {', '.join(allowed)}")
+    return value
 
 
 def _reserve(entry: dict[str, Any]) -> None:
-    kind = entry.get("type", "on-demand")
-    if kind not in TYPES:
-        raise ValueError(f"type is {kind!r}; allowed: {', '.join(TYPES)}")
-    accounts.reserve(entry, block=kind == "capacity-block")
+    kind = _one_of("type", entry.get("type", "on-demand"), TYPES)
+    times = {key: _time(entry[name]) for name, key in (("starts", "StartDate"), ("ends", "EndDate")) if name in entry}
+    earlier = reservations.RESERVATIONS.pop(entry["id"], None)
+    try:
+        record = reservations.add(
+            reservation_id=entry["id"],
+            instance_type=entry["instance_type"],
+            zone_id=entry["zone_id"],
+            count=int(entry["count"]),
+            block=kind == "capacity-block",
+        )
+    except (ApiError, KeyError, ValueError):
+        if earlier:
+            reservations.RESERVATIONS[entry["id"]] = earlier
+        raise
+    taken = earlier["TotalInstanceCount"] - earlier["AvailableInstanceCount"] if earlier else 0
+    record |= {
+        "AvailableInstanceCount": int(entry.get("available", max(record["TotalInstanceCount"] - taken, 0))),
+        "State": entry.get("state", "active"),
+        "Tenancy": entry.get("tenancy", "default"),
+        "InstancePlatform": entry.get("platform", "Linux/UNIX"),
+        "OwnerId": entry.get("owner", get_account_id()),
+        **times,
+        **({"EndDateType": "limited"} if "EndDate" in times else {}),
+    }
+
+
+def _time(text: str) -> datetime.datetime:
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        found = datetime.datetime.min
+    if found.tzinfo is None:
+        raise ValueError(f"{text!r} is not a time such as 2026-11-21T12:00:00+00:00")
+    return found.astimezone(datetime.UTC)
 
 
 def _parameter(entry: tuple[str, Any]) -> None:
@@ -96,12 +123,51 @@ def _parameter(entry: tuple[str, Any]) -> None:
     ssm._put_parameter({"Name": name, "Value": str(value), "Type": "String", "Overwrite": True})
 
 
+def _run_instances(
+    *,
+    instance_type: str,
+    count: int = 1,
+    lifecycle: str = "on-demand",
+    reservation: str | None = None,
+    tags: dict[str, str] | None = None,
+) -> None:
+    if instance_type not in catalogue.instance_types():
+        raise ValueError(f"The instance type '{instance_type}' does not exist")
+    _one_of("lifecycle", lifecycle, LIFECYCLES)
+    if reservation:
+        reservations.take(reservation, count)
+    ec2._ensure_defaults_initialized()
+    subnet = next(subnet for subnet in ec2._subnets.values() if subnet.get("DefaultForAz"))
+    made = ec2._launch_instances_internal(
+        image_id="ami-00000000", instance_type=instance_type, subnet_id=subnet["SubnetId"], count=count
+    )
+    for instance in made:
+        instance |= {"InstanceLifecycle": lifecycle, "CapacityReservationId": reservation}
+        ec2._tags[instance["InstanceId"]] = [{"Key": key, "Value": value} for key, value in (tags or {}).items()]
+
+
+def _take_bucket_name(name: str) -> None:
+    if s3._bucket_owner_account(name) is not None:
+        return
+    region = get_region()
+    location = b""
+    if region != "us-east-1":
+        location = (
+            '<CreateBucketConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><LocationConstraint>'
+            f"{region}</LocationConstraint></CreateBucketConfiguration>"
+        ).encode()
+    with request_scope(OTHER_ACCOUNT, region):
+        status, _headers, body = s3._create_bucket(name, location, {})
+    if status >= 400:
+        raise ValueError(f"{name}: {body!r}")
+
+
 _ACTS: dict[str, Callable[[Any], None]] = {
     "capacity_reservations": _reserve,
     "ssm_parameters": _parameter,
     "quotas": lambda entry: quotas.apply(entry["quota"], float(entry["value"])),
-    "instances": lambda entry: accounts.run_instances(**entry),
+    "instances": lambda entry: _run_instances(**entry),
     "not_offered": lambda entry: catalogue.withdraw(entry["instance_type"], entry["zone_id"]),
     "missing_images": images.MISSING.add,
-    "taken_buckets": accounts.take_bucket_name,
+    "taken_buckets": _take_bucket_name,
 }

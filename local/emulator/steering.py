@@ -1,7 +1,7 @@
-"""What the emulator was asked to do otherwise (local/steering), and the admin interface that takes such wishes.
+"""What clients asked the emulator to do otherwise (local/steering), and the interface that takes their wishes.
 
-The interface listens at /_local/steering of the emulator's address: POST outcomes, faults, limits, fleet, nodes; GET
-what is still to come, or calls; DELETE all.
+It listens at /_local/steering of the emulator's address: POST outcomes, faults, limits and the orders of `install`; GET
+the wishes that are not used up, or calls; DELETE all.
 """
 
 from __future__ import annotations
@@ -10,60 +10,45 @@ import asyncio
 import contextvars
 import dataclasses
 import json
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from ministack import app
 from ministack.core import lambda_runtime
 
-from local.faults.gate import Application, Gate, Receive, Scope, Send
-from local.faults.rules import Rules
 from local.steering.client import PREFIX
-from local.steering.model import FOREVER, Fault, Limit, Operation, Outcome, SteeringError, read
+from local.steering.gate import Application, Gate, Queue, Receive, Scope, Send
+from local.steering.model import Fault, Limit, Operation, Outcome, SteeringError, read
 
-
-class Outcomes:
-    """The outcomes that were asked for; safe to use from several threads."""
-
-    def __init__(self) -> None:
-        self._left: list[tuple[Outcome, int]] = []
-        self._lock = threading.Lock()
-
-    def add(self, outcome: Outcome) -> None:
-        with self._lock:
-            self._left.append((outcome, outcome.times))
-
-    def clear(self) -> None:
-        with self._lock:
-            self._left.clear()
-
-    def pending(self) -> list[Outcome]:
-        with self._lock:
-            return [outcome for outcome, _ in self._left]
-
-    def take(self, cluster: str, operation: Operation) -> Outcome | None:
-        """The outcome of this operation, counted as used; None where nothing was asked for."""
-        with self._lock:
-            for index, (outcome, left) in enumerate(self._left):
-                if (outcome.cluster, outcome.operation) != (cluster, operation):
-                    continue
-                if left != FOREVER:
-                    self._left[index] = (outcome, left - 1)
-                    if left == 1:
-                        del self._left[index]
-                return outcome
-        return None
-
-
-outcomes = Outcomes()
-rules = Rules()
-limits: dict[str, Limit] = {}
 Order = Callable[[dict[str, Any]], dict[str, Any]]
 
+_outcomes: Queue[Outcome] = Queue()
+_faults: Queue[Fault] = Queue()
+_limits: dict[str, Limit] = {}
 
-def kill_functions(part: str) -> None:
-    """End the processes of functions at work whose handler's name has this part, as a crash would."""
+
+def outcome(cluster: str, operation: Operation) -> Outcome | None:
+    """How this operation on a cluster is to end, counted as used; None where nobody asked for anything."""
+    return _outcomes.take(lambda wish: (wish.cluster, wish.operation) == (cluster, operation))
+
+
+def limit(stack: str) -> Limit:
+    """How long a stack waits."""
+    return _limits.get(stack) or Limit(stack)
+
+
+def install(orders: dict[str, Order], in_scope: contextvars.Context) -> None:
+    """Put the gate and the interface in front of the emulator.
+
+    Args:
+        orders: what POST /_local/steering/<name> does.
+        in_scope: the account and the region of the emulator, in which orders are carried out.
+    """
+    app.app = _Interface(Gate(app.app, _faults, _kill_functions), orders, in_scope)
+
+
+def _kill_functions(part: str) -> None:
+    """End the processes of busy functions whose handler's name has this part, as a crash would."""
     with lambda_runtime._lock:
         workers = [worker for pool in lambda_runtime._workers.values() for worker in pool if worker.in_use]
     for worker in workers:
@@ -72,20 +57,9 @@ def kill_functions(part: str) -> None:
             process.kill()
 
 
-def install(orders: dict[str, Order], in_scope: contextvars.Context) -> None:
-    """Put the gate and the admin interface in front of the emulator.
-
-    Args:
-        orders: what POST /_local/steering/<name> does beside the wishes of this module.
-        in_scope: the account and the region of the emulator, in which orders are carried out.
-    """
-    gate = Gate(app.app, rules, kill_functions)
-    app.app = _Admin(gate, orders, in_scope)
-
-
-class _Admin:
+class _Interface:
     def __init__(self, gate: Gate, orders: dict[str, Order], in_scope: contextvars.Context) -> None:
-        self._gate: Gate = gate
+        self._gate = gate
         self._inner: Application = gate
         self._orders = orders
         self._scope = in_scope
@@ -94,13 +68,12 @@ class _Admin:
         if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
             await self._inner(scope, receive, send)
             return
-        body = b""
-        while (message := await receive())["type"] == "http.request":
+        body, more = b"", True
+        while more and (message := await receive())["type"] == "http.request":
             body += message.get("body", b"")
-            if not message.get("more_body"):
-                break
+            more = message.get("more_body", False)
         try:
-            # Orders call the emulator itself, which must stay free to answer.
+            # In a thread: orders call the emulator, which must stay free to answer.
             status, answer = 200, await asyncio.to_thread(self._answer, scope, body)
         except (SteeringError, ValueError, KeyError) as error:
             status, answer = 400, {"message": str(error)}
@@ -111,38 +84,36 @@ class _Admin:
 
     def _answer(self, scope: Scope, body: bytes) -> dict[str, Any]:
         name = scope["path"].removeprefix(PREFIX).strip("/")
-        if scope["method"] == "DELETE" and not name:
-            outcomes.clear()
-            rules.clear()
-            limits.clear()
-            self._gate.calls.clear()
-            return {}
-        if scope["method"] == "GET" and not name:
-            return {
-                "outcomes": [dataclasses.asdict(item) for item in outcomes.pending()],
-                "faults": [dataclasses.asdict(item) for item in rules.pending()],
-            }
-        if scope["method"] == "GET" and name == "calls":
-            return {"calls": [dataclasses.asdict(call) for call in list(self._gate.calls)]}
-        if scope["method"] != "POST":
-            raise SteeringError(f"no {scope['method']} of {scope['path']}; see local/README.md")
-        # A page in a browser cannot send this type without asking first.
-        if dict(scope["headers"]).get(b"content-type") != b"application/json":
-            raise SteeringError("the content type must be application/json")
-        return self._post(name, json.loads(body))
+        match scope["method"], name:
+            case "DELETE", "":
+                for wishes in (_outcomes, _faults, _limits, self._gate.calls):
+                    wishes.clear()
+                return {}
+            case "GET", "":
+                return {
+                    "outcomes": [dataclasses.asdict(item) for item in _outcomes.pending()],
+                    "faults": [dataclasses.asdict(item) for item in _faults.pending()],
+                }
+            case "GET", "calls":
+                return {"calls": [dataclasses.asdict(call) for call in list(self._gate.calls)]}
+            case "POST", _:
+                # A page in a browser cannot send this type without a preflight request.
+                if dict(scope["headers"]).get(b"content-type") != b"application/json":
+                    raise SteeringError("the content type must be application/json")
+                return self._post(name, json.loads(body))
+        raise SteeringError(f"{scope['method']} {scope['path']} does not exist; see docs/testing.md")
 
     def _post(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         if name == "outcomes":
-            outcomes.add(read(Outcome, given))
+            _outcomes.add(read(Outcome, given))
         elif name == "faults":
-            rules.add(read(Fault, given))
+            _faults.add(read(Fault, given))
         elif name == "limits":
-            limit = read(Limit, given)
-            limits[limit.stack] = limit
+            wish = read(Limit, given)
+            _limits[wish.stack] = wish
         elif name in self._orders:
             return self._scope.copy().run(self._orders[name], given)
         else:
-            raise SteeringError(
-                f"{name!r} cannot be steered; allowed are outcomes, faults, limits, {', '.join(self._orders)}"
-            )
+            allowed = ", ".join(("outcomes", "faults", "limits", *self._orders))
+            raise SteeringError(f"{name!r} cannot be steered; allowed are {allowed}")
         return {}

@@ -9,51 +9,37 @@ from __future__ import annotations
 import base64
 import datetime
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 from xml.sax.saxutils import escape
 
-import botocore.session
 from botocore.model import OperationModel, ServiceModel
 from botocore.parsers import create_parser
 from botocore.serialize import create_serializer
 from ministack.services import ec2
 
+from local.emulator.service import ApiError, service_model
+
 Answer = tuple[int, dict[str, str], bytes]
 
 
-class Ec2Error(Exception):
-    """An error answer of the EC2 API."""
-
-    def __init__(self, code: str, message: str, status: int = 400) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code, self.message, self.status = code, message, status
-
-
-@cache
 def model() -> ServiceModel:
     """botocore's description of EC2."""
-    session = botocore.session.Session()
-    return ServiceModel(session.get_component("data_loader").load_service_model("ec2", "service-2"), "ec2")
+    return service_model("ec2")
 
 
 def call(operation: str, **arguments: Any) -> dict[str, Any]:
-    """Carry out an EC2 action in this process; raises Ec2Error when it is refused."""
+    """Carry out an EC2 action in this process; raises ApiError when it is refused."""
     operation_model = model().operation_model(operation)
     body = create_serializer("ec2").serialize_to_request(arguments, operation_model)["body"]
     params = {key: [str(value)] for key, value in body.items()}
     status, _headers, answer = ec2._ACTION_MAP[operation](params)
     raw = {"status_code": status, "headers": {}, "body": answer}
-    parsed: dict[str, Any] = create_parser("ec2").parse(raw, _shape(operation_model.output_shape))
+    shape: Any = operation_model.output_shape
+    parsed: dict[str, Any] = create_parser("ec2").parse(raw, shape)
     if status >= 400:
         error = parsed.get("Error", {})
-        raise Ec2Error(error.get("Code", "InternalError"), error.get("Message", ""), status)
+        raise ApiError(error.get("Code", "InternalError"), error.get("Message", ""), status)
     return parsed
-
-
-def _shape(shape: Any) -> Any:
-    # botocore's stubs allow None where every operation used here has a shape.
-    return shape
 
 
 def answers(operation: str) -> Callable[[Callable[[dict[str, Any]], dict[str, Any]]], Any]:
@@ -64,7 +50,7 @@ def answers(operation: str) -> Callable[[Callable[[dict[str, Any]], dict[str, An
             operation_model = model().operation_model(operation)
             try:
                 return write(operation_model, function(read(operation_model, params)))
-            except Ec2Error as error:
+            except ApiError as error:
                 answer: Answer = ec2._error(error.code, escape(error.message), error.status)
                 return answer
 

@@ -7,10 +7,9 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from local.steering.model import Fault, Limit, Outcome
+from local.steering.model import Call, Fault, Limit, Outcome
 
 PREFIX = "/_local/steering"
 _TIMEOUT_S = 30
@@ -25,17 +24,6 @@ class HasEndpoint(Protocol):
 
     @property
     def endpoint(self) -> str: ...
-
-
-@dataclass(frozen=True)
-class Call:
-    """A request that went through the gate: `path` as in Fault, `status` 0 where the connection was dropped."""
-
-    target: str
-    method: str
-    path: str
-    status: int
-    fault: bool
 
 
 class Steer:

@@ -121,6 +121,17 @@ class Limit:
                 raise SteeringError(f"{name} is {value}; allowed are more than 0 seconds, and null")
 
 
+@dataclass(frozen=True)
+class Call:
+    """A request that passed the gate: `path` as in Fault, `status` 0 where the connection was dropped."""
+
+    target: Target
+    method: str
+    path: str
+    status: int
+    fault: bool
+
+
 _Wish = TypeVar("_Wish", Outcome, Fault, Limit)
 
 

@@ -92,8 +92,9 @@ def test_dry_runs_are_judged(client: Clients, subnet: str) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"StorageCapacity": 3600}, "3600"),
-        ({"LustreConfiguration": {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 200}}, "200"),
+        # Enums and limits are those of botocore's model of FSx, not of our settings.
+        ({"LustreConfiguration": {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 2000}}, "at most 1000"),
+        ({"LustreConfiguration": {"DeploymentType": "PERSISTENT_9"}}, "PERSISTENT_9"),
         ({"SubnetIds": ["subnet-0123456789abcdef0"]}, "subnet-0123456789abcdef0"),
         ({}, "988"),
     ],

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from local.faults.gate import Gate, Receive, Send, target_of
-from local.faults.rules import Rules
+from local.steering.gate import Gate, Queue, Receive, Send, hits, target_of
 from local.steering.model import Fault, Limit, Outcome, SteeringError, read
 
 
@@ -34,14 +33,14 @@ def test_wishes_that_cannot_be(kind: Any, given: object, said: str) -> None:  # 
 
 
 def test_faults_let_pass_hit_and_are_used_up() -> None:
-    rules = Rules()
-    rules.add(Fault(method="GET|PUT", path="/v3/clusters/a[?]", after=1, times=2))
-    look = ("api", "GET", "/v3/clusters/a?region=us-east-1")
-    assert rules.take("api", "POST", look[2]) is None
-    assert rules.take("response", "PUT", look[2]) is None
-    hits = [rules.take("api", look[1], look[2]) is not None for _ in range(4)]
-    assert hits == [False, True, True, False]
-    assert rules.pending() == []
+    faults: Queue[Fault] = Queue()
+    faults.add(Fault(method="GET|PUT", path="/v3/clusters/a[?]", after=1, times=2))
+    path = "/v3/clusters/a?region=us-east-1"
+    assert faults.take(hits("api", "POST", path)) is None
+    assert faults.take(hits("response", "PUT", path)) is None
+    hit = [faults.take(hits("api", "GET", path)) is not None for _ in range(4)]
+    assert hit == [False, True, True, False]
+    assert faults.pending() == []
 
 
 def test_what_the_gate_looks_at() -> None:
@@ -74,10 +73,10 @@ def test_the_gate_answers(fault: Fault | None, answered: tuple[int, bytes], insi
     async def send(message: dict[str, Any]) -> None:
         told.append(message)
 
-    rules = Rules()
+    faults: Queue[Fault] = Queue()
     if fault:
-        rules.add(fault)
-    gate = Gate(inner, rules, lambda _part: None)
+        faults.add(fault)
+    gate = Gate(inner, faults, lambda _part: None)
     scope = {"type": "http", "path": "/_aws/execute-api/a/prod/v3/clusters", "method": "POST", "query_string": b""}
     asyncio.run(gate(scope, receive, send))
     assert (told[0]["status"], told[1]["body"]) == answered

@@ -1,30 +1,37 @@
-"""How a resource type joins ministack's CloudFormation."""
+"""How a resource type joins ministack's CloudFormation; types without one of their own are recorded.
+
+The registry's schema checks the properties and decides what replaces the resource. A recorded type does nothing: its
+physical id and the attributes that GetAtt can ask for are made up in AWS's form.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
+from ministack.core.responses import get_account_id, get_region
 from ministack.services.cloudformation import provisioners
 
 from local.emulator.cloudformation import registry
 
 Properties = dict[str, Any]
-Made = tuple[str, dict[str, Any]]
+Made = tuple[str, Properties]
 Create = Callable[[str, Properties, str], Made]
-Update = Callable[[str, Properties, Properties], dict[str, Any]]
+Update = Callable[[str, Properties, Properties], Properties]
 Delete = Callable[[str, Properties], None]
+
+# Control types that the emulator does not have: a template with one fails at once.
+_REFUSED = "AWS::CloudFormation::"
 
 
 def provide(resource_type: str, create: Create, delete: Delete, update: Update | None = None) -> None:
-    """Register a type: properties are checked by the registry's schema, replacement follows its createOnlyProperties.
+    """Register a type.
 
-    `update` carries out an in-place change and answers the attributes; without one a change that does not
-    replace is recorded and the attributes stay.
+    `update` carries out an in-place change and returns the changed attributes; without it such a change is recorded.
     """
-
-    # ministack takes what an update answers for all the attributes that there are.
-    attributes: dict[str, dict[str, Any]] = {}
+    # ministack takes what an update returns for all the attributes.
+    attributes: dict[str, Properties] = {}
 
     def create_checked(logical_id: str, properties: Properties, stack: str) -> Made:
         registry.check(resource_type, properties)
@@ -34,7 +41,7 @@ def provide(resource_type: str, create: Create, delete: Delete, update: Update |
 
     def update_checked(physical_id: str, old: Properties, new: Properties, stack: str, logical_id: str) -> Made:
         registry.check(resource_type, new)
-        if any(_inside(old, path) != _inside(new, path) for path in registry.nested_create_only(resource_type)):
+        if any(_inside(old, path) != _inside(new, path) for path in registry.create_only(resource_type)):
             made: Made = provisioners._replace_resource(resource_type, physical_id, old, new, stack, logical_id)
             return made
         changed = update(physical_id, old, new) if update else {}
@@ -47,16 +54,57 @@ def provide(resource_type: str, create: Create, delete: Delete, update: Update |
         "update_with_logical_id": True,
         "delete": delete,
     }
-    provisioners._REPLACING_PROPERTIES[resource_type] = registry.create_only(resource_type)
+    whole = tuple(path[0] for path in registry.create_only(resource_type) if len(path) == 1)
+    provisioners._REPLACING_PROPERTIES[resource_type] = whole
     tags = registry.schema(resource_type).get("properties", {}).get("Tags", {})
     if tags.get("type") == "array":
         provisioners._STACK_TAG_PROPERTY[resource_type] = ("Tags", "list")
 
 
-def tag_specification(kind: str, properties: Properties) -> list[dict[str, Any]]:
-    """CloudFormation's Tags as an EC2 TagSpecifications list."""
-    tags = [{"Key": str(t["Key"]), "Value": str(t["Value"])} for t in properties.get("Tags", [])]
-    return [{"ResourceType": kind, "Tags": tags}] if tags else []
+def record_others() -> None:
+    """Record every type of the registry that has no provider. Call it last."""
+    for resource_type in registry.types():
+        if resource_type not in provisioners._RESOURCE_HANDLERS and not resource_type.startswith(_REFUSED):
+            provisioners._RESOURCE_HANDLERS[resource_type] = {
+                "create": _recorder(resource_type),
+                "update": _rerecorder(resource_type),
+                "update_with_logical_id": True,
+                "delete": lambda _physical_id, _properties: None,
+            }
+
+
+def _recorder(resource_type: str) -> Create:
+    def create(logical_id: str, properties: Properties, stack: str) -> Made:
+        registry.check(resource_type, properties)
+        name = provisioners._physical_name(stack, logical_id)
+        keys = registry.identifier(resource_type)
+        parts = [str(properties.get(key) or _attribute(resource_type, key, name)) for key in keys]
+        return "|".join(parts) or name, _attributes(resource_type, name)
+
+    return create
+
+
+def _rerecorder(resource_type: str) -> Any:
+    def update(physical_id: str, old: Properties, new: Properties, stack: str, logical_id: str) -> Made:
+        registry.check(resource_type, new)
+        replaced = [path[0] for path in registry.create_only(resource_type) if len(path) == 1]
+        if any(old.get(key) != new.get(key) for key in replaced):
+            made: Made = provisioners._replace_resource(resource_type, physical_id, old, new, stack, logical_id)
+            return made
+        return physical_id, _attributes(resource_type, provisioners._physical_name(stack, logical_id))
+
+    return update
+
+
+def _attributes(resource_type: str, name: str) -> Properties:
+    return {key: _attribute(resource_type, key, name) for key in registry.read_only(resource_type)}
+
+
+def _attribute(resource_type: str, key: str, name: str) -> str:
+    service, kind = (part.lower() for part in resource_type.split("::")[1:3])
+    if key.endswith(("Arn", "ARN")):
+        return f"arn:aws:{service}:{get_region()}:{get_account_id()}:{kind}/{name}"
+    return f"{kind[:8]}-{hashlib.sha256(f'{name}/{key}'.encode()).hexdigest()[:17]}"
 
 
 def _inside(value: Any, path: tuple[str, ...]) -> Any:

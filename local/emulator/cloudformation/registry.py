@@ -1,4 +1,4 @@
-"""The CloudFormation registry's own schemas, as cfn-lint ships them."""
+"""The CloudFormation registry's schemas, as cfn-lint 1.58 ships them (cfnlint/data/schemas)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Refused(ValueError):
 
 @cache
 def _hashes() -> dict[str, str]:
-    # us-east-1 has nearly every type; which region lacks which type is not the business of a local run.
+    # us-east-1 has nearly every type. Which region lacks which type is not emulated.
     found: dict[str, str] = json.loads((_SCHEMAS / "providers" / "us-east-1.json").read_text())
     return found
 
@@ -57,18 +57,10 @@ def _paths(resource_type: str, key: str) -> list[tuple[str, ...]]:
     return sorted(tuple(pointer.removeprefix("/properties/").split("/")) for pointer in pointers)
 
 
-def create_only(resource_type: str) -> tuple[str, ...]:
-    """Properties whose change replaces the resource, whatever changed inside them."""
-    return tuple(path[0] for path in _paths(resource_type, "createOnlyProperties") if len(path) == 1)
-
-
-def nested_create_only(resource_type: str) -> list[tuple[str, ...]]:
-    """Paths inside properties whose change replaces the resource ("*" stands for every list item)."""
-    return [
-        tuple(part for part in path if part != "properties")
-        for path in _paths(resource_type, "createOnlyProperties")
-        if len(path) > 1
-    ]
+def create_only(resource_type: str) -> list[tuple[str, ...]]:
+    """Paths of properties whose change replaces the resource ("*" is every list item)."""
+    paths = _paths(resource_type, "createOnlyProperties")
+    return [tuple(part for part in path if part != "properties") for path in paths]
 
 
 def read_only(resource_type: str) -> tuple[str, ...]:
@@ -84,18 +76,27 @@ def identifier(resource_type: str) -> tuple[str, ...]:
 def check(resource_type: str, properties: dict[str, Any]) -> None:
     """Raise Refused, naming every fault, unless the properties fit the schema.
 
-    CloudFormation takes "5" for 5 and "true" for true, so values are converted as the schema asks before they
-    are judged.
+    CloudFormation takes "5" for 5 and "true" for true, so values are first converted to the schema's types.
     """
     found = schema(resource_type)
     try:
-        validator = _Validator({**found, "$schema": "http://json-schema.org/draft-07/schema#"})
+        validator = _Validator({**found, "$schema": "http://json-schema.org/draft-07/schema#", **_more(resource_type)})
         faults = sorted(validator.iter_errors(_coerced(properties, found, found)), key=lambda fault: list(fault.path))
     except SchemaError as error:
-        raise Refused(f"{resource_type}: the registry schema itself does not stand: {error.message}") from error
+        raise Refused(f"{resource_type}: the registry's schema is invalid: {error.message}") from error
     if faults:
         said = "; ".join(f"#/{'/'.join(map(str, fault.path))}: {fault.message}" for fault in faults)
         raise Refused(f"Properties validation failed for resource type {resource_type}: {said}")
+
+
+@cache
+def _more(resource_type: str) -> dict[str, Any]:
+    """What cfn-lint adds from AWS's documentation to a schema that has no limits (AWS::FSx::FileSystem)."""
+    folder = _SCHEMAS / "extensions" / "aws_fsx_filesystem"
+    if resource_type != "AWS::FSx::FileSystem":
+        return {}
+    added = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+    return {"allOf": [*schema(resource_type).get("allOf", []), *added]}
 
 
 def _coerced(value: Any, shape: dict[str, Any], root: dict[str, Any]) -> Any:

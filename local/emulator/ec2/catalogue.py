@@ -18,7 +18,8 @@ from ministack.services import ec2
 
 from local.emulator.ec2.filters import matches, page
 from local.emulator.packages import installed
-from local.emulator.wire import Ec2Error, answers
+from local.emulator.service import ApiError
+from local.emulator.wire import answers
 
 _RESOURCES = installed("moto") / "ec2" / "resources"
 
@@ -38,7 +39,7 @@ def recorded(region: str) -> tuple[tuple[str, str], ...]:
     """(instance type, zone id) pairs of a region, as AWS offered them when they were recorded."""
     path = _RESOURCES / "instance_type_offerings" / "availability-zone-id" / f"{region}.json.gz"
     if not path.exists():
-        raise Ec2Error("InvalidParameterValue", f"no instance type offerings are recorded for region {region}")
+        raise ApiError("InvalidParameterValue", f"no instance type offerings are recorded for region {region}")
     return tuple((row["InstanceType"], row["Location"]) for row in json.loads(gzip.decompress(path.read_bytes())))
 
 
@@ -48,9 +49,9 @@ def offerings(region: str) -> tuple[tuple[str, str], ...]:
 
 
 def withdraw(instance_type: str, zone_id: str) -> None:
-    """Offer an instance type in a zone no longer; raises Ec2Error where it was not offered."""
+    """Offer an instance type in a zone no longer; raises ApiError where it was not offered."""
     if (instance_type, zone_id) not in recorded(get_region()):
-        raise Ec2Error("InvalidParameterValue", f"{instance_type} is not offered in {zone_id} ({get_region()}) anyway")
+        raise ApiError("InvalidParameterValue", f"{instance_type} is not offered in {zone_id} ({get_region()}) anyway")
     WITHDRAWN.add((instance_type, zone_id))
 
 
@@ -94,7 +95,7 @@ def install() -> None:
         for wanted, key in ((wanted_names, "ZoneName"), (wanted_ids, "ZoneId")):
             unknown = [value for value in wanted if value not in {zone[key] for zone in found}]
             if unknown:
-                raise Ec2Error("InvalidParameterValue", f"Invalid availability zone: [{', '.join(unknown)}]")
+                raise ApiError("InvalidParameterValue", f"Invalid availability zone: [{', '.join(unknown)}]")
         keys = {
             "zone-name": "ZoneName",
             "zone-id": "ZoneId",
@@ -119,7 +120,7 @@ def install() -> None:
         names = request.get("InstanceTypes") or sorted({name for name, _zone in offerings(get_region())})
         unknown = [name for name in names if name not in instance_types() or not offered(name)]
         if unknown:
-            raise Ec2Error(
+            raise ApiError(
                 "InvalidInstanceType", f"The following supplied instance types do not exist: [{', '.join(unknown)}]"
             )
         found = [instance_types()[name] for name in names]
@@ -138,7 +139,7 @@ def install() -> None:
         }
         place = places.get(kind)
         if place is None:
-            raise Ec2Error("InvalidParameterValue", f"The location type '{kind}' is not supported")
+            raise ApiError("InvalidParameterValue", f"The location type '{kind}' is not supported")
         rows = sorted({(name, place(zone)) for name, zone in offerings(region)})
         found = [
             {"InstanceType": name, "LocationType": kind, "Location": location}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Any
 
-from local.emulator.wire import Ec2Error
+from local.emulator.service import ApiError
 
 
 def matches(request: dict[str, Any], values: dict[str, Any]) -> bool:
@@ -17,7 +17,7 @@ def matches(request: dict[str, Any], values: dict[str, Any]) -> bool:
     for wanted in request.get("Filters", []):
         name = wanted["Name"]
         if name not in values and not name.startswith("tag:"):
-            raise Ec2Error("InvalidParameterValue", f"The filter '{name}' is invalid")
+            raise ApiError("InvalidParameterValue", f"The filter '{name}' is invalid")
         actual = values.get(name)
         texts = [_text(entry) for entry in (actual if isinstance(actual, list) else [actual]) if entry is not None]
         if not any(fnmatchcase(text, pattern) for text in texts for pattern in wanted.get("Values", [])):

@@ -15,7 +15,8 @@ from ministack.core.responses import get_region
 from ministack.services import ec2
 
 from local.emulator.ec2.filters import matches
-from local.emulator.wire import Ec2Error, model, read, write
+from local.emulator.service import ApiError
+from local.emulator.wire import model, read, write
 
 # The official image names: aws-parallelcluster-<version>-<name part>-<architecture>-<build date>. Rocky Linux has
 # no official image. Root volumes are 35 GiB, as in the published images.
@@ -105,7 +106,7 @@ def install(version: str) -> Callable[[str], dict[str, Any] | None]:
                 and (not owners or owners & {OWNER, "amazon"})
                 and matches(request, _filters(image))
             ]
-        except Ec2Error as error:
+        except ApiError as error:
             return ec2._error(error.code, error.message, error.status)
         return write(operation, {"Images": found})
 

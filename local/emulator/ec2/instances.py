@@ -9,7 +9,8 @@ from typing import Any
 from ministack.services import ec2
 
 from local.emulator.ec2 import catalogue, reservations
-from local.emulator.wire import Ec2Error, answers, call
+from local.emulator.service import ApiError
+from local.emulator.wire import answers, call
 
 
 def merge(request: dict[str, Any]) -> dict[str, Any]:
@@ -26,14 +27,14 @@ def merge(request: dict[str, Any]) -> dict[str, Any]:
         (t for t in ec2._launch_templates.values() if all(t[name] == value for name, value in key.items())), None
     )
     if template is None:
-        raise Ec2Error("InvalidLaunchTemplateId.NotFound", f"The specified launch template does not exist: {key}")
+        raise ApiError("InvalidLaunchTemplateId.NotFound", f"The specified launch template does not exist: {key}")
     wanted = str(named.get("Version", "$Default"))
     number = {"$Latest": template["LatestVersionNumber"], "$Default": template["DefaultVersionNumber"]}.get(
         wanted, wanted
     )
     version = next((v for v in template["Versions"] if str(v["VersionNumber"]) == str(number)), None)
     if version is None:
-        raise Ec2Error("InvalidLaunchTemplateId.VersionNotFound", f"Could not find launch template version {wanted}")
+        raise ApiError("InvalidLaunchTemplateId.VersionNotFound", f"Could not find launch template version {wanted}")
     return {**version["LaunchTemplateData"], **request}
 
 
@@ -43,26 +44,26 @@ def check(request: dict[str, Any], image_of: Callable[[str], dict[str, Any] | No
     subnet_id = request.get("SubnetId") or next((found for i in interfaces if (found := _subnet_of(i))), None)
     subnet: dict[str, Any] | None = ec2._subnets.get(subnet_id) if subnet_id else None
     if subnet is None:
-        raise Ec2Error("InvalidSubnetID.NotFound", f"The subnet ID '{subnet_id}' does not exist")
+        raise ApiError("InvalidSubnetID.NotFound", f"The subnet ID '{subnet_id}' does not exist")
     kind = request.get("InstanceType", "")
     if kind not in catalogue.instance_types():
-        raise Ec2Error("InvalidInstanceType", f"The instance type '{kind}' does not exist")
+        raise ApiError("InvalidInstanceType", f"The instance type '{kind}' does not exist")
     if not catalogue.offered(kind, subnet["AvailabilityZoneId"]):
-        raise Ec2Error(
+        raise ApiError(
             "Unsupported",
             f"Your requested instance type ({kind}) is not supported in your requested Availability Zone "
             f"({subnet['AvailabilityZone']}).",
         )
     image_id = request.get("ImageId", "")
     if image_of(image_id) is None:
-        raise Ec2Error("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist")
+        raise ApiError("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist")
     groups = [*request.get("SecurityGroupIds", []), *(g for i in interfaces for g in i.get("Groups", []))]
     for group in groups:
         record = ec2._security_groups.get(group)
         if record is None:
-            raise Ec2Error("InvalidGroup.NotFound", f"The security group '{group}' does not exist")
+            raise ApiError("InvalidGroup.NotFound", f"The security group '{group}' does not exist")
         if record["VpcId"] != subnet["VpcId"]:
-            raise Ec2Error(
+            raise ApiError(
                 "InvalidParameter", f"Security group {group} and subnet {subnet_id} belong to different networks."
             )
     _check_interfaces(kind, interfaces)
@@ -74,7 +75,7 @@ def _subnet_of(interface: dict[str, Any]) -> str | None:
     """The subnet that an interface asks for, or that the existing interface it names is in."""
     existing = interface.get("NetworkInterfaceId")
     if existing and existing not in ec2._network_interfaces:
-        raise Ec2Error("InvalidNetworkInterfaceID.NotFound", f"The network interface '{existing}' does not exist")
+        raise ApiError("InvalidNetworkInterfaceID.NotFound", f"The network interface '{existing}' does not exist")
     subnet_id: str | None = ec2._network_interfaces[existing]["SubnetId"] if existing else interface.get("SubnetId")
     return subnet_id
 
@@ -83,13 +84,13 @@ def _check_interfaces(kind: str, interfaces: list[dict[str, Any]]) -> None:
     network = catalogue.instance_types()[kind]["NetworkInfo"]
     cards = {int(i.get("NetworkCardIndex", 0)) for i in interfaces}
     if cards and max(cards) >= network["MaximumNetworkCards"]:
-        raise Ec2Error(
+        raise ApiError(
             "InvalidParameterValue", f"{kind} has {network['MaximumNetworkCards']} network cards, not {max(cards) + 1}"
         )
     if any("efa" in i.get("InterfaceType", "") for i in interfaces) and not network.get("EfaSupported"):
-        raise Ec2Error("UnsupportedOperation", f"{kind} does not support Elastic Fabric Adapter")
+        raise ApiError("UnsupportedOperation", f"{kind} does not support Elastic Fabric Adapter")
     if len(interfaces) > 1 and any(i.get("AssociatePublicIpAddress") for i in interfaces):
-        raise Ec2Error(
+        raise ApiError(
             "InvalidParameterCombination",
             "The associatePublicIPAddress parameter cannot be specified when launching with multiple network "
             "interfaces.",
@@ -109,7 +110,7 @@ def _check_reservation(request: dict[str, Any], kind: str, subnet: dict[str, Any
     wanted = {"InstanceType": kind, "AvailabilityZone": subnet["AvailabilityZone"], "State": "active"}
     for key, value in wanted.items():
         if record[key] != value:
-            raise Ec2Error(
+            raise ApiError(
                 "InvalidParameterValue",
                 f"{record['CapacityReservationId']} has {key} {record[key]}, the request {value}",
             )
@@ -123,7 +124,7 @@ def install(image_of: Callable[[str], dict[str, Any] | None]) -> None:
         merged = merge(request)
         subnet = check(merged, image_of)
         if request.get("DryRun"):
-            raise Ec2Error("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
+            raise ApiError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
         first = (merged.get("NetworkInterfaces") or [{}])[0]
         groups = merged.get("SecurityGroupIds") or first.get("Groups") or _groups_of(first, subnet)
         profile = merged.get("IamInstanceProfile") or {}
@@ -133,7 +134,7 @@ def install(image_of: Callable[[str], dict[str, Any] | None]) -> None:
                 iam_arn=profile.get("Arn", ""), iam_name=profile.get("Name", ""), allow_missing=False
             )
         if error:
-            raise Ec2Error("InvalidParameterValue", f"Invalid IAM Instance Profile {profile}")
+            raise ApiError("InvalidParameterValue", f"Invalid IAM Instance Profile {profile}")
         if wanted := _reservation_of(merged):
             reservations.take(wanted, int(request.get("MaxCount", 1)))
         made = ec2._launch_instances_internal(
@@ -232,7 +233,7 @@ def free_address(subnet: dict[str, Any]) -> str:
     for index, address in enumerate(ipaddress.ip_network(subnet["CidrBlock"])):
         if index >= 4 and str(address) not in taken:
             return str(address)
-    raise Ec2Error("InsufficientFreeAddressesInSubnet", f"{subnet['SubnetId']} has no free address")
+    raise ApiError("InsufficientFreeAddressesInSubnet", f"{subnet['SubnetId']} has no free address")
 
 
 def _groups_of(interface: dict[str, Any], subnet: dict[str, Any]) -> list[str]:
@@ -256,7 +257,7 @@ def install_interfaces() -> None:
         before = set(ec2._network_interfaces.keys())
         try:
             address = free_address(subnet)
-        except Ec2Error as error:
+        except ApiError as error:
             return ec2._error(error.code, error.message, error.status)
         status, headers, body = original(params)
         for key in set(ec2._network_interfaces.keys()) - before:

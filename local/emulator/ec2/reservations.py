@@ -10,7 +10,8 @@ from ministack.core.responses import AccountRegionScopedDict, get_account_id, ge
 
 from local.emulator.ec2 import catalogue
 from local.emulator.ec2.filters import matches, page
-from local.emulator.wire import Ec2Error, answers
+from local.emulator.service import ApiError
+from local.emulator.wire import answers
 
 RESERVATIONS: Any = AccountRegionScopedDict()
 
@@ -24,17 +25,17 @@ def add(
     reservation_id: str | None = None,
     tags: list[dict[str, str]] | None = None,
 ) -> dict[str, Any]:
-    """Record a reservation; raises Ec2Error for a type or zone that the region does not offer, or a taken id."""
+    """Record a reservation; raises ApiError for a type or zone that the region does not offer, or a taken id."""
     zone = catalogue.zone_name(zone_id)
     if zone is None:
-        raise Ec2Error("InvalidParameterValue", f"Invalid availability zone id: {zone_id} in {get_region()}")
+        raise ApiError("InvalidParameterValue", f"Invalid availability zone id: {zone_id} in {get_region()}")
     if not catalogue.offered(instance_type, zone_id):
-        raise Ec2Error("Unsupported", f"{instance_type} is not offered in {zone_id} ({get_region()})")
+        raise ApiError("Unsupported", f"{instance_type} is not offered in {zone_id} ({get_region()})")
     if count < 1:
-        raise Ec2Error("InvalidParameterValue", f"Instance count {count} is not at least 1")
+        raise ApiError("InvalidParameterValue", f"Instance count {count} is not at least 1")
     reservation_id = reservation_id or "cr-" + uuid.uuid4().hex[:17]
     if reservation_id in RESERVATIONS:
-        raise Ec2Error("InvalidCapacityReservationId.Duplicate", f"{reservation_id} exists already")
+        raise ApiError("InvalidCapacityReservationId.Duplicate", f"{reservation_id} exists already")
     now = datetime.datetime.now(datetime.UTC)
     arn = f"arn:aws:ec2:{get_region()}:{get_account_id()}:capacity-reservation/{reservation_id}"
     record: dict[str, Any] = {
@@ -66,20 +67,20 @@ def add(
 
 
 def get(reservation_id: str) -> dict[str, Any]:
-    """A reservation by id; raises Ec2Error when there is none."""
+    """A reservation by id; raises ApiError when there is none."""
     record: dict[str, Any] | None = RESERVATIONS.get(reservation_id)
     if record is None:
-        raise Ec2Error(
+        raise ApiError(
             "InvalidCapacityReservationId.NotFound", f"The capacity reservation ID '{reservation_id}' does not exist"
         )
     return record
 
 
 def take(reservation_id: str, count: int) -> None:
-    """Let instances run in a reservation; raises Ec2Error where it has no room for them."""
+    """Let instances run in a reservation; raises ApiError where it has no room for them."""
     record = get(reservation_id)
     if record["AvailableInstanceCount"] < count:
-        raise Ec2Error(
+        raise ApiError(
             "ReservationCapacityExceeded",
             f"{reservation_id} has no sufficient compatible and available capacity for {count} instances",
         )
@@ -91,17 +92,6 @@ def give_back(reservation_id: str) -> None:
     record = RESERVATIONS.get(reservation_id)
     if record is not None:
         record["AvailableInstanceCount"] = min(record["AvailableInstanceCount"] + 1, record["TotalInstanceCount"])
-
-
-def moment(text: str) -> datetime.datetime:
-    """A time of a seed, in ISO 8601 with its offset; raises Ec2Error otherwise."""
-    try:
-        found = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        found = datetime.datetime.min
-    if found.tzinfo is None:
-        raise Ec2Error("InvalidParameterValue", f"{text!r} is no time such as 2026-11-21T12:00:00+00:00")
-    return found.astimezone(datetime.UTC)
 
 
 def install() -> None:

@@ -1,33 +1,83 @@
-"""The CloudFormation types of FSx: each calls the operation that CloudFormation would call."""
+"""FSx in CloudFormation, in IAM, and as a service: each resource type calls the operation that AWS would call."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from ministack.core import iam_actions
+from ministack.services import tagging
+
+from local.emulator import service
 from local.emulator.cloudformation.provide import Made, Properties, provide
 from local.emulator.fsx import store
-from local.emulator.fsx.service import model, perform
+from local.emulator.fsx.operations import OPERATIONS
+from local.emulator.service import ApiError, service_model
 
-_UPDATABLE = {
-    "LustreConfiguration": "UpdateFileSystemLustreConfiguration",
-    "OpenZFSConfiguration": "UpdateFileSystemOpenZFSConfiguration",
-}
+# The key of a request that names its resource; the first that is there counts.
+_NAMED = ("SnapshotId", "AssociationId", "VolumeId", "FileSystemId")
+# A creation is authorized on every resource of its kind. CreateSnapshot is authorized on the volume: the snapshot to
+# come, which AWS checks too, has no id yet.
+_CREATED = {"CreateFileSystem": "file-system/*", "CreateVolume": "volume/*"}
 
 
 def install() -> None:
-    """Add the types."""
-    provide("AWS::FSx::FileSystem", _create_file_system, _delete_file_system, _update_file_system)
-    provide("AWS::FSx::DataRepositoryAssociation", _create_association, _delete_association, _update_association)
-    provide("AWS::FSx::Volume", _create_volume, _delete_volume, _update_volume)
-    provide("AWS::FSx::Snapshot", _create_snapshot, _delete_snapshot)
+    """Add the service and its types."""
+    service.provide("fsx", "fsx", OPERATIONS, "BadRequest")
+    _authorization()
+    _Type("FileSystem", "FileSystem", store.FILE_SYSTEMS).install()
+    _Type("DataRepositoryAssociation", "Association", store.ASSOCIATIONS).install()
+    _Type("Volume", "Volume", store.VOLUMES).install()
 
 
-def typed(value: Any, shape: Any) -> Any:
+class _Type:
+    """A resource type: `answer` is the record's key in the operations' answers, and with Id the id's."""
+
+    def __init__(self, name: str, answer: str, records: Any) -> None:
+        self._name, self._answer, self._id, self._records = name, answer, f"{answer}Id", records
+
+    def install(self) -> None:
+        provide(f"AWS::FSx::{self._name}", self._create, self._delete, self._update)
+
+    def _do(self, verb: str, request: Properties) -> Properties:
+        operation = f"{verb}{self._name}"
+        shape = service_model("fsx").operation_model(operation).input_shape
+        return service.perform("fsx", OPERATIONS, operation, _typed(request, shape), "BadRequest")
+
+    def _attributes(self, record: Properties) -> Properties:
+        key = record[self._id]
+        return {
+            "Id": key,
+            self._id: key,
+            "ResourceARN": record["ResourceARN"],
+            "DNSName": record.get("DNSName", ""),
+            "LustreMountName": record.get("LustreConfiguration", {}).get("MountName", ""),
+            "RootVolumeId": record.get("OpenZFSConfiguration", {}).get("RootVolumeId", ""),
+        }
+
+    def _create(self, _logical_id: str, properties: Properties, _stack: str) -> Made:
+        record = self._do("Create", properties)[self._answer]
+        return record[self._id], self._attributes(record)
+
+    def _update(self, physical_id: str, old: Properties, new: Properties) -> Properties:
+        changed = {key: value for key, value in new.items() if old.get(key) != value}
+        record = self._do("Update", {self._id: physical_id, **changed})[self._answer]
+        record["Tags"] = [{"Key": str(t["Key"]), "Value": str(t["Value"])} for t in new.get("Tags", [])]
+        return self._attributes(record)
+
+    def _delete(self, physical_id: str, properties: Properties) -> None:
+        if physical_id in self._records:
+            options = properties.get("OpenZFSConfiguration", {}).get("Options")
+            more = {"OpenZFSConfiguration": {"Options": options}} if options else {}
+            self._do("Delete", {self._id: physical_id, **more})
+
+
+def _typed(value: Any, shape: Any) -> Any:
     """CloudFormation's scalars ("1200", "true") in the types of the API's model; what the model lacks is left out."""
     if shape.type_name == "structure" and isinstance(value, dict):
-        return {key: typed(entry, shape.members[key]) for key, entry in value.items() if key in shape.members}
+        return {key: _typed(entry, shape.members[key]) for key, entry in value.items() if key in shape.members}
     if shape.type_name == "list" and isinstance(value, list):
-        return [typed(entry, shape.member) for entry in value]
+        return [_typed(entry, shape.member) for entry in value]
     if shape.type_name in {"integer", "long"} and isinstance(value, str):
         return int(value)
     if shape.type_name == "boolean" and isinstance(value, str):
@@ -35,101 +85,42 @@ def typed(value: Any, shape: Any) -> Any:
     return value
 
 
-def _members(shape_name: str) -> frozenset[str]:
-    """The settings that an Update operation takes."""
-    shape: Any = model().shape_for(shape_name)
-    return frozenset(shape.members)
+def _resource(operation: str, request: Properties, prefix: str) -> str:
+    """The ARN that a request is authorized on, or * for operations without resources."""
+    if operation in _CREATED:
+        return prefix + _CREATED[operation]
+    if request.get("ResourceARN"):
+        return str(request["ResourceARN"])
+    for key in _NAMED:
+        if isinstance(request.get(key), str):
+            try:
+                return str(store.get(key, request[key])["ResourceARN"])
+            except ApiError:
+                return f"{prefix}*/{request[key]}"
+    return "*"
 
 
-def _do(operation: str, request: Properties) -> Properties:
-    return perform(operation, typed(request, model().operation_model(operation).input_shape))
+def _authorization() -> None:
+    extract_others, tags_elsewhere = iam_actions.extract_resource_arn, tagging.resource_tags
 
+    def extract(name: str, method: str, path: str, headers: dict[str, str], body: bytes, *rest: Any) -> Any:
+        if name != "fsx":
+            return extract_others(name, method, path, headers, body, *rest)
+        try:
+            request = json.loads(body or b"{}")
+        except json.JSONDecodeError:
+            return "*"
+        _query, region, account = rest
+        operation = headers.get("x-amz-target", "").rpartition(".")[2]
+        return _resource(operation, request, f"arn:aws:fsx:{region}:{account}:")
 
-def _file_system_attributes(record: Properties) -> Properties:
-    lustre, openzfs = record.get("LustreConfiguration", {}), record.get("OpenZFSConfiguration", {})
-    return {
-        "Id": record["FileSystemId"],
-        "DNSName": record["DNSName"],
-        "ResourceARN": record["ResourceARN"],
-        "LustreMountName": lustre.get("MountName", ""),
-        "RootVolumeId": openzfs.get("RootVolumeId", ""),
-    }
+    def tags(resource_arn: str) -> Any:
+        if not resource_arn.startswith("arn:aws:fsx:"):
+            return tags_elsewhere(resource_arn)
+        try:
+            return {tag["Key"]: tag["Value"] for tag in store.tagged(resource_arn)["Tags"]}
+        except ApiError:
+            return {}
 
-
-def _create_file_system(_logical_id: str, properties: Properties, _stack: str) -> Made:
-    record = _do("CreateFileSystem", properties)["FileSystem"]
-    return record["FileSystemId"], _file_system_attributes(record)
-
-
-def _update_file_system(physical_id: str, old: Properties, new: Properties) -> Properties:
-    request: Properties = {"FileSystemId": physical_id}
-    if old.get("StorageCapacity") != new.get("StorageCapacity"):
-        request["StorageCapacity"] = new["StorageCapacity"]
-    for kind, shape_name in _UPDATABLE.items():
-        allowed = _members(shape_name)
-        changed = {
-            key: value
-            for key, value in new.get(kind, {}).items()
-            if key in allowed and old.get(kind, {}).get(key) != value
-        }
-        if changed:
-            request[kind] = changed
-    record = _do("UpdateFileSystem", request)["FileSystem"] if len(request) > 1 else store.file_system(physical_id)
-    record["Tags"] = [{"Key": str(t["Key"]), "Value": str(t["Value"])} for t in new.get("Tags", [])]
-    return _file_system_attributes(record)
-
-
-def _delete_file_system(physical_id: str, properties: Properties) -> None:
-    if physical_id in store.FILE_SYSTEMS:
-        options = properties.get("OpenZFSConfiguration", {}).get("Options", [])
-        request = {"OpenZFSConfiguration": {"Options": options}} if options else {}
-        _do("DeleteFileSystem", {"FileSystemId": physical_id, **request})
-
-
-def _create_association(_logical_id: str, properties: Properties, _stack: str) -> Made:
-    record = _do("CreateDataRepositoryAssociation", properties)["Association"]
-    return record["AssociationId"], {"AssociationId": record["AssociationId"], "ResourceARN": record["ResourceARN"]}
-
-
-def _update_association(physical_id: str, _old: Properties, new: Properties) -> Properties:
-    _do(
-        "UpdateDataRepositoryAssociation",
-        {"AssociationId": physical_id, **{k: new[k] for k in ("S3", "ImportedFileChunkSize") if k in new}},
-    )
-    return {}
-
-
-def _delete_association(physical_id: str, _properties: Properties) -> None:
-    if physical_id in store.ASSOCIATIONS:
-        _do("DeleteDataRepositoryAssociation", {"AssociationId": physical_id})
-
-
-def _create_volume(_logical_id: str, properties: Properties, _stack: str) -> Made:
-    record = _do("CreateVolume", properties)["Volume"]
-    return record["VolumeId"], {"VolumeId": record["VolumeId"], "ResourceARN": record["ResourceARN"]}
-
-
-def _update_volume(physical_id: str, _old: Properties, new: Properties) -> Properties:
-    allowed = _members("UpdateOpenZFSVolumeConfiguration")
-    settings = {key: value for key, value in new.get("OpenZFSConfiguration", {}).items() if key in allowed}
-    record = _do("UpdateVolume", {"VolumeId": physical_id, "Name": new["Name"], "OpenZFSConfiguration": settings})[
-        "Volume"
-    ]
-    return {"VolumeId": physical_id, "ResourceARN": record["ResourceARN"]}
-
-
-def _delete_volume(physical_id: str, properties: Properties) -> None:
-    if physical_id in store.VOLUMES:
-        options = properties.get("OpenZFSConfiguration", {}).get("Options", [])
-        request = {"OpenZFSConfiguration": {"Options": options}} if options else {}
-        _do("DeleteVolume", {"VolumeId": physical_id, **request})
-
-
-def _create_snapshot(_logical_id: str, properties: Properties, _stack: str) -> Made:
-    record = _do("CreateSnapshot", properties)["Snapshot"]
-    return record["SnapshotId"], {"Id": record["SnapshotId"], "ResourceARN": record["ResourceARN"]}
-
-
-def _delete_snapshot(physical_id: str, _properties: Properties) -> None:
-    if physical_id in store.SNAPSHOTS:
-        _do("DeleteSnapshot", {"SnapshotId": physical_id})
+    iam_actions.extract_resource_arn = extract
+    tagging.resource_tags = tags

@@ -1,43 +1,11 @@
-"""Repairs of ministack 1.5.33, one a module; each says what AWS does instead. README.md lists them."""
+"""Repairs of ministack 1.5.33: what it does other than AWS. Each names the place in ministack's source."""
 
 from __future__ import annotations
 
-from local.emulator.repairs import (
-    bucket_settings,
-    bucket_tags,
-    exports_in_use,
-    instance_profile,
-    instance_tags,
-    outputs_only,
-    policies,
-    principal_arn,
-    role_tags,
-    root_at_the_api,
-    secure_transport,
-    template_url,
-    vpc,
-    wait_last,
-)
-
-_REPAIRS = (
-    bucket_settings,
-    bucket_tags,
-    exports_in_use,
-    instance_profile,
-    instance_tags,
-    outputs_only,
-    policies,
-    principal_arn,
-    role_tags,
-    root_at_the_api,
-    secure_transport,
-    template_url,
-    vpc,
-    wait_last,
-)
+from local.emulator.repairs import cloudformation, iam, s3
 
 
 def install() -> None:
     """Carry out every repair."""
-    for repair in _REPAIRS:
-        repair.install()
+    for module in (cloudformation, iam, s3):
+        module.install()

@@ -1,7 +1,7 @@
 """The gate that requests to the API, response URLs and wait conditions pass: an ASGI application around the emulator.
 
 It runs in front of the emulator's API Gateway, so its answers are those of the network or of API Gateway itself.
- Without a fault a request goes through untouched.
+Without a fault a request passes unchanged.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from local.faults.rules import Rules
-from local.steering.model import Fault, Target
+from local.steering.model import FOREVER, Call, Fault, Outcome, Target
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -32,15 +31,56 @@ _KEPT_CALLS = 2000
 _PROMISED = 4096
 
 
-@dataclass(frozen=True)
-class Seen:
-    """A request that went through."""
+_Wish = TypeVar("_Wish", Fault, Outcome)
 
-    target: Target
-    method: str
-    path: str
-    status: int
-    fault: bool
+
+class Queue(Generic[_Wish]):
+    """Wishes in the order of their arrival, each until it is used up; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._wishes: list[tuple[_Wish, list[int]]] = []
+        self._lock = threading.Lock()
+
+    def add(self, wish: _Wish) -> None:
+        with self._lock:
+            self._wishes.append((wish, [0]))
+
+    def clear(self) -> None:
+        with self._lock:
+            self._wishes.clear()
+
+    def pending(self) -> list[_Wish]:
+        """Wishes that are not used up."""
+        with self._lock:
+            return [wish for wish, seen in self._wishes if not _used_up(wish, seen[0])]
+
+    def take(self, matches: Callable[[_Wish], bool]) -> _Wish | None:
+        """The first wish that matches, counted as used. One that lets a request pass (`after`) counts it."""
+        with self._lock:
+            for wish, seen in self._wishes:
+                if not _used_up(wish, seen[0]) and matches(wish):
+                    seen[0] += 1
+                    if seen[0] > _after(wish):
+                        return wish
+        return None
+
+
+def _after(wish: Fault | Outcome) -> int:
+    return wish.after if isinstance(wish, Fault) else 0
+
+
+def _used_up(wish: Fault | Outcome, seen: int) -> bool:
+    return wish.times != FOREVER and seen >= _after(wish) + wish.times
+
+
+def hits(target: Target, method: str, path: str) -> Callable[[Fault], bool]:
+    """Whether a fault hits this request."""
+
+    def matches(fault: Fault) -> bool:
+        same = fault.target == target and re.fullmatch(fault.method, method)
+        return bool(same and re.search(fault.path, path))
+
+    return matches
 
 
 def target_of(path: str, query: str) -> tuple[Target, str] | None:
@@ -57,15 +97,15 @@ class Gate:
 
     Args:
         inner: the emulator.
-        rules: the faults that were asked for.
+        faults: the faults that were asked for.
         kill: ends the processes of functions whose handler's name has this part.
     """
 
-    def __init__(self, inner: Application, rules: Rules, kill: Callable[[str], None]) -> None:
+    def __init__(self, inner: Application, faults: Queue[Fault], kill: Callable[[str], None]) -> None:
         self._inner = inner
-        self._rules = rules
+        self._faults = faults
         self._kill = kill
-        self.calls: deque[Seen] = deque(maxlen=_KEPT_CALLS)
+        self.calls: deque[Call] = deque(maxlen=_KEPT_CALLS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         aim = None
@@ -76,13 +116,13 @@ class Gate:
             return
         target, path = aim
         method = scope["method"]
-        fault = self._rules.take(target, method, path)
+        fault = self._faults.take(hits(target, method, path))
         if fault is None:
             status = [0]
             await self._inner(scope, receive, _watched(send, status))
         else:
             status = [await self._hit(fault, scope, receive, send)]
-        self.calls.append(Seen(target, method, path, status[0], fault is not None))
+        self.calls.append(Call(target, method, path, status[0], fault is not None))
 
     async def _hit(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> int:
         answer = _Answer()
@@ -106,7 +146,7 @@ class Gate:
 
 
 class _Answer:
-    """What the emulator answers, kept back."""
+    """The emulator's answer, kept back."""
 
     def __init__(self) -> None:
         self.status = 0
