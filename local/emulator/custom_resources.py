@@ -13,11 +13,13 @@ Waits can be steered: local.steering.Limit.
 from __future__ import annotations
 
 import datetime
+import re
 import threading
 import time
 from typing import Any
 
 from ministack.core.responses import get_region, new_uuid
+from ministack.services import stepfunctions
 from ministack.services.cloudformation import _stacks, custom_resource, handlers, stacks, wait_conditions
 
 from local.emulator import steering
@@ -60,6 +62,7 @@ def install() -> None:
     _rollbacks(failed)
     _signed_urls()
     _wait_conditions()
+    _executions()
 
 
 def _answers_and_cancellations(failed: dict[tuple[str, str], dict[str, Any]]) -> None:
@@ -165,3 +168,19 @@ def _wait_conditions() -> None:
         return wait_for(token, stack_id, stack_name, *others, timeout_s if limit is None else limit)
 
     wait_conditions.wait_for = limited
+
+
+def _executions() -> None:
+    run = stepfunctions._run_execution
+
+    def earlier(arn: str) -> None:
+        execution = stepfunctions._executions[arn]
+        # The ARN of the stack: arn:aws:cloudformation:region:account:stack/name/id.
+        found = re.search(r":stack/([^/]+)/", execution["input"])
+        seconds = steering.limit(found[1]).begun_s_ago if found else 0
+        if seconds:
+            begun = datetime.datetime.fromisoformat(execution["startDate"]) - datetime.timedelta(seconds=seconds)
+            execution["startDate"] = begun.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        run(arn)
+
+    stepfunctions._run_execution = earlier

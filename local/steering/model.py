@@ -108,17 +108,20 @@ class Limit:
         stack: name of the stack.
         custom_resource_s: for a custom resource's answer (ServiceTimeout, an hour where the template has none).
         wait_condition_s: for the signals of a wait condition (Timeout).
+        begun_s_ago: Step Functions reports executions that work for the stack as begun so much earlier.
     """
 
     stack: str
     custom_resource_s: float | None = None
     wait_condition_s: float | None = None
+    begun_s_ago: float = 0
 
     def __post_init__(self) -> None:
         for name in ("custom_resource_s", "wait_condition_s"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise SteeringError(f"{name} is {value}; allowed are more than 0 seconds, and null")
+        _not_negative(self, "begun_s_ago")
 
 
 @dataclass(frozen=True)

@@ -106,8 +106,8 @@ def test_every_shipped_environment_with_loopback_as_the_only_network(local_of: L
         assert result.stdout.count("Lustre PERSISTENT_2") == 3
 
 
-def test_a_killed_emulator_and_a_second_run(local_of: LocalOf) -> None:
-    """The emulator dies in the middle of a deployment; the next run says so in words and goes through."""
+def test_a_killed_emulator_an_interrupted_run_and_a_third(local_of: LocalOf) -> None:
+    """The emulator dies, then the user presses Ctrl-C: each is reported in words, and the next run goes on."""
     local = local_of("local")
     with local.until("network: CREATE_COMPLETE", "up", "--no-hello") as run:
         emulator = launch.find(local.state)
@@ -116,12 +116,6 @@ def test_a_killed_emulator_and_a_second_run(local_of: LocalOf) -> None:
             os.kill(pid, signal.SIGKILL)
     assert run.process.returncode == 1, run.output
     assert "Traceback" not in run.output
-    assert re.search(r"cluster\s+local\s+CREATE_COMPLETE", local.ok("up", "--no-hello"))
-
-
-def test_an_interrupted_run_is_taken_up_by_the_next(local_of: LocalOf) -> None:
-    """The user's Ctrl-C while the cluster is made: nothing is lost, and the next run ends the work."""
-    local = local_of("local")
     with local.until("cluster: CREATE_IN_PROGRESS", "up", "--no-hello") as run:
         time.sleep(2)
         run.process.send_signal(signal.SIGINT)

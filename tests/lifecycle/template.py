@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,6 +15,10 @@ from trainyard.parallelcluster import version
 from trainyard.parallelcluster_api import ParallelClusterApi
 
 from .deployment import ACCOUNT, REGION, Base
+
+# Put in place of the cluster's name, so that tests share what is synthesized.
+_NAME = "name-of-the-cluster"
+_SYNTHESIZED: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,14 @@ def configuration(base: Base, wish: Wish) -> dict[str, Any]:
 
 def template(base: Base, wish: Wish) -> dict[str, Any]:
     """The template of a wish."""
+    key = f"{base.api_url} {wish.but(cluster=_NAME)}"
+    if key not in _SYNTHESIZED:
+        _SYNTHESIZED[key] = _synthesized(base, wish.but(cluster=_NAME))
+    found: dict[str, Any] = json.loads(_SYNTHESIZED[key].replace(_NAME, wish.cluster))
+    return found
+
+
+def _synthesized(base: Base, wish: Wish) -> str:
     app = cdk.App(analytics_reporting=False)
     stack = cdk.Stack(
         app,
@@ -107,4 +120,4 @@ def template(base: Base, wish: Wish) -> dict[str, Any]:
     # The rule that checks for a bootstrap version is no part of a cluster's life.
     made.pop("Rules", None)
     made.pop("Parameters", None)
-    return made
+    return json.dumps(made)

@@ -14,7 +14,7 @@ from .template import Wish, configuration
 
 pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 # Long enough for a second execution to have sent something, at 0.6 s a poll.
-SETTLE_S = 4
+SETTLE_S = 3
 
 
 @pytest.fixture

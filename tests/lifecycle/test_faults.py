@@ -20,20 +20,24 @@ pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 GATEWAY_TIMEOUT = "Endpoint request timed out"
 EXPIRED = "The security token included in the request is expired"
 
-# Each fault with the number of times that it hits in a row.
-FAULTS: dict[str, tuple[dict[str, Any], int]] = {
-    "throttled": ({"then": "answer", "status": 429, "message": "Too Many Requests"}, 2),
-    "server error": ({"then": "answer", "status": 500}, 1),
-    "gateway timeout after the work was accepted": (
-        {"forward": True, "then": "answer", "status": 504, "message": GATEWAY_TIMEOUT},
-        1,
+THROTTLED = {"then": "answer", "status": 429, "message": "Too Many Requests"}
+TIMED_OUT = {"then": "answer", "status": 504, "message": GATEWAY_TIMEOUT}
+EXPIRED_TOKEN = {"then": "answer", "status": 403, "message": EXPIRED}
+
+# Faults that hit the same request one after the other; only the last one may let it through.
+FAULTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "refused, then timed out after the work was accepted": (
+        {**THROTTLED, "times": 2},
+        {"then": "answer", "status": 500},
+        {**TIMED_OUT, "forward": True},
     ),
-    "connection lost": ({"then": "drop"}, 1),
-    "connection lost after the work was accepted": ({"forward": True, "then": "drop"}, 1),
-    "slow": ({"forward": True, "then": "pass", "delay_s": 3}, 1),
-    "expired token": ({"then": "answer", "status": 403, "message": EXPIRED}, 1),
-    "function killed": ({"then": "kill"}, 1),
-    "function killed after the work was accepted": ({"forward": True, "then": "kill"}, 1),
+    "token expired, then connection lost, then lost after the work was accepted": (
+        EXPIRED_TOKEN,
+        {"then": "drop"},
+        {"then": "drop", "forward": True},
+    ),
+    "function killed, then killed after the work was accepted": ({"then": "kill"}, {"then": "kill", "forward": True}),
+    "slow": ({"then": "pass", "forward": True, "delay_s": 3},),
 }
 
 
@@ -63,14 +67,13 @@ def whole_life(life: Life, cluster: Cluster, base: Base, faults: dict[str, tuple
 @pytest.mark.parametrize("kind", FAULTS)
 def test_calls_and_looks(life: Life, cluster: Cluster, base: Base, kind: str) -> None:
     """The call that changes something is hit, and the second look at the cluster, in each operation."""
-    fields, times = FAULTS[kind]
-    look = Fault(method="GET", path=f"^/v3/clusters/{cluster.name}[?]", after=1, times=times, **fields)
+    looks = [Fault(method="GET", path=f"^/v3/clusters/{cluster.name}[?]", after=1, **fields) for fields in FAULTS[kind]]
     whole_life(
         life,
         cluster,
         base,
         {
-            method: (Fault(method=method, path=r"^(?!.*dryrun=true)", times=times, **fields), look)
+            method: (*(Fault(method=method, path=r"^(?!.*dryrun=true)", **fields) for fields in FAULTS[kind]), *looks)
             for method in ("POST", "PUT", "DELETE")
         },
     )

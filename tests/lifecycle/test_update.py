@@ -31,7 +31,11 @@ def goes_on(life: Life, cluster: Cluster, wish: Wish) -> None:
     assert cluster.status() == GONE
 
 
-def test_update(life: Life, cluster: Cluster, wish: Wish, base: Base) -> None:
+def test_create_update_and_delete(life: Life, cluster: Cluster, wish: Wish, base: Base) -> None:
+    assert cluster.status() == "CREATE_COMPLETE"
+    assert cluster.owner().startswith(life.stack_id)
+    assert life.outputs()["Status"] == "CREATE_COMPLETE"
+    assert life.outputs()["HeadNodeInstanceId"].startswith("i-")
     assert life.update(wish.but(assets="2")) == "UPDATE_COMPLETE", life.story()
     assert cluster.status() == "CREATE_COMPLETE"
     assert not [call for call in base.steer.calls() if call.method == "PUT"]

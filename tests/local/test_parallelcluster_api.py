@@ -159,6 +159,8 @@ def test_a_cluster_lives_and_goes(aws: boto3.Session, emulator: launch.Emulator,
     found = until(api, "CREATE_COMPLETE")
     assert found["headNode"]["state"] == "running"
     assert found["computeFleetStatus"] == "RUNNING"
+    # And not the nested stack of its queues.
+    assert [item["clusterName"] for item in api("GET", "/v3/clusters")[1]["clusters"]] == ["test"]
 
     assert api("DELETE", "/v3/clusters/test")[0] == 202
     until(api, None)

@@ -31,6 +31,7 @@ def install() -> None:
     _wait_conditions_last()
     _attributes()
     _instance_profile()
+    _parents()
 
 
 class _Executable(list[Any]):
@@ -160,3 +161,20 @@ def _instance_profile() -> None:
         "update": lambda physical_id, *given: named(update(arn_of(physical_id), *given)),
         "delete": lambda physical_id, *given: delete(arn_of(physical_id), *given),
     }
+
+
+def _parents() -> None:
+    # services/cloudformation/handlers.py:415: DescribeStacks leaves out ParentId, by which pcluster list-clusters tells
+    # the nested stack of a cluster from a cluster.
+    original = handlers._ACTION_HANDLERS["DescribeStacks"]
+
+    def describe(params: dict[str, Any]) -> Any:
+        status, headers, body = original(params)
+        text = body.decode() if isinstance(body, bytes) else body
+        for stack in list(_stacks.values()):
+            if parent := stack.get("ParentId"):
+                own = f"<StackId>{stack['StackId']}</StackId>"
+                text = text.replace(own, f"{own}<ParentId>{parent}</ParentId><RootId>{stack['RootId']}</RootId>")
+        return status, headers, text.encode()
+
+    handlers._ACTION_HANDLERS["DescribeStacks"] = describe
