@@ -1,9 +1,8 @@
-"""Capacity reservations and capacity blocks: made by request, or standing from the start as seeds."""
+"""Capacity reservations and capacity blocks, which seeds put into an account."""
 
 from __future__ import annotations
 
 import datetime
-import uuid
 from typing import Any
 
 from ministack.core.responses import AccountRegionScopedDict, get_account_id, get_region
@@ -21,9 +20,8 @@ def add(
     instance_type: str,
     zone_id: str,
     count: int,
-    block: bool = False,
-    reservation_id: str | None = None,
-    tags: list[dict[str, str]] | None = None,
+    block: bool,
+    reservation_id: str,
 ) -> dict[str, Any]:
     """Record a reservation; raises ApiError for a type or zone that the region does not offer, or a taken id."""
     zone = catalogue.zone_name(zone_id)
@@ -33,7 +31,6 @@ def add(
         raise ApiError("Unsupported", f"{instance_type} is not offered in {zone_id} ({get_region()})")
     if count < 1:
         raise ApiError("InvalidParameterValue", f"Instance count {count} is not at least 1")
-    reservation_id = reservation_id or "cr-" + uuid.uuid4().hex[:17]
     if reservation_id in RESERVATIONS:
         raise ApiError("InvalidCapacityReservationId.Duplicate", f"{reservation_id} exists already")
     now = datetime.datetime.now(datetime.UTC)
@@ -57,7 +54,7 @@ def add(
         "EndDateType": "unlimited",
         "InstanceMatchCriteria": "targeted",
         "ReservationType": "default",
-        "Tags": tags or [],
+        "Tags": [],
     }
     if block:
         ends = now + datetime.timedelta(days=14)
@@ -115,39 +112,12 @@ def install() -> None:
             for record in found
             if matches(
                 request,
-                {name: record[key] for name, key in names.items()}
-                | {f"tag:{tag['Key']}": tag["Value"] for tag in record["Tags"]},
+                {name: record[key] for name, key in names.items()},
             )
         ]
         return page(request, found, "CapacityReservations")
-
-    @answers("CreateCapacityReservation")
-    def create(request: dict[str, Any]) -> dict[str, Any]:
-        zone_id = request.get("AvailabilityZoneId") or catalogue.zones(get_region()).get(
-            request.get("AvailabilityZone", ""), request.get("AvailabilityZone", "")
-        )
-        tags = [tag for spec in request.get("TagSpecifications", []) for tag in spec.get("Tags", [])]
-        record = add(instance_type=request["InstanceType"], zone_id=zone_id, count=request["InstanceCount"], tags=tags)
-        return {"CapacityReservation": record}
 
     @answers("CancelCapacityReservation")
     def cancel(request: dict[str, Any]) -> dict[str, Any]:
         get(request["CapacityReservationId"])["State"] = "cancelled"
         return {"Return": True}
-
-    @answers("DescribeCapacityBlockStatus")
-    def block_status(request: dict[str, Any]) -> dict[str, Any]:
-        ids = request.get("CapacityBlockIds") or [
-            key for key, record in RESERVATIONS.items() if record["ReservationType"] == "capacity-block"
-        ]
-        found = [
-            {
-                "CapacityBlockId": wanted,
-                "InterconnectStatus": "ok",
-                "TotalCapacity": get(wanted)["TotalInstanceCount"],
-                "TotalAvailableCapacity": get(wanted)["AvailableInstanceCount"],
-                "TotalUnavailableCapacity": 0,
-            }
-            for wanted in ids
-        ]
-        return page(request, found, "CapacityBlockStatuses")

@@ -1,0 +1,125 @@
+"""The processes of an emulator: start, wait for, find and end them. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+HOST = "127.0.0.1"
+START_SECONDS = 90
+STOP_SECONDS = 10
+LOG_TAIL_LINES = 25
+
+
+class EmulatorError(Exception):
+    """The emulator cannot be started or stopped; the message is for users."""
+
+
+def log_tail(path: Path, lines: int = LOG_TAIL_LINES) -> str:
+    """The last lines of a log."""
+    if not path.exists():
+        return "(no log)"
+    return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+
+
+def require_free(number: int) -> None:
+    """Raise EmulatorError where another program listens on a port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, number))
+        except OSError as error:
+            raise EmulatorError(
+                f"port {number} on {HOST} is in use: end the program that listens there, or choose others with "
+                "PORT=<number> (an emulator takes that port and the next)"
+            ) from error
+
+
+def spawn(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own, with its output in a log."""
+    kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "LC_ALL") if key in os.environ}
+    with log.open("wb") as stream:
+        return subprocess.Popen(
+            command,
+            cwd=CHECKOUT,
+            env=kept | {"PYTHONPATH": str(CHECKOUT)},
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def wait(name: str, process: subprocess.Popen[bytes], url: str, log: Path, deadline: float) -> None:
+    """Wait until a process answers at an address; raises EmulatorError where it ends, or at the deadline."""
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise EmulatorError(f"{name} ended with {process.returncode}. The end of {log}:\n{log_tail(log)}")
+        try:
+            with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - loopback
+                return
+        except urllib.error.HTTPError:
+            return
+        except OSError:
+            time.sleep(0.2)
+    raise EmulatorError(f"{name} did not answer at {url} within {START_SECONDS} s. The end of {log}:\n{log_tail(log)}")
+
+
+def of(state_dir: Path) -> list[int]:
+    """The processes whose command line names this folder: the emulator, the API, and functions unpacked below it."""
+    listing = subprocess.run(["ps", "-axww", "-o", "pid=,command="], capture_output=True, text=True, check=True).stdout
+    marker = str(state_dir.resolve())
+    unpacked = str(state_dir.resolve() / "tmp" / "_")[:-1]
+    found = []
+    for line in listing.splitlines():
+        number, _, command = line.strip().partition(" ")
+        ours = unpacked in command or f"--state-dir {marker} " in f"{command} "
+        # The program itself must be one that an emulator starts: an editor with a file of this folder open is not.
+        program = Path(command.split(" ")[0]).name.lower()
+        if ours and int(number) != os.getpid() and program.startswith(("python", "node")):
+            found.append(int(number))
+    return found
+
+
+def end(state_dir: Path) -> None:
+    """End every process of a folder and remove what they wrote, except the logs."""
+    if (state_dir / "laboratories").is_dir():
+        # Only there: it needs more than the standard library.
+        from local.slurm import remote
+
+        remote.end_all(state_dir)
+    pids = of(state_dir)
+    for wanted in (signal.SIGTERM, signal.SIGKILL):
+        for pid in pids:
+            try:
+                os.kill(pid, wanted)
+            except ProcessLookupError:
+                continue
+        deadline = time.monotonic() + STOP_SECONDS
+        while (pids := of(state_dir)) and time.monotonic() < deadline:
+            _reap(pids)
+            time.sleep(0.1)
+        if not pids:
+            break
+    if pids:
+        raise EmulatorError(f"processes {', '.join(map(str, pids))} of {state_dir} do not end: end them by hand")
+    for name in ("tmp", "runtime"):
+        shutil.rmtree(state_dir / name, ignore_errors=True)
+    (state_dir / "state.json").unlink(missing_ok=True)
+
+
+def _reap(pids: list[int]) -> None:
+    # A child that ended stays in the process list until it is waited for.
+    for pid in pids:
+        try:
+            os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            continue
