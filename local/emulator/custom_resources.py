@@ -1,13 +1,13 @@
-"""How CloudFormation deals with custom resources, where ministack 1.5.33 does otherwise.
+"""Custom resources as CloudFormation treats them, where ministack 1.5.33 differs (services/cloudformation).
 
-- A resource whose creation failed, or was never answered, is deleted in the rollback: by the physical id of its answer,
-  or by one that CloudFormation makes up. ministack forgets it.
-- Where that deletion fails, the resource stays in the stack, and the next deletion of the stack tries again.
-- CancelUpdateStack does not wait for a resource's answer: the resource is cancelled, and the rollback's Update is sent
-  while the first one is still at work.
-- ResponseURL is signed: its query says when.
+- custom_resource.py:75: the rollback deletes a resource whose creation failed or was never answered, by the physical id
+  of its answer or by one that CloudFormation makes up. ministack forgets it.
+- stacks.py:401: where that deletion fails, the resource stays in the stack, and the next deletion tries again.
+- custom_resource.py:23: CancelUpdateStack cancels the resource without waiting for its answer; the rollback's Update is
+  sent while the first one is still at work.
+- custom_resource.py:52: ResponseURL is signed, and its query has the time.
 
-Waits can be steered: local.steering.Limit.
+local.steering.Limit changes how long CloudFormation waits.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _waiting = threading.local()
 
 
 class _Cancelled(Exception):
-    """The stack's operation was cancelled while the resource was at work."""
+    """The stack's operation was cancelled while the resource was being changed."""
 
 
 class _Answer:
-    """The event of an answer, waited for as CloudFormation waits: no longer than it must."""
+    """The event of an answer. Waiting ends early when the stack's operation is cancelled."""
 
     def __init__(self, event: threading.Event) -> None:
         self._event = event
@@ -56,7 +56,7 @@ class _Answer:
 
 
 def install() -> None:
-    """Change what differs."""
+    """Install the differences."""
     failed: dict[tuple[str, str], dict[str, Any]] = {}
     _answers_and_cancellations(failed)
     _rollbacks(failed)
@@ -109,7 +109,7 @@ def _answers_and_cancellations(failed: dict[tuple[str, str], dict[str, Any]]) ->
                 }
                 stack = _stacks.get(stack_name) or {}
                 if stack.get(DELETING):
-                    # The deletion that follows takes it along, in place of a rollback.
+                    # The deletion that follows replaces the rollback.
                     stack["_resources"][logical_id] = failed.pop(key)
             raise
 

@@ -1,7 +1,7 @@
-"""Deletions of stacks: as CloudFormation does them while a stack is still being created, and as they are steered.
+"""Deletions of stacks: of a stack that is still being created, and with steered outcomes.
 
-A stack in CREATE_IN_PROGRESS may be deleted on AWS: what is at work is cancelled, and the deletion takes the place of
-the rollback. ministack 1.5.33 lets both run beside each other.
+A stack in CREATE_IN_PROGRESS may be deleted on AWS: its creation is cancelled, and the deletion replaces the rollback.
+ministack 1.5.33 runs both at once (services/cloudformation/stacks.py:732 and :1140).
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from ministack.services.cloudformation import _stacks, changesets, handlers, sta
 
 from local.emulator import steering
 
-# What holds a cluster's deletion up in life, as a rule: something of the user's still uses a security group of it.
+# The usual reason why a cluster's deletion fails: something of the user's still uses its security group.
 _HELD = "AWS::EC2::SecurityGroup"
 _CANCELLED = "Resource creation cancelled"
 _LOOK_S = 0.2
 DELETING = "_deletion_requested"
-"""Mark on the record of a stack whose creation makes room for its deletion."""
+"""Mark on the record of a stack whose creation is cancelled for its deletion."""
 
 
 def install() -> None:
-    """Change how deletions begin, and ask for an outcome."""
+    """Change how deletions begin and end."""
     _creations_make_room()
     delete_stack, delete_resource = stacks._delete_stack_async, stacks._delete_resource
     held: dict[str, str] = {}

@@ -12,16 +12,15 @@ from ministack.core.responses import request_scope
 from local.emulator import (
     custom_resources,
     deletions,
-    documents,
     drift,
     fleet,
     head_node,
-    jobs,
     public_template,
     quotas,
     repairs,
     seeds,
     service_sessions,
+    ssm,
     steering,
 )
 from local.emulator.cloudformation import ec2_types, provide
@@ -40,13 +39,12 @@ def install(given: argparse.Namespace) -> None:
     instances.install(images.install(given.parallelcluster_version))
     for part in (
         *(resources, quotas, ec2_types, codepipeline, pipelines, repairs),
-        *(custom_resources, deletions, drift, documents),
+        *(custom_resources, deletions, drift, ssm),
     ):
         part.install()
     # Last: every type without a provider is recorded.
     provide.record_others()
     head_node.install(gateway_url)
-    jobs.install()
     others = json.loads(given.others.read_text()) if given.others else []
     _public_templates(given, others, gateway_url)
     for other in others:
@@ -57,9 +55,9 @@ def install(given: argparse.Namespace) -> None:
             seeds.load(given.seeds)
         steering.install(
             {
-                "agent": jobs.order_agent,
+                "agent": ssm.order_agent,
                 "fleet": lambda wish: fleet.order(wish, gateway_url),
-                "jobs": jobs.order,
+                "jobs": ssm.order,
                 "nodes": fleet.start_nodes,
                 "pipeline": codepipeline_store.order,
                 "seeds": seeds.put,

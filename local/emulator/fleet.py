@@ -25,7 +25,7 @@ logger = logging.getLogger("emulator.fleet")
 FLEET_ITEM = "COMPUTE_FLEET"
 _TABLE = "parallelcluster-"
 _GONE = ("terminated", "shutting-down")
-# What clustermgtd makes of a request: the operation that may be steered, the status on the way, the status at the end.
+# What clustermgtd does with a request: the operation that may be steered, the status on the way, the status at the end.
 _REQUESTS: dict[str, tuple[Operation, str, str]] = {
     "STOP_REQUESTED": ("fleet-stop", "STOPPING", "STOPPED"),
     "START_REQUESTED": ("fleet-start", "STARTING", "RUNNING"),
@@ -34,7 +34,7 @@ _FAILED = "PROTECTED"
 
 
 def install(endpoint: str) -> None:
-    """Attend to requests about the fleet, which the API writes into the cluster's table."""
+    """Carry out requests about the fleet, which the API writes into the cluster's table."""
     dynamodb = app.SERVICE_HANDLERS["dynamodb"]
 
     async def watch(method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, Any]) -> Any:
@@ -49,7 +49,7 @@ def install(endpoint: str) -> None:
 
 
 def in_background(work: Callable[[], None]) -> None:
-    """Do something beside the request, in its account and region."""
+    """Do something in a thread, in the account and region of the request."""
     context = contextvars.copy_context()
 
     def run() -> None:
@@ -84,7 +84,7 @@ def order(given: dict[str, Any], endpoint: str) -> dict[str, Any]:
 
 
 def start_nodes(given: dict[str, Any]) -> dict[str, Any]:
-    """Start compute nodes beside the head node of a cluster; raises ValueError where there is none."""
+    """Start compute nodes of a cluster; raises ValueError where it has no head node."""
     cluster = str(given["cluster"])
     head = next((item for item in _nodes(cluster, "HeadNode")), None)
     if head is None:

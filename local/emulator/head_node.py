@@ -1,8 +1,7 @@
-"""The stand-in for what runs on a head node: it signals that the node is configured and keeps the fleet's status.
+"""Stand-in for ParallelCluster's programs on a head node: cfn-signal after the configuration, and the fleet's status.
 
-No instance of the emulator boots. ParallelCluster's stack waits for its head node to report; the stand-in waits for
-the instance of that stack and reports for it, as cfn-signal on the node would. What a real node would install,
-and whether its scripts succeed, is not seen here; how it ends can be steered (local/steering).
+No instance of the emulator boots. ParallelCluster's stack waits for its head node's signal; the stand-in waits for the
+stack's instance and signals for it. Nothing is installed, no script runs; local/steering can change the result.
 """
 
 from __future__ import annotations
@@ -27,31 +26,31 @@ _CLUSTER_TAG = "parallelcluster:cluster-name"
 
 @dataclass(frozen=True)
 class Report:
-    """What a head node has to say about its configuration."""
+    """The result of a head node's configuration."""
 
     succeeded: bool
     reason: str
 
 
 def install(endpoint: str) -> None:
-    """Attach to wait-condition handles and to requests about the compute fleet."""
+    """Watch wait-condition handles and requests about the compute fleet."""
     original = wait_conditions.register_handle
 
     def register(stack_id: str) -> tuple[str, str]:
         url, token = original(stack_id)
-        fleet.in_background(lambda: _attend(stack_id, url, endpoint))
+        fleet.in_background(lambda: _signal_for(stack_id, url, endpoint))
         return url, token
 
     wait_conditions.register_handle = register
     fleet.install(endpoint)
 
 
-def _attend(stack_id: str, url: str, endpoint: str) -> None:
+def _signal_for(stack_id: str, url: str, endpoint: str) -> None:
     token = url.rpartition("/")[2]
     deadline = time.monotonic() + INSTANCE_WAIT_SECONDS
     instance = None
     while instance is None:
-        # The handle is gone with its stack. A stack that is none of ParallelCluster's has no head node, ever.
+        # The handle is deleted with its stack. Only ParallelCluster's stacks have a head node.
         if not wait_conditions.has_handle(token):
             return
         instance = _head_node(stack_id)
@@ -72,7 +71,7 @@ def _attend(stack_id: str, url: str, endpoint: str) -> None:
 
 
 def _outcome(stack_id: str, cluster: str, token: str) -> Report | None:
-    """What the node reports, after the time that it takes; None where it never does."""
+    """What the node reports, after its delay; None where it never reports."""
     stack: dict[str, Any] = next((item for item in list(_stacks.values()) if item["StackId"] == stack_id), {})
     updating = str(stack.get("StackStatus", "")).startswith("UPDATE")
     steered = steering.outcome(cluster, "update" if updating else "create")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import botocore.session
@@ -24,6 +26,14 @@ class ApiError(Exception):
     def __init__(self, code: str, message: str, status: int = 400) -> None:
         super().__init__(f"{code}: {message}")
         self.code, self.message, self.status = code, message, status
+
+
+def installed(package: str) -> Path:
+    """The folder of a package of local/.venv; raises RuntimeError when it is not installed."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise RuntimeError(f"{package} is not installed in local/.venv: run `uv sync` in local/")
+    return Path(spec.origin).parent
 
 
 @cache

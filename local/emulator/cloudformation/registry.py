@@ -12,7 +12,7 @@ from jsonschema import Draft7Validator, ValidationError
 from jsonschema.exceptions import SchemaError
 from jsonschema.validators import extend
 
-from local.emulator.packages import installed
+from local.emulator.service import installed
 
 _extend: Any = extend  # untyped in its stubs
 

@@ -16,10 +16,8 @@ from typing import Any
 from ministack.core.responses import get_region
 from ministack.services import ec2
 
-from local.emulator.ec2.filters import matches, page
-from local.emulator.packages import installed
-from local.emulator.service import ApiError
-from local.emulator.wire import answers
+from local.emulator.service import ApiError, installed
+from local.emulator.wire import answers, matches, page
 
 _RESOURCES = installed("moto") / "ec2" / "resources"
 
@@ -72,7 +70,7 @@ def offered(instance_type: str, zone_id: str | None = None) -> bool:
 
 
 def install() -> None:
-    """Replace ministack's three zones and twelve instance types."""
+    """Replace ministack's three zones and twelve instance types (services/ec2.py:3549 and :6100)."""
     ec2._zone_name_for_az_id = zone_name
 
     @answers("DescribeAvailabilityZones")

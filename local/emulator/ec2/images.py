@@ -1,7 +1,6 @@
 """The official ParallelCluster images and the custom ones that a seed names.
 
-They are answers only: nothing is registered in ministack, which would try to boot a container from a registered
-image.
+They are answers only: from a registered image ministack would try to boot a container.
 """
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ from typing import Any
 from ministack.core.responses import get_region
 from ministack.services import ec2
 
-from local.emulator.ec2.filters import matches
 from local.emulator.service import ApiError
-from local.emulator.wire import model, read, write
+from local.emulator.wire import matches, model, read, write
 
 # The official image names: aws-parallelcluster-<version>-<name part>-<architecture>-<build date>. Rocky Linux has
 # no official image. Root volumes are 35 GiB, as in the published images.

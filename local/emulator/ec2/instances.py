@@ -14,7 +14,7 @@ from local.emulator.wire import answers, call
 
 
 def merge(request: dict[str, Any]) -> dict[str, Any]:
-    """The request with its launch template's data filled in; what the request itself says wins."""
+    """The request with its launch template's data; the request's own values win."""
     named = request.get("LaunchTemplate")
     if not named:
         return request
@@ -39,7 +39,7 @@ def merge(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def check(request: dict[str, Any], image_of: Callable[[str], dict[str, Any] | None]) -> dict[str, Any]:
-    """What EC2 refuses before it launches anything; answers the subnet that the instance goes to."""
+    """Raise ApiError for what EC2 refuses before it launches anything; returns the subnet of the instance."""
     interfaces = request.get("NetworkInterfaces", [])
     subnet_id = request.get("SubnetId") or next((found for i in interfaces if (found := _subnet_of(i))), None)
     subnet: dict[str, Any] | None = ec2._subnets.get(subnet_id) if subnet_id else None
@@ -117,7 +117,7 @@ def _check_reservation(request: dict[str, Any], kind: str, subnet: dict[str, Any
 
 
 def install(image_of: Callable[[str], dict[str, Any] | None]) -> None:
-    """Replace ministack's RunInstances, which checks nothing and knows no dry run."""
+    """Replace ministack's RunInstances (services/ec2.py:814), which checks nothing and has no dry run."""
 
     @answers("RunInstances")
     def run(request: dict[str, Any]) -> dict[str, Any]:
@@ -175,14 +175,14 @@ def install(image_of: Callable[[str], dict[str, Any] | None]) -> None:
         return answer
 
     ec2._ACTION_MAP["TerminateInstances"] = terminate_with_interfaces
-    _tell_purchase()
+    _purchase_in_xml()
 
 
-def _tell_purchase() -> None:
-    """DescribeInstances: on which terms an instance runs, which ministack leaves out. On demand has no word."""
+def _purchase_in_xml() -> None:
+    """Adds to DescribeInstances what ministack leaves out (services/ec2.py:4194): lifecycle and reservation."""
     original = ec2._instance_xml
 
-    def told(instance: dict[str, Any]) -> str:
+    def extended(instance: dict[str, Any]) -> str:
         answer: str = original(instance)
         more = ""
         if instance.get("InstanceLifecycle") not in (None, "on-demand"):
@@ -192,7 +192,7 @@ def _tell_purchase() -> None:
         head, end, _ = answer.rpartition("</item>")
         return f"{head}{more}{end}"
 
-    ec2._instance_xml = told
+    ec2._instance_xml = extended
 
 
 def _settle(
@@ -245,7 +245,7 @@ def _groups_of(interface: dict[str, Any], subnet: dict[str, Any]) -> list[str]:
 
 
 def install_interfaces() -> None:
-    """CreateNetworkInterface: an address of the subnet instead of a random one, and a missing subnet refused."""
+    """CreateNetworkInterface (services/ec2.py:3358): an address of the subnet, and an error for a missing subnet."""
     original = ec2._ACTION_MAP["CreateNetworkInterface"]
 
     def create(params: dict[str, Any]) -> Any:

@@ -8,9 +8,8 @@ from typing import Any
 from ministack.core.responses import AccountRegionScopedDict, get_account_id, get_region
 
 from local.emulator.ec2 import catalogue
-from local.emulator.ec2.filters import matches, page
 from local.emulator.service import ApiError
-from local.emulator.wire import answers
+from local.emulator.wire import answers, matches, page
 
 RESERVATIONS: Any = AccountRegionScopedDict()
 

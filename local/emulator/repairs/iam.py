@@ -10,7 +10,7 @@ from ministack.core import iam_actions, iam_evaluator
 from ministack.core.responses import get_account_id
 from ministack.services import apigateway_v1, ec2, iam
 
-from local.emulator.packages import installed
+from local.emulator.service import installed
 
 _INSTANCE_TAGS = ("ec2:resourcetag/", "ssm:resourcetag/", "aws:resourcetag/")
 

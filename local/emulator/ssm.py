@@ -1,23 +1,26 @@
-"""Commands to head nodes through Systems Manager.
+"""Systems Manager: documents with their content, and commands to head nodes.
 
-A document without parameters asks for the number of jobs, which is steered. Any other runs on the head node of the
-cluster's laboratory, a real Slurm (local/slurm/remote.py), which is started for the first one.
+A document without parameters asks for the number of jobs, which is steered. The script of any other runs on the head
+node of the cluster's laboratory, a real Slurm (local/slurm/remote.py), which the first one starts.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import uuid
 from pathlib import Path
 from typing import Any
 
 from ministack import app
-from ministack.core.responses import get_account_id
+from ministack.core.responses import AccountRegionScopedDict, get_account_id
 from ministack.services import ec2
+from ministack.services.cloudformation import provisioners
 
-from local.emulator import documents, fleet
+from local.emulator import fleet
+from local.emulator.cloudformation.provide import Made, Properties, provide
 from local.emulator.service import ApiError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -31,10 +34,13 @@ _JSON = {"Content-Type": "application/x-amz-json-1.1"}
 _counts: dict[str, int] = {}
 _without_agent: set[str] = set()
 _answers: dict[str, dict[str, Any]] = {}
+_CONTENT: Any = AccountRegionScopedDict()
+_PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
 def install() -> None:
-    """Answer commands to head nodes; every other request stays with ministack."""
+    """Provide AWS::SSM::Document, and answer commands to head nodes; every other request stays with ministack."""
+    provide("AWS::SSM::Document", _create, _delete, _update)
     ssm = app.SERVICE_HANDLERS["ssm"]
 
     async def answer(method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, Any]) -> Any:
@@ -83,8 +89,8 @@ def _send(request: dict[str, Any]) -> dict[str, Any] | None:
         "StandardOutputContent": f"{_counts.get(cluster, 0)}\n",
         "StandardErrorContent": "",
     }
-    if documents.parameters(name):
-        script = documents.script(name, request.get("Parameters") or {})
+    if _parameters(name):
+        script = _script(name, request.get("Parameters") or {})
         invocation |= {"Status": "InProgress", "StatusDetails": "InProgress"}
         invocation |= {"ResponseCode": -1, "StandardOutputContent": ""}
         account = get_account_id()
@@ -128,3 +134,49 @@ def _run(cluster: str, account: str, script: str) -> dict[str, Any]:
         "StatusDetails": status,
         "Status": status,
     }
+
+
+def _create(logical_id: str, properties: Properties, stack: str) -> Made:
+    name = str(properties.get("Name") or provisioners._physical_name(stack, logical_id))
+    _CONTENT[name] = properties["Content"]
+    return name, {}
+
+
+def _update(physical_id: str, _old: Properties, new: Properties) -> dict[str, Any]:
+    _CONTENT[physical_id] = new["Content"]
+    return {}
+
+
+def _delete(physical_id: str, _properties: Properties) -> None:
+    _CONTENT.pop(physical_id, None)
+
+
+def _parameters(name: str) -> dict[str, Any]:
+    """The parameters that a document has, by name."""
+    content = _CONTENT.get(name)
+    if content is None:
+        raise ApiError("InvalidDocument", f"Document with name {name} does not exist.")
+    return dict(content.get("parameters") or {})
+
+
+def _script(name: str, given: dict[str, Any]) -> str:
+    """The script of a document with the parameters of a command put in.
+
+    Raises:
+        ApiError: there is no such document, or a parameter is unknown, missing or not as the document allows.
+    """
+    known = _parameters(name)
+    if unknown := sorted(set(given) - set(known)):
+        raise ApiError("InvalidParameters", f"Parameter {unknown[0]} is not defined in the document {name}.")
+    values = {}
+    for key, about in known.items():
+        texts = given.get(key, [about["default"]] if "default" in about else None)
+        if texts is None:
+            raise ApiError("InvalidParameters", f"Parameter {key} is required.")
+        text = texts if isinstance(texts, str) else "\n".join(texts)
+        pattern, allowed = about.get("allowedPattern"), about.get("allowedValues")
+        if (pattern and not re.search(pattern, text)) or (allowed and text not in allowed):
+            raise ApiError("InvalidParameters", f"Parameter {key} has a value that is not allowed: {text}")
+        values[key] = text
+    lines = [line for step in _CONTENT[name]["mainSteps"] for line in step["inputs"]["runCommand"]]
+    return _PLACE.sub(lambda match: values.get(match.group(1), match.group(0)), "\n".join(lines)) + "\n"
