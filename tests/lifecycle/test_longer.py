@@ -1,7 +1,7 @@
 """Operations that take longer than CloudFormation waits for one resource.
 
-The hour is 25 seconds here. The shortest window that the product takes is one minute, so the emulator reports the work
-as begun 40 seconds earlier than it was, and its CloudFormation waits 25 seconds for each custom resource of the stack.
+The hour is 40 seconds here. The shortest window that the product takes is one minute, so the emulator reports the work
+as begun 40 seconds earlier than it was, and its CloudFormation waits 40 seconds for each custom resource of the stack.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from .template import Wish
 pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 
 EARLIER_S = 40
-HOUR_S = 25
-LONGER_S = 35
+HOUR_S = 40
+LONGER_S = 45
 
 
 @pytest.fixture

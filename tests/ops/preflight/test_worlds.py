@@ -186,7 +186,7 @@ def test_seeds_that_do_not_fit_are_refused(trial: Trial) -> None:
         ({"quotas": [{"quota": "ec2/L-0", "value": 1}]}, "no quota ec2/L-0"),
         ({"quotas": [{"quota": "ec2/L-417A185B"}]}, "lacks 'value'"),
         ({"instances": [{"instance_type": "p9.large"}]}, "does not exist"),
-        ({"capacity_reservations": [{**BOUGHT, "ends": "soon"}]}, "'soon' is no time"),
+        ({"capacity_reservations": [{**BOUGHT, "ends": "soon"}]}, "'soon' is not a time"),
         ({"quota": []}, "unknown quota"),
     ):
         with pytest.raises(SteeringRefused, match=said):
