@@ -102,7 +102,7 @@ def run(name: str, target: Target) -> bool:
     killed = stats["total"] - len(left)
     percent = 100 * killed / stats["total"]
     print(f"{name}: {killed} of {stats['total']} mutants killed ({percent:.1f} %; at least {LEAST_KILLED} % wanted)")
-    return percent >= LEAST_KILLED
+    return bool(percent >= LEAST_KILLED)
 
 
 def _mutmut(folder: Path, *arguments: str) -> str:
