@@ -6,9 +6,10 @@ running fleet.
 
 import json
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from cluster_resource.api import OWNER_TAG, Accepted, ApiError, Change, ClusterView, StackEvent
-from tests.cluster_resource.events import tags_of
+from tests.cluster_resource.events import OWNER, properties, tags_of, text_of
 
 _NEXT = {
     "CREATE_IN_PROGRESS": "CREATE_COMPLETE",
@@ -274,3 +275,9 @@ def _view(cluster: Cluster) -> ClusterView:
 def foreign(name: str, stack_status: str = "CREATE_COMPLETE") -> Cluster:
     """A cluster that somebody else owns."""
     return Cluster(name, stack_status, tags={OWNER_TAG: "arn:aws:cloudformation:us-east-1:1:stack/other/1/Cluster"})
+
+
+def owned(stack_status: str = "CREATE_COMPLETE", name: str = "local", max_count: int = 2, **others: Any) -> Cluster:  # noqa: ANN401 - fields of Cluster
+    """A cluster of the resource under test, with the configuration of `events.properties`."""
+    text = text_of(properties(name, max_count))
+    return Cluster(name, stack_status, text, former=text, tags={OWNER_TAG: OWNER}, **others)

@@ -7,14 +7,10 @@ import pytest
 
 from cluster_resource.api import OWNER_TAG, ApiAccessError, ApiError, ApiUnknownError, Message, StackEvent
 from tests.cluster_resource import events
-from tests.cluster_resource.events import OWNER, Machine, own_id, properties, text_of
-from tests.cluster_resource.fake_api import Cluster, FakeApi, foreign
+from tests.cluster_resource.events import OWNER, Machine, own_id, properties
+from tests.cluster_resource.fake_api import FakeApi, foreign, owned
 
 LOST = ApiUnknownError("POST /v3/clusters: HTTP 504: Endpoint request timed out")
-
-
-def ours(stack_status: str, wanted: dict[str, Any] | None = None, name: str = "local") -> Cluster:
-    return Cluster(name, stack_status, text_of(wanted or properties()), tags={OWNER_TAG: OWNER})
 
 
 def test_a_cluster_is_created_with_types_restored_and_the_ownership_tag() -> None:
@@ -38,7 +34,7 @@ def test_every_attribute_has_a_value() -> None:
         "Version": "3.16.1",
         "Execution": events.EXECUTION,
     }
-    headless = ours("CREATE_COMPLETE")
+    headless = owned("CREATE_COMPLETE")
     headless.head = False
     stopped = Machine(FakeApi(headless)).run(events.create())
     assert stopped.data["HeadNodeInstanceId"] == stopped.data["HeadNodePrivateIp"] == "none"
@@ -76,14 +72,14 @@ def test_a_name_that_is_taken_between_look_and_call_fails_too() -> None:
 
 @pytest.mark.parametrize("stack_status", ["CREATE_IN_PROGRESS", "CREATE_COMPLETE", "UPDATE_COMPLETE"])
 def test_a_create_delivered_twice_goes_on_with_our_cluster(stack_status: str) -> None:
-    api = FakeApi(ours(stack_status))
+    api = FakeApi(owned(stack_status))
     verdict = Machine(api).run(events.create())
     assert (verdict.status, verdict.physical_id) == ("SUCCESS", own_id("local"))
     assert ("dry run", "local") in api.requests and api.changing == []
 
 
 def test_our_cluster_with_another_configuration_is_not_taken_for_the_wanted_one() -> None:
-    api = FakeApi(ours("CREATE_COMPLETE", properties(max_count=8)))
+    api = FakeApi(owned("CREATE_COMPLETE", max_count=8))
     verdict = Machine(api).run(events.create())
     assert (verdict.status, verdict.physical_id) == ("FAILED", "not-created/local")
     assert "MaxCount: now 8, asked for 2" in verdict.reason
@@ -164,13 +160,13 @@ def test_validation_errors_reach_the_user_in_full_and_nothing_is_left_to_delete(
 
 
 def test_what_an_earlier_failed_creation_of_ours_left_is_cleared_away_first() -> None:
-    api = FakeApi(ours("ROLLBACK_IN_PROGRESS"))
+    api = FakeApi(owned("ROLLBACK_IN_PROGRESS"))
     assert Machine(api).run(events.create()).status == "SUCCESS"
     assert api.changing == [("delete", "local"), ("create", "local")]
 
 
 def test_remains_that_cannot_be_cleared_away_are_a_failure() -> None:
-    api = FakeApi(ours("DELETE_FAILED"))
+    api = FakeApi(owned("DELETE_FAILED"))
     api.outcomes["DELETE_IN_PROGRESS"] = "DELETE_FAILED"
     verdict = Machine(api).run(events.create())
     assert verdict.status == "FAILED" and "could not be deleted" in verdict.reason

@@ -4,21 +4,16 @@ from typing import Any
 
 import pytest
 
-from cluster_resource.api import OWNER_TAG, ApiUnknownError
+from cluster_resource.api import ApiUnknownError
 from cluster_resource.aws import UNKNOWN, Execution
 from cluster_resource.request import GONE_TYPE, WAIT_TYPE, Request
 from tests.cluster_resource import events
-from tests.cluster_resource.events import EXECUTION, OWNER, FakeAws, Machine, own_id, properties, rolling_back, text_of
-from tests.cluster_resource.fake_api import Cluster, FakeApi, foreign
+from tests.cluster_resource.events import EXECUTION, OWNER, FakeAws, Machine, own_id, properties, rolling_back
+from tests.cluster_resource.fake_api import Cluster, FakeApi, foreign, owned
 
 HOURS = {"TimeoutMinutes": "180", "WaitsBehind": "3", "WaitsBefore": "3"}
 SMALL, LARGE = properties(max_count=2, **HOURS), properties(max_count=4, **HOURS)
 FOREVER = 10_000
-
-
-def cluster(stack_status: str = "CREATE_COMPLETE", name: str = "local") -> Cluster:
-    text = text_of(properties(name))
-    return Cluster(name, stack_status, text, former=text, tags={OWNER_TAG: OWNER})
 
 
 def beside(kind: str, resource_type: str, **others: str) -> dict[str, Any]:
@@ -87,7 +82,7 @@ def test_past_its_own_time_limit_even_that_fails() -> None:
 
 @pytest.mark.parametrize("stack", [events.ROLLING_BACK, None])
 def test_in_a_rollback_or_where_nobody_tells_nothing_is_handed_over(stack: str | None) -> None:
-    machine = Machine(Slow(cluster("UPDATE_IN_PROGRESS"), looks=FOREVER), FakeAws(stack=stack))
+    machine = Machine(Slow(owned("UPDATE_IN_PROGRESS"), looks=FOREVER), FakeAws(stack=stack))
     verdict = machine.run(events.update(LARGE, SMALL))
     assert verdict.status == "FAILED" and machine.told is None and machine.polls == 55 * 4
     assert ("continue-update-rollback" in verdict.reason) == (stack is not None)
@@ -100,7 +95,7 @@ def test_without_anybody_behind_a_longer_time_limit_does_not_count() -> None:
 
 
 def test_a_long_update_is_handed_over_and_fails_at_its_end() -> None:
-    api = Slow(cluster(), looks=300)
+    api = Slow(owned(), looks=300)
     api.outcomes["UPDATE_IN_PROGRESS"] = "UPDATE_ROLLBACK_IN_PROGRESS"
     machine = Machine(api)
     verdict = machine.run(events.update(LARGE, SMALL), limit=FOREVER)
@@ -109,14 +104,14 @@ def test_a_long_update_is_handed_over_and_fails_at_its_end() -> None:
 
 @pytest.mark.parametrize("status", ["RUNNING", UNKNOWN])
 def test_a_link_waits_for_its_window_and_hands_on(status: str) -> None:
-    machine = Machine(FakeApi(cluster()), FakeAws(executions={EXECUTION: Execution(status)}))
+    machine = Machine(FakeApi(owned()), FakeAws(executions={EXECUTION: Execution(status)}))
     verdict = machine.run(beside("Create", WAIT_TYPE, WaitsBehind="1"))
     assert verdict.status == "SUCCESS" and "Another resource waits for its end" in verdict.reason
     assert verdict.data["HeadNodeInstanceId"] == "none" and machine.polls == 55 * 4
 
 
 def test_the_last_link_does_not_hand_on() -> None:
-    machine = Machine(FakeApi(cluster()), FakeAws(executions={EXECUTION: Execution("RUNNING")}))
+    machine = Machine(FakeApi(owned()), FakeAws(executions={EXECUTION: Execution("RUNNING")}))
     verdict = machine.run(beside("Update", WAIT_TYPE, WaitsBehind="0"))
     assert verdict.status == "FAILED" and "past its time limit" in verdict.reason
 
@@ -124,7 +119,7 @@ def test_the_last_link_does_not_hand_on() -> None:
 @pytest.mark.parametrize("known", [True, False])
 def test_a_link_tells_the_attributes_at_the_end(known: bool) -> None:
     executions = {EXECUTION: Execution("SUCCEEDED")} if known else {}
-    verdict = Machine(FakeApi(cluster()), FakeAws(executions=executions)).run(beside("Create", WAIT_TYPE))
+    verdict = Machine(FakeApi(owned()), FakeAws(executions=executions)).run(beside("Create", WAIT_TYPE))
     assert (verdict.status, verdict.physical_id) == ("SUCCESS", Request.of(beside("Create", WAIT_TYPE)).own_id("wait"))
     assert verdict.data["HeadNodeInstanceId"] == "i-0123456789abcdef0"
     assert verdict.data["Execution"] == EXECUTION
@@ -139,19 +134,19 @@ def test_a_link_tells_the_attributes_at_the_end(known: bool) -> None:
     ],
 )
 def test_a_link_fails_as_the_execution_did(execution: Execution, said: str) -> None:
-    machine = Machine(FakeApi(cluster()), FakeAws(executions={EXECUTION: execution}))
+    machine = Machine(FakeApi(owned()), FakeAws(executions={EXECUTION: execution}))
     verdict = machine.run(beside("Create", WAIT_TYPE))
     assert verdict.status == "FAILED" and said in verdict.reason and machine.polls == 0
 
 
-@pytest.mark.parametrize("api", [FakeApi(), FakeApi(foreign("local")), FakeApi(cluster("DELETE_FAILED"))])
+@pytest.mark.parametrize("api", [FakeApi(), FakeApi(foreign("local")), FakeApi(owned("DELETE_FAILED"))])
 def test_a_link_believes_no_execution_whose_cluster_is_not_there(api: FakeApi) -> None:
     verdict = Machine(api, FakeAws(executions={EXECUTION: Execution("SUCCEEDED")})).run(beside("Create", WAIT_TYPE))
     assert verdict.status == "FAILED"
 
 
 def test_the_deletion_of_a_link_and_the_making_of_a_gone_do_nothing() -> None:
-    api = FakeApi(cluster())
+    api = FakeApi(owned())
     for event in (
         beside("Delete", WAIT_TYPE),
         beside("Create", GONE_TYPE),
@@ -162,7 +157,7 @@ def test_the_deletion_of_a_link_and_the_making_of_a_gone_do_nothing() -> None:
 
 
 def test_a_long_deletion_is_left_to_what_stands_before_the_cluster() -> None:
-    api = Slow(cluster(), looks=300)
+    api = Slow(owned(), looks=300)
     first = Machine(api)
     verdict = first.run(events.delete(SMALL))
     assert verdict.status == "SUCCESS" and "another resource waits for the end" in verdict.reason
@@ -173,22 +168,22 @@ def test_a_long_deletion_is_left_to_what_stands_before_the_cluster() -> None:
 
 def test_a_deletion_is_left_to_the_next_resource_although_the_api_is_silent_at_the_windows_end() -> None:
     """A minute of grace: the next look, 15 seconds later, shows the deletion."""
-    api = Silent(cluster(), polls=220, looks=300)
+    api = Silent(owned(), polls=220, looks=300)
     verdict = Machine(api).run(events.delete(SMALL))
     assert verdict.status == "SUCCESS" and "another resource waits for the end" in verdict.reason
-    api = Silent(cluster(), polls=220, silent_for=5, looks=300)
+    api = Silent(owned(), polls=220, silent_for=5, looks=300)
     verdict = Machine(api).run(events.delete(SMALL))
     assert verdict.status == "FAILED" and "the API could not be reached" in verdict.reason
 
 
 def test_the_last_that_waits_for_a_deletion_tells_the_truth() -> None:
-    api = Slow(cluster("DELETE_IN_PROGRESS"), looks=FOREVER)
+    api = Slow(owned("DELETE_IN_PROGRESS"), looks=FOREVER)
     verdict = Machine(api).run(beside("Delete", GONE_TYPE, WaitsBefore="0"))
     assert verdict.status == "FAILED" and "Last seen: DELETE_IN_PROGRESS" in verdict.reason
 
 
 def test_a_deletion_that_failed_is_asked_for_again_by_the_next_delete() -> None:
-    api = FakeApi(cluster("DELETE_FAILED"))
+    api = FakeApi(owned("DELETE_FAILED"))
     assert Machine(api).run(beside("Delete", GONE_TYPE)).status == "SUCCESS"
     assert api.changing == [("delete", "local")]
 
@@ -198,7 +193,7 @@ def test_a_deletion_that_failed_is_asked_for_again_by_the_next_delete() -> None:
 )
 def test_what_waits_for_a_deletion_begins_none(status: str) -> None:
     """It is deleted as well when the time limit is lowered, or when the cluster is retained."""
-    api = FakeApi(cluster(status))
+    api = FakeApi(owned(status))
     assert Machine(api).run(beside("Delete", GONE_TYPE)).status == "SUCCESS"
     assert api.changing == []
 
@@ -210,11 +205,11 @@ def test_what_waits_for_a_deletion_touches_nobody_elses_cluster() -> None:
 
 
 def test_the_old_cluster_of_a_rename_has_nobody_to_be_left_to() -> None:
-    api = Slow(cluster(name="old"), looks=FOREVER)
+    api = Slow(owned(name="old"), looks=FOREVER)
     verdict = Machine(api).run(events.delete({**properties("new"), **HOURS}, physical_id=own_id("old")))
     assert verdict.status == "FAILED" and "Last seen: DELETE_IN_PROGRESS" in verdict.reason
 
 
 def test_a_rollback_waits_for_the_update_that_goes_on() -> None:
-    api = Slow(cluster("UPDATE_IN_PROGRESS"), looks=50)
+    api = Slow(owned("UPDATE_IN_PROGRESS"), looks=50)
     assert rolling_back(api).run(events.update(SMALL, LARGE)).status == "SUCCESS"

@@ -13,15 +13,10 @@ from cluster_resource.reconcile import Clients, begin
 from cluster_resource.request import Request
 from tests.cluster_resource import events
 from tests.cluster_resource.events import OWNER, STARTED, FakeAws, Machine, own_id, properties, text_of
-from tests.cluster_resource.fake_api import MAX_COUNT, Cluster, FakeApi
+from tests.cluster_resource.fake_api import MAX_COUNT, Cluster, FakeApi, owned
 from tests.cluster_resource.replay import Receiver
 
 BEFORE = properties(max_count=16)
-
-
-def cluster(max_count: int = 16) -> Cluster:
-    text = text_of(properties(max_count=max_count))
-    return Cluster("local", "CREATE_COMPLETE", text, former=text, tags={OWNER_TAG: OWNER})
 
 
 def test_cluster_create(caplog: pytest.LogCaptureFixture) -> None:
@@ -62,7 +57,7 @@ def test_cluster_create_invalid_script() -> None:
 
 @pytest.mark.parametrize("external_update", [False, True])
 def test_cluster_update(external_update: bool) -> None:
-    api = FakeApi(cluster())
+    api = FakeApi(owned(max_count=16))
     larger = properties(max_count=17)
     if external_update:
         api.clusters["local"].configuration = text_of(larger)
@@ -82,7 +77,7 @@ def test_cluster_update(external_update: bool) -> None:
     ],
 )
 def test_cluster_update_invalid(wanted: dict[str, Any], invalid: str, said: str) -> None:
-    api = FakeApi(cluster())
+    api = FakeApi(owned(max_count=16))
     api.invalid = invalid
     verdict = Machine(api).run(events.update(wanted, BEFORE))
     assert verdict.status == "FAILED" and said in verdict.reason
@@ -91,7 +86,7 @@ def test_cluster_update_invalid(wanted: dict[str, Any], invalid: str, said: str)
 
 def test_cluster_update_of_the_name() -> None:
     """There it is refused; here it makes the new cluster first and CloudFormation deletes the old one after."""
-    api = FakeApi(cluster())
+    api = FakeApi(owned(max_count=16))
     verdict = Machine(api).run(events.update(properties("other", 20), BEFORE))
     assert (verdict.status, verdict.physical_id) == ("SUCCESS", own_id("other"))
     assert sorted(api.clusters) == ["local", "other"]
@@ -109,7 +104,7 @@ def test_cluster_delete_retain() -> None:
     from cluster_resource.request import GONE_TYPE
     from tests.cluster_resource.test_hour import beside
 
-    api = FakeApi(cluster())
+    api = FakeApi(owned(max_count=16))
     assert Machine(api).run(beside("Delete", GONE_TYPE)).status == "SUCCESS"
     assert api.clusters["local"].stack_status == "CREATE_COMPLETE" and api.changing == []
 
@@ -129,7 +124,7 @@ def test_cluster_create_with_custom_policies() -> None:
 
 
 def test_a_tag_is_propagated_by_an_update_in_place() -> None:
-    api = FakeApi(cluster())
+    api = FakeApi(owned(max_count=16))
     tagged = properties(max_count=16)
     tagged["Configuration"]["Tags"] = [{"Key": "team", "Value": "research"}]
     assert Machine(api).run(events.update(tagged, BEFORE)).status == "SUCCESS"

@@ -5,10 +5,9 @@ The two are resources of their own in one stack, and so have different logical i
 
 from typing import Any
 
-from cluster_resource.api import OWNER_TAG
 from tests.cluster_resource import events
-from tests.cluster_resource.events import OWNER, FakeAws, Machine, own_id, properties, rolling_back, text_of
-from tests.cluster_resource.fake_api import Cluster, FakeApi, foreign
+from tests.cluster_resource.events import FakeAws, Machine, own_id, properties, rolling_back
+from tests.cluster_resource.fake_api import Cluster, FakeApi, foreign, owned
 
 BEFORE = properties(max_count=2)
 
@@ -18,11 +17,6 @@ def frozen(**others: Any) -> dict[str, Any]:  # noqa: ANN401 - properties
     return {**properties(max_count=8, ApiVersion="3.17.0"), "Frozen": "true", **others}
 
 
-def blue() -> Cluster:
-    text = text_of(BEFORE)
-    return Cluster("local", "UPDATE_COMPLETE", text, former=text, tags={OWNER_TAG: OWNER})
-
-
 def newer_api(*clusters: Cluster) -> FakeApi:
     api = FakeApi(*clusters)
     api.version = api.told_version = "3.17.0"
@@ -30,7 +24,7 @@ def newer_api(*clusters: Cluster) -> FakeApi:
 
 
 def test_the_predecessor_is_looked_at_and_left_as_it_is() -> None:
-    api = newer_api(blue())
+    api = newer_api(owned("UPDATE_COMPLETE"))
     api.clusters["local"].fleet = "STOPPED"
     verdict = Machine(api).run(events.update(frozen(), BEFORE))
     assert (verdict.status, verdict.physical_id) == ("SUCCESS", own_id("local"))
@@ -39,19 +33,19 @@ def test_the_predecessor_is_looked_at_and_left_as_it_is() -> None:
 
 
 def test_a_stack_that_is_rolled_back_takes_the_predecessor_as_it_was() -> None:
-    api = newer_api(blue())
+    api = newer_api(owned("UPDATE_COMPLETE"))
     assert rolling_back(api).run(events.update(BEFORE, frozen())).status == "SUCCESS"
     assert api.changing == []
 
 
 def test_going_back_to_it_for_good_applies_what_has_changed() -> None:
-    api = FakeApi(blue())
+    api = FakeApi(owned("UPDATE_COMPLETE"))
     assert Machine(api).run(events.update(properties(max_count=4), frozen())).status == "SUCCESS"
     assert api.changing == [("update", "local")]
 
 
 def test_taking_the_predecessor_out_deletes_it() -> None:
-    api = newer_api(blue())
+    api = newer_api(owned("UPDATE_COMPLETE"))
     assert Machine(api, FakeAws(stack="UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")).run(events.delete(frozen())).status
     assert api.clusters == {}
 

@@ -2,17 +2,12 @@
 
 import pytest
 
-from cluster_resource.api import OWNER_TAG, ApiError, ApiUnknownError, StackEvent
+from cluster_resource.api import ApiError, ApiUnknownError, StackEvent
 from tests.cluster_resource import events
-from tests.cluster_resource.events import OWNER, FakeAws, Machine, properties, text_of
-from tests.cluster_resource.fake_api import Cluster, FakeApi
+from tests.cluster_resource.events import FakeAws, Machine, properties, text_of
+from tests.cluster_resource.fake_api import FakeApi, owned
 
 SMALL, LARGE = properties(max_count=2), properties(max_count=4)
-
-
-def cluster(max_count: int = 2, fleet: str = "RUNNING", stack_status: str = "CREATE_COMPLETE") -> Cluster:
-    text = text_of(properties(max_count=max_count))
-    return Cluster("local", stack_status, text, former=text, tags={OWNER_TAG: OWNER}, fleet=fleet)
 
 
 @pytest.mark.parametrize("status", ["START_REQUESTED", "STARTING", "STOP_REQUESTED", "STOPPING", "STOPPED"])
@@ -34,13 +29,13 @@ def test_a_creation_whose_fleet_never_runs_has_failed(status: str) -> None:
 
 @pytest.mark.parametrize("status", ["STOPPED", "PROTECTED", "STOPPING"])
 def test_an_update_leaves_the_fleet_running_even_if_it_changes_nothing(status: str) -> None:
-    api = FakeApi(cluster(fleet=status))
+    api = FakeApi(owned(fleet=status))
     assert Machine(api).run(events.update(properties(AssetsVersion="2"), SMALL)).status == "SUCCESS"
     assert api.clusters["local"].fleet == "RUNNING"
 
 
 def test_an_update_that_somebody_else_undid_is_sent_again_and_never_called_done() -> None:
-    api = FakeApi(cluster())
+    api = FakeApi(owned())
     describe = api.describe
 
     def undo(name: str) -> object:
