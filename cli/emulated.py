@@ -67,5 +67,7 @@ def promote(options: argparse.Namespace) -> int:
 def lab(options: argparse.Namespace) -> int:
     """Run one action of the laboratory."""
     from local.commands import lab
+    from local.commands.session import require_setup
 
+    require_setup()
     return lab.run(options)
