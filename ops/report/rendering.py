@@ -20,7 +20,7 @@ GITHUB_LIMIT = 65_000
 """Characters of a Markdown report; GitHub accepts 65,536 in a comment."""
 
 _ROW_LIMITS = (120, 60, 30, 10, 3, 1)
-_WIDE = 400
+_WIDE = 10_000
 """Columns of a table that no terminal shows, so that no cell is cut or folded."""
 
 

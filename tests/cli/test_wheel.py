@@ -79,7 +79,9 @@ def test_it_synthesizes(command: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["up", "local"], ["diff", "local"], ["lab", "status"], ["promote"], ["schema", "--write"]], ids=" ".join
+    "arguments",
+    [["up", "local"], ["diff", "local"], ["lab", "status"], ["promote"], ["schema", "--write"]],
+    ids=" ".join,
 )
 def test_what_needs_a_checkout_says_so(command: Path, arguments: list[str]) -> None:
     done = run(command, *arguments)

@@ -1,0 +1,129 @@
+"""The command line itself: help, exit statuses, completion, colours, what it imports, and make's aliases."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli import exits, main, verdicts
+from cli.parser import FORMATS, parser
+from cli.reference import _subparsers
+from ops.report import FORMATS as FORMATS_OF_REPORTS
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = {
+    "up", "down", "status", "exec", "promote", "lab",
+    "diff", "gate", "preflight", "validate", "drift",
+    "check", "names", "schema", "completion",
+}  # fmt: skip
+HEAVY = ("boto3", "botocore", "aws_cdk", "jsii", "rich", "pydantic", "yaml", "jinja2", "settings", "ops", "local")
+
+
+def test_every_command_has_help_with_examples_that_parse(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = {command.prog.removeprefix("trainyard "): command for command in _subparsers(parser())}
+    assert set(commands) == COMMANDS
+    for name, command in commands.items():
+        examples = re.findall(r"^  trainyard (.*?)(?: >.*)?$", command.epilog or "", re.MULTILINE)
+        assert examples, name
+        for example in examples:
+            options = parser().parse_args(example.split())
+            assert options.command == name
+    with pytest.raises(SystemExit) as end:
+        main(["--help"])
+    assert end.value.code == 0
+    said = capsys.readouterr().out
+    assert all(meaning in said for _, meaning in exits.TABLE)
+
+
+def test_formats_are_those_of_the_report_module() -> None:
+    """Its own tuple, so that the command line needs no import of it."""
+    assert FORMATS == FORMATS_OF_REPORTS
+
+
+@pytest.mark.parametrize("command", ["check", "diff", "preflight", "validate", "drift", "up", "lab"])
+def test_nothing_heavy_is_imported_before_the_work_begins(command: str) -> None:
+    program = (
+        "import sys; from cli.parser import parser;"
+        f"parser().parse_args({[command, 'up' if command == 'lab' else 'local']!r}); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "cli" in loaded
+    assert not loaded & set(HEAVY)
+
+
+def test_a_check_of_a_file_needs_no_aws() -> None:
+    program = "import sys; from cli import main; main(['check', 'local']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "pydantic" in loaded
+    assert not loaded & {"boto3", "botocore", "aws_cdk", "jsii", "rich", "jinja2", "local"}
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["nothing"], ["diff"], ["up", "local", "--port", "80"], ["drift", "x", "--on", "gcp"]]
+)
+def test_wrong_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == exits.FAILED
+    assert "usage: trainyard" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["diff", "preflight", "validate", "drift"])
+def test_interrupted(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verdicts, "read", interrupted)
+    assert main([command, "local"]) == exits.INTERRUPTED
+    assert "Interrupted. There is no result." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(command in script for command in COMMANDS)
+    if shell == "bash":
+        assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [["--no-color", "names", "local"], ["names", "local", "--no-color"]])
+def test_colours_can_be_turned_off(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "")
+    assert main(arguments) == 0
+    assert os.environ["NO_COLOR"] == "1"
+
+
+def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["make", "--silent", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("variable", ["ENV", "PIPELINE"])
+@pytest.mark.parametrize("code", ["x; touch {}", "$(touch {})", "$(shell touch {})", "`touch {}`", '"; touch {}; "'])
+def test_make_runs_nothing_that_a_variable_holds(variable: str, code: str, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    given = code.format(trace)
+    done = make("check", f"{variable}={given}")
+    assert done.returncode == 2
+    assert f"{given!r}" in done.stderr
+    assert not trace.exists()
+
+
+def test_make_takes_names_and_paths_and_lists_the_known_names() -> None:
+    assert make("check", "ENV=environments/dev.yaml").stdout == "environments/dev.yaml: ok\n"
+    assert make("check", "PIPELINE=promotion").returncode == 0
+    assert "jakarta-80xp5e" in make("check", "ENV=nowhere").stderr
+
+
+def test_the_help_of_make_has_no_escape_codes() -> None:
+    done = make("help")
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout
+    assert "preflight" in done.stdout
