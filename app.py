@@ -1,7 +1,7 @@
-"""The CDK app: one environment file, its stacks. `cdk synth -c env=<name>` takes environments/<name>.yaml.
+"""The CDK app. `cdk synth -c env=<name>` synthesizes the stacks of environments/<name>.yaml.
 
-`cdk synth -c pipeline=<name>` takes environments/pipelines/<name>.yaml instead: the pipeline, and a stage for each
-of its environments.
+`cdk synth -c pipeline=<name>` reads environments/pipelines/<name>.yaml instead: the pipeline, and a stage for each of
+its environments.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DEFAULT = "local"
 
 
 def main() -> int:
-    """Synthesize. 1 where the input is at fault, said on stderr."""
+    """Synthesize. The exit status is 1 for faulty input, with the faults on stderr."""
     # Without the CDK CLI, which names the folder, an app would write to a new temporary folder each time.
     app = cdk.App(outdir=os.environ.get("CDK_OUTDIR", "cdk.out"))
     try:
@@ -45,7 +45,7 @@ def _compose(app: cdk.App) -> None:
 
 
 def _fail(fault: Exception) -> int:
-    print(fault, file=sys.stderr)  # noqa: T201 - what the user is told
+    print(fault, file=sys.stderr)  # noqa: T201
     return 1
 
 

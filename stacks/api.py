@@ -1,4 +1,4 @@
-"""The API stack: the ParallelCluster API, and what makes clusters through it. Needs no other stack."""
+"""The API stack: the ParallelCluster API, and the custom resource that uses it. Depends on no other stack."""
 
 from __future__ import annotations
 

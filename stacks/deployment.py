@@ -1,4 +1,4 @@
-"""All stacks of an environment, wired."""
+"""All stacks of an environment, with their references to each other."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Deployment:
 def compose(scope: Construct, environment: Environment) -> Deployment:
     """Build the stacks of `environment` in `scope`, an app or a stage.
 
-    Network, images and API need nothing of each other, and data links and cluster nothing of each other, so that
-    `cdk deploy --all --concurrency 4` runs them side by side.
+    Network, images and API do not depend on each other, nor do data links and cluster: `cdk deploy --all
+    --concurrency 4` deploys them in parallel.
     """
     network = NetworkStack(scope, environment=environment)
     storage = StorageStack(

@@ -1,4 +1,4 @@
-"""What every stack of an environment has in common."""
+"""The base of all stacks of an environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from settings.stacks import ENVIRONMENT_TAG, stack_name
 
 
 class EnvironmentStack(cdk.Stack):
-    """A stack of `environment`: its account and region, name, description, and tags on all that is made there."""
+    """A stack in the account and region of `environment`, with its name, description and tags."""
 
     def __init__(
         self,
@@ -26,8 +26,8 @@ class EnvironmentStack(cdk.Stack):
             scope: an app or a stage.
             part: the stack's part of the environment, for example `network`; also its id.
             environment: the environment.
-            holds: what is in it, for its description.
-            termination_protection: refuse its deletion until the protection is taken off.
+            holds: its content, for the description.
+            termination_protection: refuse its deletion until the protection is removed.
         """
         super().__init__(
             scope,
@@ -37,6 +37,6 @@ class EnvironmentStack(cdk.Stack):
             description=f"Trainyard {environment.name}: {holds}",
             termination_protection=termination_protection,
         )
-        # Stack tags: CloudFormation puts them on all that it makes there.
+        # CloudFormation copies stack tags to the stack's resources.
         for key, value in {**environment.tags, ENVIRONMENT_TAG: environment.name}.items():
             self.add_stack_tag(key, value)

@@ -15,7 +15,7 @@ from trainyard.images import ImageRepositories
 
 
 class ImagesStack(EnvironmentStack):
-    """The ECR repositories, by name, and the build of the training image where the environment asks for one."""
+    """The ECR repositories, by name, and the build of the training image if the environment has one."""
 
     repositories: Mapping[str, ecr.IRepository]
     build: ImageBuild | None

@@ -12,7 +12,7 @@ from trainyard.security import SecurityGroups
 
 
 class NetworkStack(EnvironmentStack):
-    """VPC, subnets, way out, and security groups."""
+    """VPC, subnets, internet access, and security groups."""
 
     network: Network
     security_groups: SecurityGroups

@@ -1,4 +1,4 @@
-"""The pipeline stack, and the stages that it deploys."""
+"""The pipeline stack, and its stages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trainyard.retention import retention_days
 
 
 def compose_promotion(app: cdk.App, promotion: Promotion, *, context: str) -> PipelineStack | None:
-    """Build the stages of `promotion`, and the pipeline through them where the file has a source.
+    """Build the stages of `promotion`, and their pipeline if the file has a source.
 
     Args:
         context: the pipeline's file, as `-c pipeline=` takes it.
@@ -90,7 +90,7 @@ class PipelineStack(cdk.Stack):
             settings.source.repository,
             settings.source.branch,
             connection_arn=settings.source.connection,
-            # Every step clones the commit: lint and review want git.
+            # Every step clones the commit: lint and review need git.
             code_build_clone_output=True,
             action_name="Source",
         )

@@ -1,4 +1,4 @@
-"""The stack of an environment that lets a pipeline look at it, and validate it."""
+"""The stack with the roles of a pipeline in the account of an environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainyard.pipeline.github import GitHubAccess
 
 
 class PromotionStack(EnvironmentStack):
-    """Roles alone. The first deployment is by hand, since preflight and diff come before a stage's deployment."""
+    """Roles only. Deploy it by hand first: preflight and diff run before a stage's deployment."""
 
     access: PromotionAccess | None
     github: GitHubAccess | None

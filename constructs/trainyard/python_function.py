@@ -85,7 +85,7 @@ class PythonFunction(Construct):
         acknowledge(
             self.function,
             "AwsSolutions-L1",
-            "Lambda supports Python 3.13 until 2029. A newer runtime is a decision, since wheels are bundled for one.",
+            "Lambda supports Python 3.13 until 2029. A newer runtime is a decision, not an update.",
         )
 
 

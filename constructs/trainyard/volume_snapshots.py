@@ -119,7 +119,7 @@ class VolumeSnapshots(Construct):
             acknowledge_resource(
                 policy,
                 snapshot,
-                "Snapshots to come have no ids yet: the wildcard stands for those of one volume, and only those with "
+                "Future snapshots have no ids yet: the wildcard covers those of one volume, and only those with "
                 "the schedule's tag may be deleted.",
             )
 

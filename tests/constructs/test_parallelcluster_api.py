@@ -1,4 +1,4 @@
-"""The ParallelCluster API: the public template of the pinned version, or an API that stands already."""
+"""The ParallelCluster API: the public template of the pinned version, or an existing API."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def test_the_version_is_the_one_that_the_genuine_package_is_installed_in() -> No
     ("region", "host"),
     [
         ("us-east-1", "us-east-1-aws-parallelcluster.s3.us-east-1.amazonaws.com"),
+        ("us-gov-west-1", "us-gov-west-1-aws-parallelcluster.s3.us-gov-west-1.amazonaws.com"),
         ("cn-north-1", "cn-north-1-aws-parallelcluster.s3.cn-north-1.amazonaws.com.cn"),
     ],
 )

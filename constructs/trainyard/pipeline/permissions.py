@@ -85,7 +85,7 @@ def wildcards(environment: Environment) -> Mapping[Purpose, Mapping[str, str]]:
             "*": "Descriptions of instances and results of commands take no ARN.",
             own_documents(environment): "CloudFormation ends the document's name with letters of its own.",
             instances(environment): "Instances come and go; the condition takes the cluster's head node alone.",
-            own_parameters(environment): "What the environment's own cluster stack tells of itself.",
+            own_parameters(environment): "Parameters of the environment's own cluster stack.",
         },
     }
 

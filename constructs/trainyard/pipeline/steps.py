@@ -1,9 +1,7 @@
 """The CodeBuild steps of a pipeline. Each is a few lines of shell around a command that also runs on a laptop.
 
-No build is privileged and none needs Docker: functions are bundled by pip
-(docs/decisions/0003-bundling-without-docker.md).
-Nothing is cached between builds: a cache would have to be written by builds of every commit, and read by those that
-deploy.
+No build is privileged and none needs Docker: functions are copied (docs/decisions/0003-bundling-without-docker.md).
+Nothing is cached between builds: builds of every commit would write the cache, and builds that deploy would read it.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ CDK_ASSETS = "4.7.3"
 ASSEMBLY = "cdk.out"
 REPORT = "report"
 SAFE = ("nothing", "safe")
-"""Levels of a verdict with which nobody is asked."""
+"""Levels of a verdict that need no approval."""
 
 _SYNTH_MINUTES = 60
 _STEP_MINUTES = 30
@@ -66,7 +64,7 @@ OLDER_MANIFESTS = """find . -name '*.assets.json' -exec sed -i 's/^  "version": 
 def asset_publishing() -> pipelines.CodeBuildOptions:
     """What the publication of assets needs besides: manifests that its program reads.
 
-    A test tells when the pinned versions read each other, and this can go.
+    A test fails when the pinned versions can read each other: remove this then.
     """
     return pipelines.CodeBuildOptions(
         partial_build_spec=codebuild.BuildSpec.from_object(
@@ -92,7 +90,7 @@ def synth(source: pipelines.IFileSetProducer, role: iam.IRole, *, context: str) 
         primary_output_directory=ASSEMBLY,
         role=role,
         build_environment=codebuild.BuildEnvironment(
-            # Two workers of pytest, each with a process of the CDK beside it, want more than 3 GB.
+            # Two workers of pytest, each with a Node process of the CDK, need more than 3 GB.
             compute_type=codebuild.ComputeType.MEDIUM
         ),
         timeout=Duration.minutes(_SYNTH_MINUTES),
@@ -102,7 +100,7 @@ def synth(source: pipelines.IFileSetProducer, role: iam.IRole, *, context: str) 
 def preflight(
     source: pipelines.IFileSetProducer, environment: Environment, reference: str, role: iam.IRole
 ) -> pipelines.CodeBuildStep:
-    """Whether the account can hold the environment. Fails where it cannot, and where nobody can tell."""
+    """Whether the account can hold the environment. Fails if it cannot, or if the answer is unknown."""
     command = f".venv/bin/trainyard preflight {reference} --on aws --format markdown --output {REPORT}/preflight.md"
     return pipelines.CodeBuildStep(
         "Preflight",
