@@ -1,4 +1,4 @@
-"""What every check gets: the environment, the account, and what is looked up once for several checks."""
+"""What every check gets: the environment, the account, and lookups that several checks share."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pathlib import Path
 from typing import Any
 
 from ops.preflight.aws import Reader
+from ops.preflight.deployed import DeployedStacks
 from ops.preflight.quotas import Quotas
-from ops.preflight.standing import Standing
 from settings import Environment
 from settings.instances import instance_types
 
 CLUSTER_TAG = "parallelcluster:cluster-name"
-_TYPES_A_FILTER = 100
+_TYPES_PER_FILTER = 100
 _COUNTED_STATES = ("pending", "running", "stopping", "shutting-down")
 
 
 @dataclass(frozen=True)
-class Question:
-    """The environment of `file`, asked about at `now` (aware)."""
+class CheckContext:
+    """The environment of `file`, checked at the time `now` (with a time zone)."""
 
     environment: Environment
     file: Path
     aws: Reader
-    standing: Standing
+    deployed: DeployedStacks
     now: datetime
     _vcpus: dict[str, int] = field(default_factory=dict)
     _members: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -39,18 +39,14 @@ class Question:
 
     @cached_property
     def instances(self) -> tuple[dict[str, Any], ...]:
-        """Every instance of the region that takes capacity, as DescribeInstances answers."""
-        reservations = self.aws.items(
-            "ec2",
-            "describe_instances",
-            "Reservations",
-            Filters=[{"Name": "instance-state-name", "Values": list(_COUNTED_STATES)}],
-        )
+        """Every instance of the region that uses capacity, as DescribeInstances returns it."""
+        states = [{"Name": "instance-state-name", "Values": list(_COUNTED_STATES)}]
+        reservations = self.aws.items("ec2", "describe_instances", "Reservations", Filters=states)
         return tuple(instance for reservation in reservations for instance in reservation["Instances"])
 
     @cached_property
     def file_systems(self) -> tuple[dict[str, Any], ...]:
-        """Every FSx file system of the region that is there or is being made."""
+        """Every FSx file system of the region that exists or is being created."""
         found = self.aws.items("fsx", "describe_file_systems", "FileSystems")
         return tuple(system for system in found if system.get("Lifecycle") not in ("DELETING", "FAILED"))
 
@@ -65,7 +61,7 @@ class Question:
         return wanted in instance.get("Tags", [])
 
     def members(self, group_arn: str) -> tuple[str, ...]:
-        """Ids of the capacity reservations of a resource group.
+        """Ids of the capacity reservations in a resource group.
 
         Raises:
             ClientError: there is no such group.
@@ -77,20 +73,13 @@ class Question:
         return self._members[group_arn]
 
     def vcpus(self, names: Iterable[str]) -> dict[str, int]:
-        """Default vCPUs, as quotas count them, of instance types: what EC2 says, else what settings/data says.
-
-        A type that neither knows is left out.
-        """
+        """Default vCPUs of instance types, which quotas count: from EC2, else from settings/data, else left out."""
         wanted = sorted(set(names) - set(self._vcpus))
-        for start in range(0, len(wanted), _TYPES_A_FILTER):
-            # A filter, as naming one type that the region lacks would refuse the whole call.
-            chunk = wanted[start : start + _TYPES_A_FILTER]
-            for found in self.aws.items(
-                "ec2",
-                "describe_instance_types",
-                "InstanceTypes",
-                Filters=[{"Name": "instance-type", "Values": chunk}],
-            ):
+        for start in range(0, len(wanted), _TYPES_PER_FILTER):
+            chunk = wanted[start : start + _TYPES_PER_FILTER]
+            # A filter, because EC2 refuses a call that names a type that the region does not have.
+            filters = [{"Name": "instance-type", "Values": chunk}]
+            for found in self.aws.items("ec2", "describe_instance_types", "InstanceTypes", Filters=filters):
                 self._vcpus[found["InstanceType"]] = int(found["VCpuInfo"]["DefaultVCpus"])
             for name in chunk:
                 if name not in self._vcpus and name in instance_types():
