@@ -1,4 +1,4 @@
-"""Reads of AWS, where a missing permission is an answer of its own."""
+"""Read access to AWS. A missing permission raises `Denied`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DENIED = (
 
 
 class Denied(Exception):
-    """The caller may not ask; `action` is the permission that is missing."""
+    """A permission is missing: `action`."""
 
     def __init__(self, action: str) -> None:
         super().__init__(f"{action} is not allowed")
@@ -30,20 +30,20 @@ class Denied(Exception):
 
 
 class Reader(Protocol):
-    """What checks ask with: boto3's service and method names and arguments.
+    """Calls with boto3's service and method names and arguments.
 
-    Both raise Denied where the permission is missing, and botocore's ClientError for every other refusal.
+    Both methods raise Denied if the permission is missing, and botocore's ClientError for every other error.
     """
 
     def call(self, service: str, operation: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - boto3's
-        """One call's answer."""
+        """The response of one call."""
 
     def items(self, service: str, operation: str, key: str, **arguments: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401
-        """What stands under `key` of the answer, of all pages."""
+        """The items under `key` of the response, from all pages."""
 
 
 class Aws:
-    """`Reader` by boto3, in one region, with clients that are kept."""
+    """`Reader` with boto3, in one region."""
 
     def __init__(self, session: boto3.Session, region: str) -> None:
         self._session = session
@@ -76,10 +76,10 @@ class Aws:
 
 
 def code_of(error: ClientError) -> str:
-    """AWS's code of an error."""
+    """The error code of an AWS error."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def _judged(error: ClientError, service: str, operation: str) -> Exception:
-    # S3 answers HeadBucket without a body, so with the bare status, whoever's bucket it is.
+    # HeadBucket has no body, so its code is only the status (403), which also means a bucket of another account.
     return Denied(action_of(service, operation)) if code_of(error) in _DENIED else error

@@ -1,4 +1,4 @@
-"""Who asks: the account and the partition that the credentials belong to, against those of the file."""
+"""Compares account and partition of the credentials with those of the environment file."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _NOT_ENABLED = ("InvalidClientTokenId", "UnrecognizedClientException", "AuthFail
 
 
 def require(aws: Reader, session: boto3.Session, environment: Environment) -> None:
-    """Return if the credentials are of the file's account and can be used in its region.
+    """Return if the credentials belong to the file's account and are valid in its region.
 
     Raises:
-        Problem: there are none, they are refused, or they are another account's or another partition's.
+        Problem: there are no credentials, AWS refuses them, or they belong to another account or partition.
     """
     try:
         caller = aws.call("sts", "get_caller_identity")
     except BotoCoreError as error:
         raise Problem(
-            f"AWS cannot be asked: {error}.\nThis asks with the credentials of your shell, as the AWS CLI does. Set a "
-            f"profile or keys of account {environment.account}; `aws sts get-caller-identity` shows who you are."
+            f"AWS cannot be reached: {error}.\nThe preflight uses the credentials of your shell, as the AWS CLI does. "
+            f"Set a profile or keys of account {environment.account}; `aws sts get-caller-identity` shows the current one."
         ) from error
     except ClientError as error:
         hint = (
@@ -36,16 +36,16 @@ def require(aws: Reader, session: boto3.Session, environment: Environment) -> No
         raise Problem(f"AWS refuses your credentials: {error}.") from error
     if caller["Account"] != environment.account:
         raise Problem(
-            f"Your credentials are of account {caller['Account']}; the environment {environment.name} is of account "
-            f"{environment.account}.\nTake credentials of that account, or correct `account` in the file."
+            f"Your credentials belong to account {caller['Account']}; the environment {environment.name} is in account "
+            f"{environment.account}.\nUse credentials of that account, or correct `account` in the file."
         )
     partition = str(caller["Arn"]).split(":")[1]
     try:
         wanted = session.get_partition_for_region(environment.region)
     except BotoCoreError as error:
-        raise Problem(f"{environment.region} is no region that boto3 knows. Correct `region` in the file.") from error
+        raise Problem(f"boto3 does not know the region {environment.region}. Correct `region` in the file.") from error
     if partition != wanted:
         raise Problem(
-            f"Your credentials are of the partition {partition}; {environment.region} lies in {wanted}.\n"
-            "Take credentials of that partition, or correct `region` in the file."
+            f"Your credentials belong to the partition {partition}; {environment.region} is in {wanted}.\n"
+            "Use credentials of that partition, or correct `region` in the file."
         )

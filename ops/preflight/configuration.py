@@ -1,4 +1,4 @@
-"""The cluster's configuration as a deployment now would hand it to the ParallelCluster API, and that API."""
+"""The configuration that a deployment would now send to the ParallelCluster API, and the address of that API."""
 
 from __future__ import annotations
 
@@ -6,18 +6,52 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from ops.preflight.question import Question
-from ops.preflight.resolve import Resolver, Unresolved
+from ops import intrinsics
+from ops.preflight.context import CheckContext
 from ops.review.synthesis import ROOT, synthesize
+from settings.regions import partition
 
 TYPE = "Custom::ParallelCluster"
 
 
+class Unresolved(Exception):
+    """A value refers to something that is not deployed yet; the message names it."""
+
+
+class Resolver(intrinsics.Resolver):
+    """Resolves values, or raises Unresolved.
+
+    Args:
+        exports: values by export name.
+        known: physical ids of the stack's own resources by logical id, and pseudo parameters by name.
+    """
+
+    def __init__(self, exports: Mapping[str, str], known: Mapping[str, str]) -> None:
+        self._exports = exports
+        self._known = known
+
+    def reference(self, name: str) -> str:
+        if not self._known.get(name):
+            raise Unresolved(f"the resource {name}")
+        return self._known[name]
+
+    def attribute(self, logical_id: str, name: str) -> NoReturn:
+        raise Unresolved(f"Fn::GetAtt of {logical_id}.{name}")
+
+    def imported(self, export: str) -> str:
+        if export not in self._exports:
+            raise Unresolved(f"the export {export}")
+        return self._exports[export]
+
+    def unresolved(self, function: str, argument: Any) -> NoReturn:  # noqa: ANN401 - JSON
+        raise Unresolved(f"{function} of {argument}")
+
+
 @dataclass(frozen=True)
 class Wanted:
-    """What the cluster's custom resource would get: its configuration with real ids, and where its API is."""
+    """Properties of the cluster's custom resource, with real ids."""
 
     name: str
     configuration: Mapping[str, Any]
@@ -25,27 +59,24 @@ class Wanted:
     api_user_role_arn: str
 
 
-def wanted(question: Question) -> Wanted:
-    """Synthesize the environment, and put in what stands.
+def wanted(context: CheckContext) -> Wanted:
+    """Synthesize the environment and resolve references to what is deployed.
 
     Raises:
-        Unresolved: something that the configuration names does not stand yet.
-        Denied: CloudFormation may not be asked for its exports.
+        Unresolved: the configuration refers to something that is not deployed yet.
+        Denied: listing CloudFormation's exports is not allowed.
         Problem: the environment cannot be synthesized.
     """
-    exports = {item["Name"]: item["Value"] for item in question.aws.items("cloudformation", "list_exports", "Exports")}
-    environment = question.environment
-    resolver = Resolver(
-        exports,
-        question.standing.by_part.get("cluster", {}),
-        {
-            "AWS::Region": environment.region,
-            "AWS::AccountId": environment.account,
-            "AWS::Partition": _partition(question),
-        },
-    )
+    exports = {item["Name"]: item["Value"] for item in context.aws.items("cloudformation", "list_exports", "Exports")}
+    environment = context.environment
+    pseudo = {
+        "AWS::Region": environment.region,
+        "AWS::AccountId": environment.account,
+        "AWS::Partition": partition(environment.region),
+    }
+    resolver = Resolver(exports, {**context.deployed.by_part.get("cluster", {}), **pseudo})
     with tempfile.TemporaryDirectory(prefix="trainyard-preflight-") as folder:
-        stacks = synthesize(ROOT, question.file, Path(folder))
+        stacks = synthesize(ROOT, context.file, Path(folder))
     for resource in stacks["cluster"].resources.values():
         properties = resource.get("Properties", {})
         if resource["Type"] == TYPE and properties.get("ClusterName") == environment.cluster_name:
@@ -56,8 +87,3 @@ def wanted(question: Question) -> Wanted:
                 str(resolver.resolve(properties["ApiUserRoleArn"])),
             )
     raise Unresolved(f"the cluster {environment.cluster_name} in the synthesized templates")
-
-
-def _partition(question: Question) -> str:
-    region = question.environment.region
-    return "aws-us-gov" if region.startswith("us-gov-") else "aws-cn" if region.startswith("cn-") else "aws"

@@ -11,7 +11,8 @@ from typing import Any
 
 from ops.preflight.aws import Reader
 from ops.preflight.deployed import DeployedStacks
-from ops.preflight.quotas import Quotas
+from ops.preflight.quotas import Quota, Quotas
+from ops.preflight.results import CheckResult
 from settings import Environment
 from settings.instances import instance_types
 
@@ -59,6 +60,11 @@ class CheckContext:
         """Whether an instance is a node of the environment's own cluster."""
         wanted = {"Key": CLUSTER_TAG, "Value": self.environment.cluster_name}
         return wanted in instance.get("Tags", [])
+
+    def counted(self, quota: Quota, *, ours: float, others: float, unit: str, asked: str) -> CheckResult:
+        """Whether a quota allows what the environment has or adds, `ours`, together with `others` in the account."""
+        needs = f"{ours:g} for this environment" + (f", {others:g} of others" if others else "")
+        return self.quotas.check(quota, ours + others, unit, needs, asked=asked, region=self.environment.region)
 
     def members(self, group_arn: str) -> tuple[str, ...]:
         """Ids of the capacity reservations in a resource group.

@@ -45,9 +45,7 @@ def deployed_stacks(aws: Reader, environment: Environment) -> DeployedStacks:
     for part in _PARTS:
         name = stack_name(environment, part)
         try:
-            found = list(
-                aws.items("cloudformation", "list_stack_resources", "StackResourceSummaries", StackName=name)
-            )
+            found = list(aws.items("cloudformation", "list_stack_resources", "StackResourceSummaries", StackName=name))
         except ClientError as error:
             if "does not exist" in str(error):
                 continue

@@ -1,8 +1,8 @@
-"""The IAM actions that a preflight needs: what a role for it is granted, no more. All of them only read.
+"""The IAM actions that a preflight needs. All of them only read.
 
-`ACTIONS` know no resources, or are asked of all of them, so they are granted on `*`. To have the ParallelCluster API
-asked too, the role must be able to assume the API's user role (`ASSUME`, on that role's ARN): that role may do all that
-the API can, creating and deleting clusters among it, of which a preflight uses two reads and the dry runs.
+`ACTIONS` do not support resources, or apply to all of them, so they are granted on `*`. For the dry run of the
+ParallelCluster API, the role must also be able to assume the API's user role (`ASSUME`, on that role's ARN). That role
+can do everything that the API can, including creating and deleting clusters; a preflight uses two reads and dry runs.
 """
 
 from __future__ import annotations

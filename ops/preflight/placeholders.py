@@ -1,4 +1,4 @@
-"""References for a configuration whose resources do not stand yet: ids of the right form that belong to nobody."""
+"""References for a configuration whose resources are not deployed yet: valid ids of resources that do not exist."""
 
 from __future__ import annotations
 

@@ -70,7 +70,8 @@ class Quotas:
         if value is None:
             subject = f"{quota.name} ({quota.code or 'by name'})"
             todo = f"look for it in the console, under Service Quotas, {quota.service}"
-            return CheckResult("quotas", subject, calls, "Service Quotas does not list it", wanted, Verdict.UNKNOWN, todo)
+            found = "Service Quotas does not list it"
+            return CheckResult("quotas", subject, calls, found, wanted, Verdict.UNKNOWN, todo)
         return judged(
             "quotas",
             f"{quota.name} ({value.code})",

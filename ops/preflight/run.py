@@ -1,44 +1,18 @@
-"""All checks, one after the other; what one may not ask, or AWS does not answer, is a line and ends no other."""
+"""Runs all checks. A denied or failed call becomes an UNKNOWN result; the other checks still run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
 from botocore.exceptions import ClientError
 
 from ops.preflight.aws import Denied, Reader, code_of
-from ops.preflight.checks import (
-    addresses,
-    buckets,
-    capacity,
-    cluster,
-    file_system_quotas,
-    images,
-    network_quotas,
-    offerings,
-    regions,
-    vcpus,
-)
-from ops.preflight.line import Line, Report, Verdict
-from ops.preflight.question import Question
-from ops.preflight.standing import Standing, look
+from ops.preflight.checks import CHECKS, Check
+from ops.preflight.context import CheckContext
+from ops.preflight.deployed import DeployedStacks, deployed_stacks
+from ops.preflight.results import CheckResult, Report, Verdict
 from settings import Environment
-
-Check = Callable[[Question], Iterator[Line]]
-CHECKS: tuple[tuple[str, str, Check], ...] = (
-    ("capacity", "reservations", capacity.check),
-    ("offerings", "instance types", offerings.check),
-    ("quotas", "vCPUs", vcpus.check),
-    ("quotas", "file systems", file_system_quotas.check),
-    ("quotas", "network", network_quotas.check),
-    ("regions", "deployment types", regions.check),
-    ("addresses", "subnets", addresses.check),
-    ("images", "images", images.check),
-    ("buckets", "names", buckets.check),
-    ("cluster", "dry run", cluster.check),
-)
 
 
 def run(
@@ -48,41 +22,35 @@ def run(
     now: datetime,
     checks: tuple[tuple[str, str, Check], ...] = CHECKS,
 ) -> Report:
-    """Ask everything.
+    """Run the checks.
 
     Raises:
-        Problem: what is needed here, beside AWS, is not there.
+        Problem: something on this machine is missing.
     """
-    lines: list[Line] = []
+    results: list[CheckResult] = []
     try:
-        standing = look(aws, environment)
+        deployed = deployed_stacks(aws, environment)
     except (Denied, ClientError) as error:
-        standing = Standing()
-        lines.append(_unanswered("standing", "the environment's stacks", error))
-    question = Question(environment, file, aws, standing, now)
+        deployed = DeployedStacks()
+        results.append(_unanswered("deployed", "the environment's stacks", error))
+    context = CheckContext(environment, file, aws, deployed, now)
     for name, subject, check in checks:
         try:
-            for line in check(question):  # one by one, so that lines before a refusal stay
-                lines.append(line)
+            for result in check(context):  # one by one, to keep the results before an error
+                results.append(result)
         except (Denied, ClientError) as error:
-            lines.append(_unanswered(name, subject, error))
-    return Report(environment.name, environment.account, environment.region, tuple(lines))
+            results.append(_unanswered(name, subject, error))
+    return Report(environment.name, environment.account, environment.region, tuple(results))
 
 
-def _unanswered(check: str, subject: str, error: Denied | ClientError) -> Line:
+def _unanswered(check: str, subject: str, error: Denied | ClientError) -> CheckResult:
     if isinstance(error, Denied):
-        # A pipeline's role is deployed by the very stage that this is asked before.
+        # The role of a pipeline is deployed by the stage that this preflight precedes.
         todo = (
             f"grant {error.action} to the caller (all actions: constructs/trainyard/pipeline/actions.py; "
             "for a pipeline's role, deploy <environment>/promotion by hand)"
         )
-        return Line(check, subject, error.action, "not allowed", "the permission", Verdict.UNKNOWN, todo)
-    return Line(
-        check,
-        subject,
-        error.operation_name,
-        f"{code_of(error)}: {error.response.get('Error', {}).get('Message', '')}",
-        "an answer",
-        Verdict.UNKNOWN,
-        "ask again; if it stays, the message tells what AWS objects to",
-    )
+        return CheckResult(check, subject, error.action, "not allowed", "the permission", Verdict.UNKNOWN, todo)
+    found = f"{code_of(error)}: {error.response.get('Error', {}).get('Message', '')}"
+    todo = "try again; if the error remains, its message says what is wrong"
+    return CheckResult(check, subject, error.operation_name, found, "an answer", Verdict.UNKNOWN, todo)

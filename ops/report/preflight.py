@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from ops.preflight.line import Line, Verdict
-from ops.preflight.line import Report as Preflight
+from ops.preflight.results import CheckResult, Verdict
+from ops.preflight.results import Report as Preflight
 from ops.report.model import Alert, Report, Row, Section, Tone
 
 _TONES = {
@@ -20,10 +20,10 @@ _COLUMNS = ("Verdict", "Check", "Asked", "Found", "Wanted")
 
 def preflight_report(preflight: Preflight) -> Report:
     """What needs an action first; every other result folded."""
-    todo = [line for line in preflight.lines if line.todo and line.verdict is not Verdict.NOTE]
-    rest = [line for line in preflight.lines if line not in todo]
-    actions = tuple(Row((*_cells(line), line.todo), _TONES[line.verdict]) for line in todo)
-    others = tuple(Row(_cells(line), _TONES[line.verdict]) for line in rest)
+    todo = [result for result in preflight.results if result.todo and result.verdict is not Verdict.NOTE]
+    rest = [result for result in preflight.results if result not in todo]
+    actions = tuple(Row((*_cells(result), result.todo), _TONES[result.verdict]) for result in todo)
+    others = tuple(Row(_cells(result), _TONES[result.verdict]) for result in rest)
     return Report(
         title=f"Preflight of {preflight.environment} in {preflight.account}, {preflight.region}",
         headline=preflight.headline,
@@ -36,7 +36,7 @@ def preflight_report(preflight: Preflight) -> Report:
             "ready": preflight.ready,
             "exit": 0 if preflight.ready else 1,
             "headline": preflight.headline,
-            "lines": [asdict(line) for line in preflight.lines],
+            "lines": [asdict(result) for result in preflight.results],
         },
         sections=(
             Section("What to do", (*_COLUMNS, "Do"), actions, lead=2),
@@ -45,5 +45,5 @@ def preflight_report(preflight: Preflight) -> Report:
     )
 
 
-def _cells(line: Line) -> tuple[str, ...]:
-    return str(line.verdict), f"{line.check}: {line.subject}", line.asked, line.found, line.wanted
+def _cells(result: CheckResult) -> tuple[str, ...]:
+    return str(result.verdict), f"{result.check}: {result.subject}", result.asked, result.found, result.wanted

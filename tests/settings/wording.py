@@ -6,6 +6,7 @@ After an intended change of a rule or its wording: `.venv/bin/python -m tests.se
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import settings
@@ -18,18 +19,15 @@ BAD = [example for subject in SUBJECTS for example in subject.BAD]
 RECORD = Path(__file__).parent / "faults.txt"
 
 
-def faults_text() -> str:
+def fault_texts() -> Iterator[str]:
     """Each example's faults, without file and line."""
-    blocks = []
     with tempfile.TemporaryDirectory() as folder:
         for edits, _, _ in BAD:
             try:
                 settings.load(write_edited(edits, Path(folder)))
             except settings.Faults as found:
-                faults = [str(fault).partition(": ")[2] for fault in found.faults]
-                blocks.append("\n".join(faults))
-    return "\n\n".join(blocks) + "\n"
+                yield "\n".join(str(fault).partition(": ")[2] for fault in found.faults)
 
 
 if __name__ == "__main__":
-    RECORD.write_text(faults_text(), encoding="utf-8", newline="\n")
+    RECORD.write_text("\n\n".join(fault_texts()) + "\n", encoding="utf-8", newline="\n")

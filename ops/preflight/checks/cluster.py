@@ -1,9 +1,9 @@
-"""ParallelCluster's own dry run of the cluster.
+"""ParallelCluster's dry run of the cluster.
 
-Where the environment's stacks stand, its API is asked, which validates in the account: subnets, groups, file systems,
-images, instance types, a dry run of RunInstances. Before the first deployment there is neither the API nor what the
-configuration names, so the genuine package's schema, validators and template builder are asked here, in a made-up
-account that has everything (`parallelcluster.check`); a note says that the account itself was not.
+If the environment's stacks are deployed, its API validates in the account: subnets, groups, file systems, images,
+instance types, a dry run of RunInstances. Before the first deployment neither the API nor the resources exist, so the
+schema, validators and template builder of the ParallelCluster package check the configuration against a fictitious
+account (`parallelcluster.check`), and a note says that the account itself was not checked.
 """
 
 from __future__ import annotations
@@ -15,58 +15,49 @@ from cluster_resource.client import HttpClusterApi, RoleSigner, session_name, si
 from cluster_resource.request import render as render_body
 from ops import pcluster_subprocess
 from ops.preflight import configuration, placeholders
-from ops.preflight.configuration import Wanted
-from ops.preflight.line import Line, Verdict
+from ops.preflight.configuration import Unresolved, Wanted
+from ops.preflight.context import CheckContext
 from ops.preflight.permissions import ASSUME
-from ops.preflight.question import Question
-from ops.preflight.resolve import Unresolved
+from ops.preflight.results import CheckResult, Verdict, judged, note
 from trainyard.cluster_config import render
 
 CHECK = "cluster"
 _DRY_RUN_WOULD_SUCCEED = 412
-_PACKAGE = "the ParallelCluster package"
-_WORDS = 300
+_MAX_TEXT = 300
 _NO_ANSWER = (
-    "ask again; if it stays (it does for some changes while the fleet runs), see what the change needs: make diff"
+    "try again; if the error remains (some changes are refused while the fleet runs), see what the change needs: "
+    "trainyard diff"
 )
 
 
 def api_of(wanted: Wanted, region: str) -> ClusterApi:
-    """The product's own client of the API."""
+    """The client that the custom resource uses too."""
     signer = RoleSigner(wanted.api_user_role_arn, session_name(wanted.name), signing_region(wanted.api_url, region))
     return HttpClusterApi(wanted.api_url, region, signer)
 
 
-def check(question: Question, connect: Callable[[Wanted, str], ClusterApi] = api_of) -> Iterator[Line]:
-    """The dry run of the API where it stands, else that of the package."""
-    environment = question.environment
-    if not question.standing.by_part.get("cluster"):
-        reason = (
-            "nothing is deployed yet" if not question.standing.by_part else "the cluster's stack does not stand yet"
-        )
-        yield from _package(question, reason)
+def check(context: CheckContext, connect: Callable[[Wanted, str], ClusterApi] = api_of) -> Iterator[CheckResult]:
+    """The dry run of the API if it is deployed, else of the package."""
+    if not context.deployed.by_part.get("cluster"):
+        nothing = not context.deployed.by_part
+        reason = "nothing is deployed yet" if nothing else "the cluster's stack is not deployed yet"
+        yield from _package(context, reason)
         return
     try:
-        wanted = configuration.wanted(question)
+        wanted = configuration.wanted(context)
     except Unresolved as error:
-        yield from _package(question, f"{error} does not stand yet")
+        yield from _package(context, f"{error} is not deployed yet")
         return
     try:
-        yield from _dry_run(connect(wanted, environment.region), wanted)
+        yield from _dry_run(connect(wanted, context.environment.region), wanted)
     except ApiTrouble as error:
         denied = isinstance(error, ApiAccessError)
-        yield Line(
-            CHECK,
-            f"dry run of {wanted.name}",
-            wanted.api_url,
-            str(error),
-            "an answer",
-            Verdict.UNKNOWN,
-            f"grant {ASSUME} on {wanted.api_user_role_arn}" if denied else _NO_ANSWER,
-        )
+        todo = f"grant {ASSUME} on {wanted.api_user_role_arn}" if denied else _NO_ANSWER
+        subject = f"dry run of {wanted.name}"
+        yield CheckResult(CHECK, subject, wanted.api_url, str(error), "an answer", Verdict.UNKNOWN, todo)
 
 
-def _dry_run(api: ClusterApi, wanted: Wanted) -> Iterator[Line]:
+def _dry_run(api: ClusterApi, wanted: Wanted) -> Iterator[CheckResult]:
     view = api.describe(wanted.name)
     operation = "update" if view else "create"
     owner = (view.tags.get(OWNER_TAG) if view else None) or "preflight"
@@ -84,65 +75,45 @@ def _dry_run(api: ClusterApi, wanted: Wanted) -> Iterator[Line]:
         if error.http_status == _DRY_RUN_WOULD_SUCCEED:
             found, verdict, todo = "it would succeed", Verdict.OK, ""
         elif "no changes found" in error.message.lower():
-            found, verdict, todo = "no changes: the cluster is as the file says", Verdict.OK, ""
+            found, verdict, todo = "no changes: the cluster is as the file describes it", Verdict.OK, ""
         elif refused and not any(message.level == "ERROR" for message in messages):
-            found, verdict = f"refused as things stand: {_cut('; '.join(refused))}", Verdict.WARNING
-            todo = "look at what the change needs: make diff"
+            found, verdict = f"refused in the cluster's present state: {_cut('; '.join(refused))}", Verdict.WARNING
+            todo = "see what the change needs: trainyard diff"
         elif error.http_status in (429, 409) or error.http_status >= 500:
-            found, verdict, todo = str(error), Verdict.UNKNOWN, "ask again when the cluster is at rest"
+            found, verdict, todo = str(error), Verdict.UNKNOWN, "try again when no operation on the cluster runs"
         else:
             found, verdict = f"refused: {_cut(error.message)}", Verdict.FAULT
-            todo = "correct what the lines below name" if messages else "correct the environment file"
-    yield Line(CHECK, subject, asked, found, "the API takes it", verdict, todo)
+            todo = "correct what the results below name" if messages else "correct the environment file"
+    yield CheckResult(CHECK, subject, asked, found, "the API accepts it", verdict, todo)
     yield from _messages(messages, asked)
 
 
-def _package(question: Question, reason: str) -> Iterator[Line]:
-    environment = question.environment
-    settings = render(environment, placeholders.references(environment))
-    answer = pcluster_subprocess.check(environment.cluster_name, settings)
-    asked = f"schema, validators and template builder of {_PACKAGE}, in a made-up account"
+def _package(context: CheckContext, reason: str) -> Iterator[CheckResult]:
+    environment = context.environment
+    name = environment.cluster_name
+    answer = pcluster_subprocess.check(name, render(environment, placeholders.references(environment)))
+    asked = "schema, validators and template builder of the ParallelCluster package, in a fictitious account"
     found = "accepted" if answer["ok"] else "refused"
     if answer["schema"]:
         found = f"refused by the schema: {_cut(str(answer['schema']))}"
-    yield Line(
-        CHECK,
-        f"configuration of {environment.cluster_name}",
-        asked,
-        found,
-        "accepted",
-        Verdict.OK if answer["ok"] else Verdict.FAULT,
-        "" if answer["ok"] else "correct the environment file",
-    )
-    yield from _messages(
-        tuple(Message(item["level"], item["type"], item["message"]) for item in answer["messages"]), asked
-    )
-    yield Line(
-        CHECK,
-        f"dry run of {environment.cluster_name}",
-        "nothing",
-        f"not asked: {reason}",
-        "the ParallelCluster API's dry run in the account",
-        Verdict.NOTE,
-        "run the preflight again when the stacks stand",
-    )
+    subject, todo = f"configuration of {name}", "correct the environment file"
+    yield judged(CHECK, subject, asked, found, "accepted", ok=answer["ok"], todo=todo)
+    messages = (Message(item["level"], item["type"], item["message"]) for item in answer["messages"])
+    yield from _messages(tuple(messages), asked)
+    wanted = "the ParallelCluster API's dry run in the account"
+    todo = "run the preflight again after the stacks are deployed"
+    yield note(CHECK, f"dry run of {name}", f"not asked: {reason}", wanted, todo)
 
 
-def _messages(messages: tuple[Message, ...], asked: str) -> Iterator[Line]:
-    """What validators say. Their warnings stand in an accepted configuration too, and are notes to whoever looks."""
+def _messages(messages: tuple[Message, ...], asked: str) -> Iterator[CheckResult]:
+    """Messages of validators. Warnings occur for accepted configurations too, so they are notes."""
     for message in messages:
         fault = message.level == "ERROR"
-        yield Line(
-            CHECK,
-            message.type or "validator",
-            asked,
-            _cut(message.text),
-            "no objection",
-            Verdict.FAULT if fault else Verdict.NOTE,
-            "correct what the message names" if fault else "",
-        )
+        verdict, todo = (Verdict.FAULT, "correct what the message names") if fault else (Verdict.NOTE, "")
+        subject = message.type or "validator"
+        yield CheckResult(CHECK, subject, asked, _cut(message.text), "no objection", verdict, todo)
 
 
 def _cut(text: str) -> str:
     flat = " ".join(text.split())
-    return flat if len(flat) <= _WORDS else f"{flat[: _WORDS - 3]}..."
+    return flat if len(flat) <= _MAX_TEXT else f"{flat[: _MAX_TEXT - 3]}..."

@@ -1,18 +1,17 @@
-"""FSx quotas: how many file systems, how much capacity, and for OpenZFS throughput and IOPS.
+"""FSx quotas: number of file systems and capacity, and for OpenZFS throughput and IOPS.
 
 Names and codes as Service Quotas lists them; AWS's FSx guides, "Quotas", name the same (read on 2026-11-21). There is
-none on the throughput of Lustre on SSD: it comes with the capacity, which has one.
+no quota on the throughput of Lustre on SSD: it comes with the capacity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from ops.preflight.checks.counted import counted
-from ops.preflight.line import Line, Verdict
-from ops.preflight.question import Question
+from ops.preflight.context import CheckContext
 from ops.preflight.quotas import Quota
+from ops.preflight.results import CheckResult, note
 
 CHECK = "quotas"
 LUSTRE_COUNT = Quota("fsx", "Lustre Persistent_2 file systems", "L-FD6F2F22")
@@ -21,52 +20,35 @@ OPENZFS_COUNT = Quota("fsx", "OpenZFS file systems", "L-59D0763F")
 OPENZFS_CAPACITY = Quota("fsx", "OpenZFS SSD storage capacity", "L-88479C21")
 OPENZFS_THROUGHPUT = Quota("fsx", "OpenZFS throughput capacity", "L-4EDE4065")
 OPENZFS_IOPS = Quota("fsx", "OpenZFS disk IOPS", "L-E24B4DE4")
-IOPS_A_GIB = 3
-"""What FSx provides where nothing else is asked for, as Trainyard leaves it."""
-
-_FILE_SYSTEM = "AWS::FSx::FileSystem"
-_ASKED = "fsx:DescribeFileSystems"
+IOPS_PER_GIB = 3
+"""FSx's default, which Trainyard does not change."""
 
 
-def check(question: Question) -> Iterator[Line]:
-    """The file systems of the file beside those of others; what stands of the environment counts as the file says."""
-    storage = question.environment.storage
-    ours = question.standing.ids(_FILE_SYSTEM)
-    others = [system for system in question.file_systems if system["FileSystemId"] not in ours]
+def check(context: CheckContext) -> Iterator[CheckResult]:
+    """The file systems of the file together with those of others in the account."""
+    storage = context.environment.storage
+    ours = context.deployed.ids("AWS::FSx::FileSystem")
+    others = [system for system in context.file_systems if system["FileSystemId"] not in ours]
     if storage.lustre:
-        there = [system for system in others if _is(system, "LUSTRE", "LustreConfiguration", ("PERSISTENT_2",))]
+        same = [s for s in others if s.get("LustreConfiguration", {}).get("DeploymentType") == "PERSISTENT_2"]
         capacity = sum(lustre.capacity_gib for lustre in storage.lustre)
-        yield _counted(question, LUSTRE_COUNT, len(storage.lustre), len(there), "file systems")
-        yield _counted(question, LUSTRE_CAPACITY, capacity, _sum(there, _capacity), "GiB")
+        yield _counted(context, LUSTRE_COUNT, len(storage.lustre), len(same), "file systems")
+        yield _counted(context, LUSTRE_CAPACITY, capacity, sum(map(_capacity, same)), "GiB")
         throughput = sum(lustre.throughput_mb_s for lustre in storage.lustre)
-        yield Line(
-            CHECK,
-            "throughput of Lustre on SSD",
-            "nothing",
-            "no quota",
-            f"{throughput} MB/s; it comes with the capacity",
-            Verdict.NOTE,
-        )
+        wanted = f"{throughput} MB/s; it comes with the capacity"
+        yield note(CHECK, "throughput of Lustre on SSD", "no quota", wanted)
     openzfs = storage.openzfs
     if openzfs:
-        there = [system for system in others if system["FileSystemType"] == "OPENZFS"]
-        iops = IOPS_A_GIB * openzfs.capacity_gib
-        yield _counted(question, OPENZFS_COUNT, 1, len(there), "file systems")
-        yield _counted(question, OPENZFS_CAPACITY, openzfs.capacity_gib, _sum(there, _capacity), "GiB")
-        yield _counted(question, OPENZFS_THROUGHPUT, openzfs.throughput, _sum(there, _throughput), "MB/s")
-        yield _counted(question, OPENZFS_IOPS, iops, _sum(there, _iops), "IOPS")
+        same = [system for system in others if system["FileSystemType"] == "OPENZFS"]
+        iops = IOPS_PER_GIB * openzfs.capacity_gib
+        yield _counted(context, OPENZFS_COUNT, 1, len(same), "file systems")
+        yield _counted(context, OPENZFS_CAPACITY, openzfs.capacity_gib, sum(map(_capacity, same)), "GiB")
+        yield _counted(context, OPENZFS_THROUGHPUT, openzfs.throughput, sum(map(_throughput, same)), "MB/s")
+        yield _counted(context, OPENZFS_IOPS, iops, sum(map(_iops, same)), "IOPS")
 
 
-def _counted(question: Question, quota: Quota, ours: float, others: float, unit: str) -> Line:
-    return counted(question, quota, ours=ours, others=others, unit=unit, asked=_ASKED)
-
-
-def _is(system: dict[str, Any], kind: str, part: str, deployments: tuple[str, ...]) -> bool:
-    return system["FileSystemType"] == kind and system.get(part, {}).get("DeploymentType") in deployments
-
-
-def _sum(systems: list[dict[str, Any]], amount: Callable[[dict[str, Any]], float]) -> float:
-    return sum(amount(system) for system in systems)
+def _counted(context: CheckContext, quota: Quota, ours: float, others: float, unit: str) -> CheckResult:
+    return context.counted(quota, ours=ours, others=others, unit=unit, asked="fsx:DescribeFileSystems")
 
 
 def _capacity(system: dict[str, Any]) -> float:
@@ -79,4 +61,4 @@ def _throughput(system: dict[str, Any]) -> float:
 
 def _iops(system: dict[str, Any]) -> float:
     disk = system.get("OpenZFSConfiguration", {}).get("DiskIopsConfiguration", {})
-    return float(disk.get("Iops") or IOPS_A_GIB * _capacity(system))
+    return float(disk.get("Iops") or IOPS_PER_GIB * _capacity(system))

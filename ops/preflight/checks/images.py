@@ -1,4 +1,4 @@
-"""The nodes' images: ParallelCluster's own for the operating system, or the ids that the file names."""
+"""The nodes' images: ParallelCluster's official image for the operating system, or the ids in the file."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from botocore.exceptions import ClientError
 
 from ops import pcluster_subprocess
 from ops.preflight.aws import code_of
-from ops.preflight.line import Line, Verdict
-from ops.preflight.question import Question
+from ops.preflight.context import CheckContext
+from ops.preflight.results import CheckResult, Verdict, judged
 from settings.instances import instance_types
 
 CHECK = "images"
-_ASKED = "ec2:DescribeImages"
+_CALL = "ec2:DescribeImages"
 
 
-def check(question: Question) -> Iterator[Line]:
-    """The official image where some node takes it, and each image of one's own."""
-    cluster = question.environment.cluster
+def check(context: CheckContext) -> Iterator[CheckResult]:
+    """The official image if some node uses it, and each image id in the file."""
+    cluster = context.environment.cluster
     users: dict[str | None, list[str]] = defaultdict(list)
     users[cluster.head_node.ami].append("head node")
     for queue in cluster.queues:
@@ -28,61 +28,56 @@ def check(question: Question) -> Iterator[Line]:
     architecture = facts.architecture if facts else "x86_64"
     known = pcluster_subprocess.images(cluster.os, architecture)
     for image, names in users.items():
-        told = ", ".join(names)
-        yield (
-            _official(question, known, architecture, told)
-            if image is None
-            else _own(question, known, architecture, image, told)
-        )
+        if image is None:
+            yield _official(context, known, architecture, ", ".join(names))
+        else:
+            yield _own(context, known, architecture, image, ", ".join(names))
 
 
-def _official(question: Question, known: pcluster_subprocess.Images, architecture: str, users: str) -> Line:
-    os_name = question.environment.cluster.os
-    # As the package itself looks: pcluster.aws.ec2, get_official_image_id.
-    found = list(
-        question.aws.items(
-            "ec2",
-            "describe_images",
-            "Images",
-            Owners=["amazon"],
-            Filters=[{"Name": "name", "Values": [known.pattern]}, {"Name": "state", "Values": ["available"]}],
-            IncludeDeprecated=True,
-        )
+def _official(context: CheckContext, known: pcluster_subprocess.Images, architecture: str, users: str) -> CheckResult:
+    # The same search as the package's own: pcluster.aws.ec2, get_official_image_id.
+    found = context.aws.items(
+        "ec2",
+        "describe_images",
+        "Images",
+        Owners=["amazon"],
+        Filters=[{"Name": "name", "Values": [known.pattern]}, {"Name": "state", "Values": ["available"]}],
+        IncludeDeprecated=True,
     )
     newest = max(found, key=lambda image: str(image.get("CreationDate", "")), default=None)
-    return Line(
+    return judged(
         CHECK,
         f"official image for {users}",
-        _ASKED,
-        f"{newest['ImageId']} {newest['Name']}" if newest else f"none in {question.environment.region}",
-        f"{known.pattern}, owner amazon: {os_name}, {architecture}",
-        Verdict.OK if newest else Verdict.FAULT,
-        "" if newest else "take another cluster.os, or build an image of your own and name it as ami",
+        _CALL,
+        f"{newest['ImageId']} {newest['Name']}" if newest else f"none in {context.environment.region}",
+        f"{known.pattern}, owner amazon: {context.environment.cluster.os}, {architecture}",
+        ok=newest is not None,
+        todo="choose another cluster.os, or build your own image and set its id as ami",
     )
 
 
-def _own(question: Question, known: pcluster_subprocess.Images, architecture: str, image_id: str, users: str) -> Line:
-    wanted = f"available, {architecture}, tag {known.tag} = {known.version}"
+def _own(
+    context: CheckContext, known: pcluster_subprocess.Images, architecture: str, image_id: str, users: str
+) -> CheckResult:
     try:
-        images = question.aws.call("ec2", "describe_images", ImageIds=[image_id])["Images"]
+        images = context.aws.call("ec2", "describe_images", ImageIds=[image_id])["Images"]
     except ClientError as error:
         if not code_of(error).startswith("InvalidAMIID"):
             raise
         images = []
     subject = f"image {image_id} for {users}"
+    wanted = f"available, {architecture}, tag {known.tag} = {known.version}"
     if not images:
         todo = "correct the id, share the image with the account, or copy it to the region"
-        return Line(CHECK, subject, _ASKED, "no such image here", wanted, Verdict.FAULT, todo)
+        return judged(CHECK, subject, _CALL, "no such image here", wanted, ok=False, todo=todo)
     image = images[0]
     version = next((tag["Value"] for tag in image.get("Tags", []) if tag["Key"] == known.tag), None)
-    found = f"{image.get('State')}, {image.get('Architecture')}, " + (
-        f"version {version}" if version else f"no tag {known.tag}"
-    )
+    found = f"{image.get('State')}, {image.get('Architecture')}, "
+    found += f"version {version}" if version else f"no tag {known.tag}"
     if image.get("State") != "available" or image.get("Architecture") != architecture:
-        return Line(CHECK, subject, _ASKED, found, wanted, Verdict.FAULT, "take an image that is")
+        return judged(CHECK, subject, _CALL, found, wanted, ok=False, todo="use an image that is")
     if version is None:
-        todo = f"make sure that it was built for ParallelCluster {known.version}; tags of others' images do not show"
-        return Line(CHECK, subject, _ASKED, found, wanted, Verdict.WARNING, todo)
-    right = version == known.version
-    todo = "" if right else f"build it again with ParallelCluster {known.version}"
-    return Line(CHECK, subject, _ASKED, found, wanted, Verdict.OK if right else Verdict.FAULT, todo)
+        todo = f"make sure that it is for ParallelCluster {known.version}; tags of other accounts are not visible"
+        return CheckResult(CHECK, subject, _CALL, found, wanted, Verdict.WARNING, todo)
+    todo = f"build it again with ParallelCluster {known.version}"
+    return judged(CHECK, subject, _CALL, found, wanted, ok=version == known.version, todo=todo)

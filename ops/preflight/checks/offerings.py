@@ -1,25 +1,23 @@
-"""Instance types that the zone offers. A whole region may have a type that one zone of it lacks."""
+"""Whether the zone offers the instance types. A region may offer a type only in some of its zones."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ops.preflight.line import Line, Verdict
-from ops.preflight.question import Question
+from ops.preflight.context import CheckContext
+from ops.preflight.results import CheckResult, judged
 from settings.rules.items import type_uses
 
-CHECK = "offerings"
 
-
-def check(question: Question) -> Iterator[Line]:
-    """Each instance type of the file, with what it is for."""
-    zone = question.environment.network.zone
+def check(context: CheckContext) -> Iterator[CheckResult]:
+    """Each instance type of the file."""
+    zone = context.environment.network.zone
     roles: dict[str, set[str]] = defaultdict(set)
-    for _, use in type_uses(question.environment):
+    for _, use in type_uses(context.environment):
         roles[use.name].add(use.role)
     offered: dict[str, list[str]] = defaultdict(list)
-    for item in question.aws.items(
+    for item in context.aws.items(
         "ec2",
         "describe_instance_type_offerings",
         "InstanceTypeOfferings",
@@ -28,14 +26,13 @@ def check(question: Question) -> Iterator[Line]:
     ):
         offered[item["InstanceType"]].append(item["Location"])
     for name, uses in roles.items():
-        zones = sorted(offered[name])
-        right = zone in zones
-        yield Line(
-            CHECK,
+        zones = ", ".join(sorted(offered[name]))
+        yield judged(
+            "offerings",
             f"{name} ({', '.join(sorted(uses))})",
             "ec2:DescribeInstanceTypeOfferings",
-            f"offered in {', '.join(zones)}" if zones else f"not offered in {question.environment.region}",
+            f"offered in {zones}" if zones else f"not offered in {context.environment.region}",
             f"offered in {zone}",
-            Verdict.OK if right else Verdict.FAULT,
-            "" if right else f"take another type, or set network.zone to one of {', '.join(zones) or 'another region'}",
+            ok=zone in offered[name],
+            todo=f"use another type, or set network.zone to one of {zones or 'another region'}",
         )

@@ -16,9 +16,9 @@ from botocore.exceptions import ClientError
 from botocore.validate import ParamValidator
 
 from ops.preflight.aws import Denied
+from ops.preflight.context import CheckContext
+from ops.preflight.deployed import DeployedStacks, deployed_stacks
 from ops.preflight.permissions import ACTIONS, action_of
-from ops.preflight.question import Question
-from ops.preflight.standing import Standing, look
 from settings import Environment
 
 ACCOUNT, ZONE = "123456789012", "use1-az4"
@@ -211,7 +211,8 @@ class Account:
         return {"Exports": []}
 
 
-def question(account: Account, environment: Environment) -> Question:
-    """A question about an environment to an account."""
-    standing = look(account, environment) if "cloudformation:ListStackResources" not in account.denied else Standing()
-    return Question(environment, Path("environment.yaml"), account, standing, NOW)
+def context(account: Account, environment: Environment) -> CheckContext:
+    """The context of a check of an environment in an account."""
+    readable = "cloudformation:ListStackResources" not in account.denied
+    deployed = deployed_stacks(account, environment) if readable else DeployedStacks()
+    return CheckContext(environment, Path("environment.yaml"), account, deployed, NOW)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ops.preflight.checks import capacity
-from ops.preflight.line import Line, Verdict
+from ops.preflight.results import CheckResult, Verdict
 from settings import Environment
 from tests.cluster_config.builder import GPU, environment
-from tests.ops.preflight.account import NOW, RESERVATION, Account, instance, question, reservation
+from tests.ops.preflight.account import NOW, RESERVATION, Account, context, instance, reservation
 
 GROUP = "arn:aws:resource-groups:us-east-1:123456789012:group/odcr"
 
@@ -31,9 +31,9 @@ def reserved(kind: str = "odcr", **compute: Any) -> Environment:  # noqa: ANN401
     )
 
 
-def lines(account: Account, wanted: Environment) -> dict[str, Line]:
+def lines(account: Account, wanted: Environment) -> dict[str, CheckResult]:
     """The lines by what they are about, after the colon."""
-    found = list(capacity.check(question(account, wanted)))
+    found = list(capacity.check(context(account, wanted)))
     return {line.subject.rpartition(": ")[2]: line for line in found}
 
 
@@ -47,7 +47,7 @@ def test_a_good_reservation_is_ok_in_every_respect() -> None:
 @pytest.mark.parametrize(
     ("what", "other", "said"),
     [
-        ("state", {"State": "expired"}, "buy or make another"),
+        ("state", {"State": "expired"}, "buy or create another"),
         ("state", {"State": "pending"}, "wait"),
         ("state", {"EndDate": NOW - timedelta(hours=1)}, "has ended"),
         ("kind", {"ReservationType": "capacity-block"}, "capacity.type"),
@@ -55,7 +55,7 @@ def test_a_good_reservation_is_ok_in_every_respect() -> None:
         ("zone", {"AvailabilityZoneId": "use1-az6"}, "network.zone"),
         ("tenancy", {"Tenancy": "dedicated"}, "default tenancy"),
         ("platform", {"InstancePlatform": "Windows"}, "Linux/UNIX"),
-        ("instances", {"AvailableInstanceCount": 1}, "others"),
+        ("instances", {"AvailableInstanceCount": 1}, "terminate other"),
         ("instances", {"TotalInstanceCount": 1, "AvailableInstanceCount": 1}, "enlarge the reservation to 2"),
     ],
 )
@@ -67,7 +67,7 @@ def test_what_is_wrong_with_a_reservation_is_named(what: str, other: dict[str, A
 
 
 def test_a_reservation_that_is_not_there() -> None:
-    [line] = capacity.check(question(Account(), reserved()))
+    [line] = capacity.check(context(Account(), reserved()))
     assert line.verdict is Verdict.FAULT
     assert RESERVATION in line.subject
     assert "no such reservation" in line.found
@@ -77,7 +77,7 @@ def test_what_our_own_nodes_hold_is_ours() -> None:
     nodes = [instance("p5.48xlarge", cluster="small", CapacityReservationId=RESERVATION)] * 2
     found = lines(Account(reservations=[reservation(AvailableInstanceCount=0)], instances=nodes), reserved())
     assert found["instances"].verdict is Verdict.OK
-    assert found["instances"].found == "0 of 2 free, 2 held by this cluster"
+    assert found["instances"].found == "0 of 2 free, 2 used by this cluster"
     others = [instance("p5.48xlarge", cluster="another", CapacityReservationId=RESERVATION)] * 2
     found = lines(Account(reservations=[reservation(AvailableInstanceCount=0)], instances=others), reserved())
     assert found["instances"].verdict is Verdict.FAULT
@@ -132,21 +132,21 @@ def test_a_group_is_as_good_as_its_reservations() -> None:
     one = reservation(TotalInstanceCount=1, AvailableInstanceCount=1)
     two = {**one, "CapacityReservationId": "cr-0123456789abcdef1"}
     names = [RESERVATION, "cr-0123456789abcdef1"]
-    good = list(capacity.check(question(Account(reservations=[one, two], groups={GROUP: names}), grouped())))
+    good = list(capacity.check(context(Account(reservations=[one, two], groups={GROUP: names}), grouped())))
     assert [line.verdict for line in good] == [Verdict.OK, Verdict.OK]
     assert good[1].found == "2 of 2 free"
 
     other = {**two, "AvailabilityZoneId": "use1-az6"}
-    bad = list(capacity.check(question(Account(reservations=[one, other], groups={GROUP: names}), grouped())))
+    bad = list(capacity.check(context(Account(reservations=[one, other], groups={GROUP: names}), grouped())))
     assert [line.verdict for line in bad] == [Verdict.WARNING, Verdict.FAULT]
 
-    [missing] = capacity.check(question(Account(), grouped()))
+    [missing] = capacity.check(context(Account(), grouped()))
     assert missing.verdict is Verdict.FAULT
     assert "no such group" in missing.found
 
 
 def test_without_a_reservation_nothing_is_asked() -> None:
     account = Account()
-    [line] = capacity.check(question(account, environment()))
+    [line] = capacity.check(context(account, environment()))
     assert line.verdict is Verdict.NOTE
     assert account.asked == {"cloudformation:ListStackResources"}

@@ -20,11 +20,10 @@ from cluster_resource.api import (
 )
 from ops.preflight import configuration
 from ops.preflight.checks import cluster
-from ops.preflight.configuration import Wanted
-from ops.preflight.line import Line, Verdict
-from ops.preflight.resolve import Resolver, Unresolved
+from ops.preflight.configuration import Resolver, Unresolved, Wanted
+from ops.preflight.results import CheckResult, Verdict
 from tests.cluster_config.builder import environment
-from tests.ops.preflight.account import Account, question
+from tests.ops.preflight.account import Account, context
 
 WANTED = Wanted("small", {"Region": "us-east-1"}, "https://example.com/prod", "arn:aws:iam::123456789012:role/user")
 STANDS = {"small-cluster": [("AWS::IAM::ManagedPolicy", "PoliciesHead", "arn:aws:iam::123456789012:policy/x")]}
@@ -58,11 +57,11 @@ class Api:
         return self.answer
 
 
-def lines(api: Any, monkeypatch: pytest.MonkeyPatch) -> list[Line]:  # noqa: ANN401 - a part of ClusterApi
+def lines(api: Any, monkeypatch: pytest.MonkeyPatch) -> list[CheckResult]:  # noqa: ANN401 - a part of ClusterApi
     """What the check says where the cluster's stack stands."""
     monkeypatch.setattr(configuration, "wanted", lambda _: WANTED)
     asked: ClusterApi = api
-    return list(cluster.check(question(Account(stacks=STANDS), environment()), lambda *_: asked))
+    return list(cluster.check(context(Account(stacks=STANDS), environment()), lambda *_: asked))
 
 
 @pytest.mark.parametrize(
@@ -111,9 +110,9 @@ def test_a_role_that_may_not_be_assumed_is_named(monkeypatch: pytest.MonkeyPatch
 
 
 def test_before_the_first_deployment_the_package_is_asked() -> None:
-    first, *_, last = cluster.check(question(Account(), environment()))
+    first, *_, last = cluster.check(context(Account(), environment()))
     assert first.verdict is Verdict.OK
-    assert "made-up account" in first.asked
+    assert "fictitious account" in first.asked
     assert (last.verdict, last.found) == (Verdict.NOTE, "not asked: nothing is deployed yet")
 
 
@@ -121,20 +120,20 @@ def test_the_package_refuses_what_parallelcluster_refuses() -> None:
     # More than a cluster may have: 50 compute resources and the queue's own limit.
     compute = [{"name": f"c{number}", "instance_types": ["c7i.xlarge"], "max": 1} for number in range(51)]
     wrong = environment(cluster={"queues": [{"name": "cpu", "compute": compute}]})
-    first, *_ = cluster.check(question(Account(), wrong))
+    first, *_ = cluster.check(context(Account(), wrong))
     assert first.verdict is Verdict.FAULT
 
 
-def test_what_does_not_stand_yet_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_deployed_yet_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def unresolved(_: object) -> Wanted:
         raise Unresolved("the export small-storage:X")
 
     monkeypatch.setattr(configuration, "wanted", unresolved)
-    *_, last = cluster.check(question(Account(stacks=STANDS), environment()))
-    assert last.found == "not asked: the export small-storage:X does not stand yet"
+    *_, last = cluster.check(context(Account(stacks=STANDS), environment()))
+    assert last.found == "not asked: the export small-storage:X is not deployed yet"
 
 
-RESOLVER = Resolver({"small-network:Subnet": "subnet-1"}, {"Head": "arn:head"}, {"AWS::Region": "us-east-1"})
+RESOLVER = Resolver({"small-network:Subnet": "subnet-1"}, {"Head": "arn:head", "AWS::Region": "us-east-1"})
 
 
 def test_values_of_a_template_are_put_in() -> None:

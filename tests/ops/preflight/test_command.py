@@ -24,8 +24,8 @@ from ops import pcluster_subprocess
 from ops.preflight import caller, permissions
 from ops.preflight import run as runs
 from ops.preflight.aws import Aws, Denied
-from ops.preflight.line import Line, Report, Verdict
-from ops.preflight.question import Question
+from ops.preflight.context import CheckContext
+from ops.preflight.results import CheckResult, Report, Verdict
 from ops.preflight.run import CHECKS, Check, run
 from ops.problem import Problem
 from ops.report import json_text, markdown, text
@@ -37,9 +37,9 @@ ROOT = Path(__file__).parents[3]
 FILE = Path("environment.yaml")
 
 
-def line(verdict: Verdict, todo: str = "") -> Line:
+def line(verdict: Verdict, todo: str = "") -> CheckResult:
     """A line with signs that markup would swallow."""
-    return Line("quotas", "[P] | vCPUs", "ec2:X", "384 <of>", "192", verdict, todo)
+    return CheckResult("quotas", "[P] | vCPUs", "ec2:X", "384 <of>", "192", verdict, todo)
 
 
 def report(*verdicts: Verdict) -> Report:
@@ -96,23 +96,23 @@ def test_each_missing_permission_is_a_line_that_names_it(monkeypatch: pytest.Mon
     account = Account(denied=set(permissions.ACTIONS))
     told = run(account, environment(storage={"buckets": {"name_prefix": "acme"}}), FILE, NOW, checks)
     assert not told.ready
-    denied = {item.asked for item in told.lines if item.verdict is Verdict.UNKNOWN}
+    denied = {item.asked for item in told.results if item.verdict is Verdict.UNKNOWN}
     assert {"cloudformation:ListStackResources", "ec2:DescribeInstanceTypeOfferings", "s3:ListBucket"} <= denied
-    assert all(f"grant {item.asked} " in item.todo for item in told.lines if item.verdict is Verdict.UNKNOWN)
+    assert all(f"grant {item.asked} " in item.todo for item in told.results if item.verdict is Verdict.UNKNOWN)
 
 
 def test_a_refusal_ends_its_own_check_and_keeps_the_lines_before_it() -> None:
-    def broken(_: Question) -> Iterator[Line]:
+    def broken(_: CheckContext) -> Iterator[CheckResult]:
         yield line(Verdict.OK)
         raise refusal("InternalError", "try later", "DescribeThings")
 
-    def good(_: Question) -> Iterator[Line]:
+    def good(_: CheckContext) -> Iterator[CheckResult]:
         yield line(Verdict.NOTE)
 
     checks: tuple[tuple[str, str, Check], ...] = (("one", "things", broken), ("two", "others", good))
     told = run(Account(), environment(), FILE, NOW, checks)
-    assert [item.verdict for item in told.lines] == [Verdict.OK, Verdict.UNKNOWN, Verdict.NOTE]
-    assert told.lines[1].found == "InternalError: try later"
+    assert [item.verdict for item in told.results] == [Verdict.OK, Verdict.UNKNOWN, Verdict.NOTE]
+    assert told.results[1].found == "InternalError: try later"
 
 
 @pytest.mark.parametrize("code", ["UnauthorizedOperation", "AccessDeniedException", "AccessDenied"])

@@ -9,11 +9,11 @@ import pytest
 
 from ops import pcluster_subprocess
 from ops.preflight.checks import addresses, buckets, images, offerings, regions
-from ops.preflight.line import Line, Verdict
+from ops.preflight.results import CheckResult, Verdict
 from settings import Environment, environment_file, load
 from settings.rules import findings
 from tests.cluster_config.builder import GPU, environment
-from tests.ops.preflight.account import ZONE, Account, instance, question
+from tests.ops.preflight.account import ZONE, Account, context, instance
 
 VERSION = "3.16.1"
 OFFICIAL = pcluster_subprocess.Images(
@@ -21,7 +21,7 @@ OFFICIAL = pcluster_subprocess.Images(
 )
 
 
-def verdicts(lines: Iterator[Line]) -> list[Verdict]:
+def verdicts(lines: Iterator[CheckResult]) -> list[Verdict]:
     """Their verdicts alone."""
     return [line.verdict for line in lines]
 
@@ -45,16 +45,16 @@ def stored(region: str, zone: str, deployment: str = "SINGLE_AZ_HA_2", **lustre:
 
 
 def test_ohio_has_everything() -> None:
-    assert verdicts(regions.check(question(Account(), stored("us-east-2", "use2-az1", efa=True)))) == [Verdict.OK] * 2
+    assert verdicts(regions.check(context(Account(), stored("us-east-2", "use2-az1", efa=True)))) == [Verdict.OK] * 2
 
 
 def test_jakarta_lacks_both_and_the_lines_say_what_it_has() -> None:
-    lustre, openzfs = regions.check(question(Account(), stored("ap-southeast-3", "apse3-az1")))
+    lustre, openzfs = regions.check(context(Account(), stored("ap-southeast-3", "apse3-az1")))
     assert (lustre.verdict, openzfs.verdict) == (Verdict.FAULT, Verdict.FAULT)
     assert "using-fsx-lustre.html" in lustre.todo
     assert openzfs.found == "SINGLE_AZ_1, SINGLE_AZ_HA_1"
     assert "read on 2026-" in openzfs.asked
-    _, other = regions.check(question(Account(), stored("ap-southeast-3", "apse3-az1", "SINGLE_AZ_HA_1")))
+    _, other = regions.check(context(Account(), stored("ap-southeast-3", "apse3-az1", "SINGLE_AZ_HA_1")))
     assert other.verdict is Verdict.OK
 
 
@@ -72,22 +72,22 @@ def test_what_stands_says_more_than_the_table() -> None:
         },
     ]
     wanted = stored("ap-southeast-3", "apse3-az1", throughput=1000)
-    assert verdicts(regions.check(question(Account(file_systems=there), wanted))) == [Verdict.OK] * 2
+    assert verdicts(regions.check(context(Account(file_systems=there), wanted))) == [Verdict.OK] * 2
     with_efa = stored("ap-southeast-3", "apse3-az1", throughput=1000, efa=True)
-    assert verdicts(regions.check(question(Account(file_systems=there), with_efa)))[0] is Verdict.FAULT
+    assert verdicts(regions.check(context(Account(file_systems=there), with_efa)))[0] is Verdict.FAULT
 
 
 def test_a_limited_region_has_low_throughput_without_efa() -> None:
     for throughput, verdict in ((250, Verdict.OK), (500, Verdict.FAULT)):
-        lustre, *_ = regions.check(question(Account(), stored("ca-west-1", "caw1-az1", throughput=throughput)))
+        lustre, *_ = regions.check(context(Account(), stored("ca-west-1", "caw1-az1", throughput=throughput)))
         assert lustre.verdict is verdict
 
 
 def test_a_region_beside_the_table_is_unknown_and_a_zone_perhaps_without_it_a_warning() -> None:
-    _, openzfs = regions.check(question(Account(), stored("eu-west-3", "euw3-az1")))
+    _, openzfs = regions.check(context(Account(), stored("eu-west-3", "euw3-az1")))
     assert openzfs.verdict is Verdict.UNKNOWN
     assert "fsx_regions.json" in openzfs.todo
-    _, warned = regions.check(question(Account(), stored("us-east-1", ZONE)))
+    _, warned = regions.check(context(Account(), stored("us-east-1", ZONE)))
     assert warned.verdict is Verdict.WARNING
 
 
@@ -108,11 +108,11 @@ def test_the_table_names_regions_and_types_that_exist() -> None:
 # --- offers ----------------------------------------------------------------------------------------------------------
 def test_a_type_must_be_offered_in_the_zone_itself() -> None:
     offers = {"m7i.2xlarge": [ZONE], "c7i.xlarge": ["use1-az6", "use1-az5"]}
-    head, compute = offerings.check(question(Account(offers=offers), environment()))
+    head, compute = offerings.check(context(Account(offers=offers), environment()))
     assert (head.verdict, compute.verdict) == (Verdict.OK, Verdict.FAULT)
     assert "use1-az5, use1-az6" in compute.todo
     login = environment(cluster={"login_nodes": {"instance_type": "m7i.large"}})
-    found = list(offerings.check(question(Account(offers=offers), login)))
+    found = list(offerings.check(context(Account(offers=offers), login)))
     assert [line.subject for line in found if line.verdict is Verdict.FAULT] == [
         "m7i.large (login)",
         "c7i.xlarge (compute)",
@@ -145,11 +145,11 @@ def subnet(**other: Any) -> dict[str, Any]:  # noqa: ANN401 - any field
 
 
 def test_a_node_with_efa_takes_one_address_and_without_it_one_a_card() -> None:
-    [line] = addresses.check(question(Account(), environment(cluster={"queues": [{"name": "gpu", "compute": [GPU]}]})))
+    [line] = addresses.check(context(Account(), environment(cluster={"queues": [{"name": "gpu", "compute": [GPU]}]})))
     assert line.verdict is Verdict.OK
     assert "2 compute nodes" in line.wanted
     plain = environment(cluster={"queues": [{"name": "gpu", "compute": [{**GPU, "efa": False}]}]})
-    [line] = addresses.check(question(Account(), plain))
+    [line] = addresses.check(context(Account(), plain))
     assert "64 compute nodes" in line.wanted
 
 
@@ -158,19 +158,19 @@ def test_a_small_network_is_too_small_here_and_for_the_rule() -> None:
         network={"zone": ZONE, "cidr": "10.0.0.0/24"},
         cluster={"queues": [{"name": "gpu", "compute": [{**GPU, "max": 110}]}]},
     )
-    [line] = addresses.check(question(Account(), small))
+    [line] = addresses.check(context(Account(), small))
     assert line.verdict is Verdict.FAULT
     assert ("network", "cidr") in [finding.key for finding in findings(small)]
 
 
 def test_an_existing_subnet_must_have_room_for_what_is_not_there_yet() -> None:
-    good = list(addresses.check(question(Account(subnets=subnet()), existing())))
+    good = list(addresses.check(context(Account(subnets=subnet()), existing())))
     assert verdicts(iter(good)) == [Verdict.OK] * 4
     assert good[-1].wanted == "12: 10 compute nodes, 1 head node, 1 OpenZFS"
     full = Account(subnets=subnet(AvailableIpAddressCount=11))
-    assert verdicts(addresses.check(question(full, existing())))[-1] is Verdict.FAULT
+    assert verdicts(addresses.check(context(full, existing())))[-1] is Verdict.FAULT
     full.instances = [instance("p5.48xlarge", cluster="small", SubnetId=SUBNET)]
-    assert verdicts(addresses.check(question(full, existing())))[-1] is Verdict.OK
+    assert verdicts(addresses.check(context(full, existing())))[-1] is Verdict.OK
 
 
 @pytest.mark.parametrize(
@@ -178,12 +178,12 @@ def test_an_existing_subnet_must_have_room_for_what_is_not_there_yet() -> None:
     [(0, {"VpcId": "vpc-76543210"}), (1, {"AvailabilityZoneId": "use1-az6"}), (2, {"MapPublicIpOnLaunch": True})],
 )
 def test_an_existing_subnet_must_be_what_the_file_says(index: int, other: dict[str, Any]) -> None:
-    found = verdicts(addresses.check(question(Account(subnets=subnet(**other)), existing())))
+    found = verdicts(addresses.check(context(Account(subnets=subnet(**other)), existing())))
     assert [number for number, verdict in enumerate(found) if verdict is Verdict.FAULT] == [index]
 
 
 def test_a_subnet_that_is_not_there() -> None:
-    [line] = addresses.check(question(Account(), existing()))
+    [line] = addresses.check(context(Account(), existing()))
     assert (line.verdict, line.found) == (Verdict.FAULT, "no such subnet")
 
 
@@ -204,10 +204,10 @@ def test_the_package_says_how_its_images_are_called() -> None:
 def test_the_newest_official_image_is_found_or_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pcluster_subprocess, "images", lambda *_: OFFICIAL)
     old, new = image("ami-0", CreationDate="2026-01-01"), image("ami-1", CreationDate="2026-07-14")
-    [line] = images.check(question(Account(images=[new, old]), environment()))
+    [line] = images.check(context(Account(images=[new, old]), environment()))
     assert line.verdict is Verdict.OK
     assert line.found.startswith("ami-1 ")
-    [missed] = images.check(question(Account(), environment()))
+    [missed] = images.check(context(Account(), environment()))
     assert missed.verdict is Verdict.FAULT
 
 
@@ -217,8 +217,8 @@ def test_the_newest_official_image_is_found_or_missed(monkeypatch: pytest.Monkey
         ({"Tags": [{"Key": "its:version", "Value": VERSION}]}, Verdict.OK, ""),
         ({"Tags": [{"Key": "its:version", "Value": "3.15.0"}]}, Verdict.FAULT, "build it again"),
         ({}, Verdict.WARNING, "make sure"),
-        ({"State": "pending"}, Verdict.FAULT, "take an image"),
-        ({"Architecture": "arm64"}, Verdict.FAULT, "take an image"),
+        ({"State": "pending"}, Verdict.FAULT, "use an image"),
+        ({"Architecture": "arm64"}, Verdict.FAULT, "use an image"),
         (None, Verdict.FAULT, "correct the id"),
     ],
 )
@@ -230,7 +230,7 @@ def test_an_image_of_ones_own(
     queue = {"name": "cpu", "compute": [{"name": "c7i", "instance_types": ["c7i.xlarge"], "max": 2}]}
     wanted = environment(cluster={"head_node": {"ami": own}, "queues": [{**queue, "ami": own}]})
     there = [] if other is None else [image(own, **other)]
-    [line] = images.check(question(Account(images=there), wanted))
+    [line] = images.check(context(Account(images=there), wanted))
     assert line.verdict is verdict
     assert said in line.todo
 
@@ -242,7 +242,7 @@ def test_each_bucket_name_is_looked_at() -> None:
         buckets={"acme-checkpoints": "403", "acme-assets": "200", "acme-access-logs": "301"},
         stacks={"small-storage": [("AWS::S3::Bucket", "Data", "acme-data")]},
     )
-    found = {line.subject: line for line in buckets.check(question(account, wanted))}
+    found = {line.subject: line for line in buckets.check(context(account, wanted))}
     assert {name: line.verdict for name, line in found.items()} == {
         "acme-data": Verdict.OK,
         "acme-checkpoints": Verdict.FAULT,
@@ -251,16 +251,16 @@ def test_each_bucket_name_is_looked_at() -> None:
     }
     assert "--import-existing-resources" in found["acme-assets"].todo
     elsewhere = {
-        line.subject: line for line in buckets.check(question(Account(buckets={"acme-data": "eu-west-1"}), wanted))
+        line.subject: line for line in buckets.check(context(Account(buckets={"acme-data": "eu-west-1"}), wanted))
     }
     assert elsewhere["acme-data"].verdict is Verdict.FAULT
     assert elsewhere["acme-data"].found == "taken, by this account in eu-west-1"
-    free = buckets.check(question(Account(), wanted))
+    free = buckets.check(context(Account(), wanted))
     assert verdicts(free) == [Verdict.OK] * 4
 
 
 def test_names_that_cloudformation_makes_up_are_not_asked_about() -> None:
-    assert verdicts(buckets.check(question(Account(), environment()))) == [Verdict.NOTE]
+    assert verdicts(buckets.check(context(Account(), environment()))) == [Verdict.NOTE]
 
 
 def test_the_bucket_names_are_those_of_the_templates() -> None:
@@ -281,7 +281,7 @@ def test_of_the_shipped_environments_jakarta_wants_a_lustre_that_its_region_lack
     wrong = {}
     for name in ("local", "guide-2xg5", "megatron-2xp5", "jakarta-80xp5e"):
         shipped = load(environment_file(name))
-        lines = regions.check(question(Account(), shipped))
+        lines = regions.check(context(Account(), shipped))
         wrong[name] = [line.subject for line in lines if line.verdict is Verdict.FAULT]
     assert {name for name, lines in wrong.items() if lines} == {"jakarta-80xp5e"}
     assert len(wrong["jakarta-80xp5e"]) == 3
