@@ -60,7 +60,8 @@ def preflight(options: argparse.Namespace) -> int:
     file, environment = read(options.environment)
     from ops.preflight import caller
     from ops.preflight.aws import Aws
-    from ops.preflight.run import CHECKS, run
+    from ops.preflight.checks import CHECKS
+    from ops.preflight.run import run
 
     with _account(options):
         session = _session(environment)

@@ -23,7 +23,7 @@ def require(aws: Reader, session: boto3.Session, environment: Environment) -> No
     except BotoCoreError as error:
         raise Problem(
             f"AWS cannot be reached: {error}.\nThe preflight uses the credentials of your shell, as the AWS CLI does. "
-            f"Set a profile or keys of account {environment.account}; `aws sts get-caller-identity` shows the current one."
+            f"Set a profile or keys of account {environment.account}. To see them: aws sts get-caller-identity"
         ) from error
     except ClientError as error:
         hint = (

@@ -24,9 +24,10 @@ from ops import pcluster_subprocess
 from ops.preflight import caller, permissions
 from ops.preflight import run as runs
 from ops.preflight.aws import Aws, Denied
+from ops.preflight.checks import CHECKS, Check
 from ops.preflight.context import CheckContext
 from ops.preflight.results import CheckResult, Report, Verdict
-from ops.preflight.run import CHECKS, Check, run
+from ops.preflight.run import run
 from ops.problem import Problem
 from ops.report import json_text, markdown, text
 from ops.report.preflight import preflight_report

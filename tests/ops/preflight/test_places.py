@@ -270,7 +270,8 @@ def test_the_bucket_names_are_those_of_the_templates() -> None:
     from trainyard.buckets import Buckets
 
     stack = cdk.Stack()
-    Buckets(stack, "Buckets", environment=environment(storage={"buckets": {"name_prefix": "acme"}}))
+    wanted = environment(storage={"buckets": {"name_prefix": "acme"}}).storage.buckets
+    Buckets(stack, "Buckets", buckets=wanted, retention="keep", expiring={"data": (), "checkpoints": ()})
     found = assertions.Template.from_stack(stack).find_resources("AWS::S3::Bucket")
     names = {resource["Properties"]["BucketName"] for resource in found.values()}
     assert names == {f"acme-{part}" for part in buckets.NAMES}
