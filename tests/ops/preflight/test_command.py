@@ -168,7 +168,7 @@ class Caller:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ({"Account": "999988887777", "Arn": "arn:aws:iam::999988887777:root"}, "are of account 999988887777"),
+        ({"Account": "999988887777", "Arn": "arn:aws:iam::999988887777:root"}, "belong to account 999988887777"),
         ({"Account": "123456789012", "Arn": "arn:aws-cn:iam::123456789012:root"}, "partition aws-cn"),
         (NoCredentialsError(), "credentials of your shell"),
         (ClientError({"Error": {"Code": "ExpiredToken", "Message": "old"}}, "GetCallerIdentity"), "expired"),
