@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# Fails unless an environment of the GitHub repository lets in chosen branches alone, and has required reviewers. A job that
-# names an environment which is not there makes it, without any of both: then the job starts by itself, from any branch, and
-# nobody was asked.
+# Fails unless an environment of the GitHub repository allows only selected branches and has required reviewers. A job that names a
+# missing environment creates it without either, and then starts from any branch without an approval.
 #
 #   GH_TOKEN=... GITHUB_REPOSITORY=owner/name scripts/require-reviewers.sh [--branches-only] prod
 #
-# --branches-only: for an environment whose jobs nobody approves.
+# --branches-only: for an environment without approvals.
 set -euo pipefail
 
 reviewers=yes
@@ -19,7 +18,7 @@ if (($# != 1)) || [[ -z "${GITHUB_REPOSITORY:-}" ]]; then
 fi
 readonly environment="$1" reviewers
 
-refuse() { # what is missing, what to do
+refuse() { # FAULT ACTION
   printf '::error::The environment %s of %s %s. ' "$environment" "$GITHUB_REPOSITORY" "$1" >&2
   printf '%s in the settings of the repository, under Environments, and run this again.\n' "$2" >&2
   exit 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the few tools that must be on the machine before anything is installed, and says what to do where one is missing.
+# Checks the tools that the installation needs, and prints what to do if one is missing.
 set -euo pipefail
 
 readonly python="${1:-python3}"

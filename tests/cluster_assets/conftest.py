@@ -1,6 +1,6 @@
 """A node in a folder: the real scripts run on it, against a bucket that is a folder too.
 
-What stands in: `aws` (copies from the folder), `mountpoint` (a list of mounts), `systemctl` (a record of calls),
+Stand-ins: `aws` (copies from the folder), `mountpoint` (a list of mounts), `systemctl` (a record of calls),
 `lsblk`, `enroot`, `nvidia-smi` (rows from a file) and `scontrol` (a record of calls, a state from a file).
 """
 
@@ -111,7 +111,7 @@ class Node:
     def publish(
         self, settings: dict[str, Any], *, changed: dict[str, str] | None = None, current: dict[str, str] | None = None
     ) -> str:
-        """Publish the assets, with `changed` files instead of or beside the real ones; returns the bundle's SHA-256."""
+        """Publish the assets, with `changed` files replaced or added; returns the bundle's SHA-256."""
         archive = bundle(changed or {})
         sha256 = hashlib.sha256(archive).hexdigest()
         self.key(f"cluster/bundles/{sha256}.tar").parent.mkdir(parents=True, exist_ok=True)

@@ -166,7 +166,7 @@ def test_missing_command_is_named(node: Node, settings: Settings) -> None:
     for name in ("bash", "mkdir", "date", "tee"):
         (tools / name).symlink_to(shutil.which(name) or "")
     node.environment["PATH"] = str(tools)
-    # The script appends the usual folders to PATH; a path that does not lead to jq stands for a node without it.
+    # The script appends the usual folders to PATH; a PATH without jq simulates a node without it.
     entry = (ASSETS / "entry/entry.sh").read_text().replace(':/usr/local/bin:/opt/slurm/bin:/usr/sbin:/sbin"', '"')
     result = subprocess.run(
         ["/bin/bash", "-c", entry, "entry", "a-bucket", "updated", "us-east-1"],

@@ -154,7 +154,7 @@ def test_no_answer_counts_only_when_it_comes_twice(made: Node) -> None:
     assert "gpus: no answer in 6 s" in update
 
 
-def test_answer_in_between_makes_it_count_anew(made: Node) -> None:
+def test_an_answer_in_between_resets_the_count(made: Node) -> None:
     made.path("/run/trainyard").mkdir(parents=True)
     made.path("/run/trainyard/no-answer").write_text("gpus\n")
     assert health(made).returncode == 0

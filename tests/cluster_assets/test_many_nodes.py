@@ -70,7 +70,7 @@ def test_head_and_fifteen_compute_nodes(node: Node, settings: Settings) -> None:
     assert not [path for path in common.rglob("*") if path.name.startswith((".trainyard", ".staged", ".current"))]
     together = tree(common)
 
-    # What stands on the shares is what the head node alone makes: the others wrote nothing there.
+    # Only the head node writes to the shares.
     for share in SHARED:
         shutil.rmtree(common / share)
         (common / share).mkdir()

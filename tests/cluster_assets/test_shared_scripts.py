@@ -32,7 +32,7 @@ def test_installed_by_version_and_switched_by_a_link(node: Node, settings: Setti
     assert sorted(path.name for path in (scripts / "versions").iterdir()) == sorted([first, second])
 
 
-def test_a_version_that_somebody_changed_is_installed_anew_and_kept_beside(node: Node, settings: Settings) -> None:
+def test_a_changed_version_is_kept_and_installed_again(node: Node, settings: Settings) -> None:
     version = node.publish(settings)
     assert node.run("head-configured").returncode == 0
     versions = node.path("/shared/scripts/versions")

@@ -223,7 +223,7 @@ def test_limits(node: Node, settings: Settings) -> None:
 
 
 def test_full_file_system_fails_the_step(node: Node, settings: Settings) -> None:
-    """A file that cannot be written is a failure, never a warning: a file stands where the folder is due."""
+    """A file that cannot be written is a failure, never a warning: a file has the name of the folder."""
     node.path("/etc/security").write_text("")
     node.publish(settings)
     started = time.monotonic()

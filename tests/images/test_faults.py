@@ -171,7 +171,7 @@ def test_no_space_on_scratch_is_said_first(importer: Importer, image: Image, sma
 def test_a_target_that_fills_up_while_it_is_written(
     importer: Importer, lab: Laboratory, image: Image, small: Callable[..., None]
 ) -> None:
-    """Another's file takes the space after it was counted, which a `df` that lies stands for."""
+    """Another file takes the space after the check, simulated by a wrong `df`."""
     small("/shared", 6)
     lying = "#!/bin/bash\necho Avail; echo 999999999999\n"
     lab.write("/tmp/lying/df", lying, node="gpu-dy-p5-1", mode=0o755)

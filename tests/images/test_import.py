@@ -180,7 +180,7 @@ def test_the_nodes_own_credentials_are_used(importer: Importer, lab: Laboratory,
 
 
 def test_another_user_of_the_group(importer: Importer, lab: Laboratory, image: Image) -> None:
-    """Who may write the folder may renew an image, and all may read it; who may not is told."""
+    """Users who can write to the folder can replace an image, all can read it; others get the reason."""
     assert importer.run(image.uri).returncode == 0
     refused = importer.run(image.uri, "--force", user="ada")
     assert refused.returncode == 73

@@ -55,7 +55,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=7)
     given = parser.parse_args()
     if not given.template.is_file():
-        parser.error(f"{given.template} is no file: give cloudformation/custom_resource/cluster.yaml")
+        parser.error(f"{given.template} is not a file: give cloudformation/custom_resource/cluster.yaml")
     with tempfile.TemporaryDirectory() as folder:
         index = Path(folder) / "official_handler.py"
         index.write_text(handler_of(given.template), encoding="utf-8")

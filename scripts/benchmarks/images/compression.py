@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""How container images should be squashed: time to write, size, and time to start, for each compression.
+"""Compares squashfs compressions of container images: time to write, size, and time to start.
 
     sudo python scripts/benchmarks/images/compression.py --content <folder>... [--readers 2] [--rounds 3]
 
-Each round writes a squashfs file of the content with every option, in turn, so that a slow moment of the machine hits
-all; then as many readers as there are nodes start from that one file at once, in the two ways that there are:
-  unpack  what `enroot create` does under Pyxis: the whole image to the node's disk
+Each round writes a squashfs file with every option in turn; then as many readers as nodes start from that file at once,
+in two ways:
+  unpack  as `enroot create` does under Pyxis: the image to the node's disk
   read    a loop mount, and all of it read (root only)
-Before each, the file is put out of the page cache. Seconds of processor time are given beside those of the clock: they
-hardly change when others use the machine too. The best of the rounds counts. What comes before squashing in an
-import, fetching and unpacking the layers, is the same for all and not measured.
+The file is dropped from the page cache before each. CPU seconds are given too because they depend less on other load.
+The best round counts. Fetching and unpacking the layers is the same for all and not measured.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Taken:
-    """Seconds by the clock, and of all processors together."""
+    """Wall-clock seconds, and CPU seconds of all processors."""
 
     clock_s: float
     processor_s: float
 
 
 def taken(work: Callable[[], None]) -> Taken:
-    """How long it takes; the work is done by processes that end with it."""
+    """The time of work done by child processes that end with it."""
     started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     work()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -58,14 +57,14 @@ def taken(work: Callable[[], None]) -> Taken:
 
 
 def forget(image: Path) -> None:
-    """Put a file out of the page cache, as on a node that has not read it yet."""
+    """Drop a file from the page cache, as on a node that has not read it."""
     with image.open("rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def together(commands: Sequence[Sequence[str]]) -> None:
-    """Run commands at the same time, to the end of the last."""
+    """Run commands in parallel until the last ends."""
     running = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for command in commands]
     if failed := [process.args for process in running if process.wait()]:
         raise subprocess.CalledProcessError(1, str(failed[0]))
@@ -87,7 +86,7 @@ def squash(content: Sequence[Path], image: Path, options: str, processors: int) 
 
 
 def unpack(image: Path, work: Path, readers: int, processors: int) -> Taken:
-    """Until the last of the readers has unpacked the image."""
+    """The time until all readers have unpacked the image."""
     targets = [work / f"unpacked-{reader}" for reader in range(readers)]
     forget(image)
     each = str(max(1, processors // readers))
@@ -99,7 +98,7 @@ def unpack(image: Path, work: Path, readers: int, processors: int) -> Taken:
 
 
 def read(image: Path, work: Path, readers: int) -> Taken | None:
-    """Until the last of the readers has mounted the image and read all of it; None where that cannot be."""
+    """The time until all readers have mounted and read the image; None if it cannot be mounted."""
     targets = [work / f"mounted-{reader}" for reader in range(readers)]
     for target in targets:
         target.mkdir()
@@ -116,7 +115,7 @@ def read(image: Path, work: Path, readers: int) -> Taken | None:
 
 
 def measure(content: Sequence[Path], work: Path, arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """The best figures of all rounds, by option."""
+    """The best figures of all rounds by option."""
     best: dict[str, dict[str, float]] = {name: {} for name in arguments.options}
     image = work / "image.sqsh"
     for number in range(arguments.rounds):
@@ -136,7 +135,7 @@ def measure(content: Sequence[Path], work: Path, arguments: argparse.Namespace) 
 
 
 def table(best: dict[str, dict[str, float]], base: str) -> str:
-    """A Markdown table; each cell has the ratio to one of the options."""
+    """A Markdown table; each cell has the ratio to the option `base`."""
     lines = [
         "| Compression | Size | Squash | Unpack on all nodes | Mount and read on all nodes |",
         "|---|---|---|---|---|",
