@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from tests.cluster_assets.conftest import Node
 
@@ -76,26 +78,22 @@ def test_newer_bundle_takes_over(node: Node, settings: Settings) -> None:
     assert node.path("/opt/trainyard/current/extra.txt").read_text() == "newer"
 
 
-def test_current_json_must_name_a_bundle_by_its_checksum(node: Node, settings: Settings) -> None:
-    node.publish(settings, current={"bundle": "cluster/bundles/latest.tar"})
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("another name", "names bundle 'cluster/bundles/latest.tar'"),
+        ("no JSON", "does not name bundle, sha256 and settings"),
+        ("another region", "not of schema 1 and region us-east-1"),
+    ],
+)
+def test_published_files_are_checked(node: Node, settings: Settings, fault: str, reason: str) -> None:
+    current = {"bundle": "cluster/bundles/latest.tar"} if fault == "another name" else None
+    node.publish(settings | ({"region": "eu-west-1"} if fault == "another region" else {}), current=current)
+    if fault == "no JSON":
+        node.key("cluster/current.json").write_text("<html>")
     result = node.run("updated")
     assert result.returncode == 65
-    assert "cluster/bundles/latest.tar" in result.stderr
-
-
-def test_current_json_that_is_no_json(node: Node, settings: Settings) -> None:
-    node.publish(settings)
-    node.key("cluster/current.json").write_text("<html>")
-    result = node.run("updated")
-    assert result.returncode == 65
-    assert "does not name bundle, sha256 and settings" in result.stderr
-
-
-def test_settings_of_another_region_are_refused(node: Node, settings: Settings) -> None:
-    node.publish(settings | {"region": "eu-west-1"})
-    result = node.run("updated")
-    assert result.returncode == 65
-    assert "not of schema 1 and region us-east-1" in result.stderr
+    assert reason in result.stderr
 
 
 def test_missing_bucket_fails_at_once(node: Node, settings: Settings) -> None:
@@ -138,25 +136,25 @@ def test_failing_step_names_itself_and_the_reason(node: Node, settings: Settings
     assert "step environment" not in node.log()
 
 
-def test_step_that_dies_without_a_reason_is_quoted(node: Node, settings: Settings) -> None:
-    node.publish(settings, changed={"steps/limits.sh": "echo working; echo 'disk on fire' >&2; exit 3"})
-    result = node.run("compute-start")
+@pytest.mark.parametrize(
+    ("role", "changed", "reason"),
+    [
+        (
+            "compute-start",
+            {"steps/limits.sh": "echo working; echo 'disk on fire' >&2; exit 3"},
+            "exit status 3: disk on fire\n",
+        ),
+        ("compute-start", {"roles/compute-start": "limits\ncoffee\n"}, "no steps/coffee.sh"),
+        ("barista", {}, "no role 'barista'; allowed: compute-configured compute-start head-configured"),
+    ],
+)
+def test_reason_of_a_role_that_fails(
+    node: Node, settings: Settings, role: str, changed: dict[str, str], reason: str
+) -> None:
+    node.publish(settings, changed=changed)
+    result = node.run(role)
     assert result.returncode == 70
-    assert result.stderr.strip().endswith("exit status 3: disk on fire")
-
-
-def test_step_that_the_bundle_lacks(node: Node, settings: Settings) -> None:
-    node.publish(settings, changed={"roles/compute-start": "limits\ncoffee\n"})
-    result = node.run("compute-start")
-    assert result.returncode == 70
-    assert "no steps/coffee.sh" in result.stderr
-
-
-def test_unknown_role_lists_the_roles(node: Node, settings: Settings) -> None:
-    node.publish(settings)
-    result = node.run("barista")
-    assert result.returncode == 70
-    assert "no role 'barista'" in result.stderr and "head-configured" in result.stderr
+    assert reason in result.stderr
 
 
 def test_missing_command_is_named(node: Node, settings: Settings) -> None:
