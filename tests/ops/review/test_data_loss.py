@@ -245,3 +245,22 @@ def test_lifecycle_policies_that_cannot_be_read() -> None:
     assert expirations(SCHEDULE, {}, {"Target": {"Input": "not JSON"}}) == ()
     assert expirations(SCHEDULE, {"Target": {"Input": "[]"}}, snapshots(3)) == ()
     assert expirations("AWS::SNS::Topic", {}, {"RetentionInDays": 1}) == ()
+
+
+@pytest.mark.parametrize("key", ["tagPrefixList", "tagPatternList"])
+def test_images_are_named_by_their_tags(key: str) -> None:
+    selection = {"tagStatus": "tagged", key: ["a", "b"], "countType": "imageCountMoreThan", "countNumber": 5}
+    policy = {"rules": [{"selection": selection, "action": {"type": "expire"}}, {"selection": selection}]}
+    properties = {"LifecyclePolicy": {"LifecyclePolicyText": json.dumps(policy)}}
+    assert expirations(REPOSITORY, {}, properties) == ("images (a, b) expire beyond 5 of them",)
+
+
+def test_versions_that_stay_and_versions_that_end() -> None:
+    assert expirations(BUCKET, ENABLED, {**ENABLED, **rules()}) == ()
+    text = "versioning is suspended: what is overwritten or deleted is lost"
+    assert expirations(BUCKET, ENABLED, SUSPENDED) == (text,)
+
+
+def test_backups_of_a_configuration_that_one_side_lacks() -> None:
+    assert expirations(FILE_SYSTEM, backups(7, "Lustre"), {}) == ("backups are kept for 0 days instead of 7",)
+    assert expirations(FILE_SYSTEM, {}, backups(7, "OpenZFS")) == ("backups are kept for 7 days instead of 30",)
