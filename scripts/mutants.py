@@ -34,7 +34,7 @@ VERDICT_TESTS = ("tests/ops/review/test_verdict.py", "tests/ops/review/test_data
 TARGETS = {
     "decide": Target(HANDLER, ("decide.py",), ("tests/cluster_resource/test_decide.py",)),
     "response": Target(HANDLER, ("response.py",), RESPONSE_TESTS),
-    "settings": Target("settings", ("rules/*.py",), ("tests/settings/test_rules.py",)),
+    "settings": Target("settings", ("rules/*.py",), ("tests/settings/test_rules.py", "tests/settings/test_figures.py")),
     "verdict": Target("ops", ("review/verdict.py", "review/data_loss.py"), VERDICT_TESTS),
 }
 

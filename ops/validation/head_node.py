@@ -1,4 +1,4 @@
-"""The head node of a cluster, asked through Systems Manager by the cluster stack's own document."""
+"""Sends requests to a cluster's head node through Systems Manager, with the cluster stack's own document."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types_boto3_ssm.type_defs import GetCommandInvocationResultTypeDef
 
 DELIVERY_S = 120
-"""Most that a command waits for the node's agent."""
+"""Seconds that a command waits for the node's agent."""
 ANSWER_S = 900
 """Most that is waited for an answer in all: delivery, the 300 s of the document, and as much again for a slow agent."""
 _PENDING = ("Pending", "InProgress", "Delayed", "Cancelling")
@@ -78,14 +78,14 @@ def document(ssm: SSMClient, environment: str) -> str:
 
 
 class Refused(Exception):
-    """The head node took the request and refused it; the message is its reason."""
+    """The head node refused the request; the message is its reason."""
 
 
 class HeadNode:
     """Requests to one head node (cluster_assets/validation/request_handler.py).
 
     Args:
-        sleep, clock: time, as the tests have it.
+        sleep, clock: replaced in tests.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class HeadNode:
 
         Raises:
             Refused: the head node's own refusal.
-            Problem: no agent answers, the permission is missing, or what came back is no answer.
+            Problem: no agent answers, the permission is missing, or the response is not a valid answer.
         """
         answer = self._wait(self._send(" ".join(words)))
         if answer["Status"] == "Success":

@@ -1,6 +1,6 @@
-"""What the head node answered about a job, as lines of the report. Pure.
+"""Turns the head node's answers about jobs into lines of the report. Pure.
 
-The verdicts are the jobs' own; what is added is that they are whole: as many nodes, mounts and GPUs as were asked.
+The verdicts are the jobs' own. This module adds that they are complete: all nodes, mounts and GPUs have answered.
 """
 
 from __future__ import annotations
@@ -27,31 +27,27 @@ def head_scan(answer: Mapping[str, Any]) -> list[Line]:
 
 
 def busy(answer: Mapping[str, Any]) -> bool:
-    """Whether a job waits for nothing but the jobs of others.
-
-    Nodes that are down or drained, or that do not come up, are another matter: then jobs are on none of them, or Slurm
-    lists them.
-    """
+    """Whether a job only waits for other jobs to end, and not for nodes that are down, drained or do not start."""
     waits = answer.get("state") == "PENDING" and answer.get("reason") in _WAITS_FOR_OTHERS
     return waits and not answer.get("down") and int(answer.get("taken", 0)) > 0
 
 
 def not_asked(job: Job, why: str, insisted: bool) -> Line:
-    """A job for which no nodes were free. It says nothing of the cluster, unless the user insisted on it."""
+    """A job for which no nodes were free. It says nothing about the cluster, unless the user insisted on it."""
     outcome = Outcome.FAILED if insisted else Outcome.NOT_ASKED
     action = "validate again when nodes are free (squeue); --start-minutes waits longer"
     return Line(job.check, _where(job), ASKED[job.check], why, f"{_nodes(job)} that are free", outcome, action)
 
 
 def out_of_time(job: Job, found: str, minutes: float) -> Line:
-    """A job that was ended or not begun, as the time of the whole validation was over."""
+    """A job that was canceled or not started because the time of the whole validation was over."""
     action = "--total-minutes allows more; or ask in parts: --only, --skip"
     wanted = f"the whole validation within {minutes:g} min"
     return Line(job.check, _where(job), ASKED[job.check], found, wanted, Outcome.FAILED, action)
 
 
 def unstarted(job: Job, answer: Mapping[str, Any], minutes: float) -> Line:
-    """A job that did not start in time, and was ended."""
+    """A job that did not start in time and was canceled."""
     down = [str(text) for text in answer.get("down", [])]
     found = (
         f"{str(answer.get('state', '')).lower()} for {minutes:g} min, Slurm's reason: {answer.get('reason') or 'none'}"
@@ -65,13 +61,13 @@ def unstarted(job: Job, answer: Mapping[str, Any], minutes: float) -> Line:
 
 
 def refused(job: Job, reason: str) -> Line:
-    """A job that the head node or Slurm did not take."""
+    """A job that the head node or Slurm refused."""
     action = "is the queue up (sinfo), and is what the environment file says deployed?"
     return Line(job.check, job.place.name, ASKED[job.check], reason, "a job that Slurm takes", Outcome.FAILED, action)
 
 
 def overdue(job: Job, answer: Mapping[str, Any], minutes: float) -> Line:
-    """A job that Slurm should have ended long ago, and that was ended."""
+    """A job that ran far beyond its time limit and was canceled."""
     found = f"still {answer.get('state', '')} after {minutes:g} min"
     action = "do its nodes answer? sinfo -R; scontrol show job"
     return Line(job.check, _where(job), ASKED[job.check], found, f"at most {job.minutes} min", Outcome.FAILED, action)
@@ -222,7 +218,7 @@ def _where(job: Job) -> str:
 
 
 def _left_out(check: str, where: str, asked: str, number: int) -> Line:
-    """Lines of a node that has failed, for which an answer of the head node had no room."""
+    """Lines of a failed node that did not fit into the head node's answer."""
     action = "the reports lie in the folder of results; --nodes asks fewer nodes at once"
     return Line(check, where, asked, f"{number} more lines", "all in the report", Outcome.WARNING, action)
 

@@ -1,4 +1,4 @@
-"""Which checks an environment asks for, on which queue, with how many nodes and for how long. Pure."""
+"""Plans the checks: on which queue, with how many nodes and for how long. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHECKS: tuple[str, ...] = get_args(Check)
 """The names of the checks, in the order in which they run."""
 
 MINUTES = {NODE_SCAN: 10, HELLO: 10, GPUS: 15, NCCL: 60, STORAGE: 60}
-"""Most that a job may run: the time limits of cluster_assets/jobs."""
+"""Time limits of the jobs, as in cluster_assets/jobs."""
 
 ASKED = {
     HEAD_SCAN: "scan of the head node",
@@ -31,15 +31,15 @@ ASKED = {
 """What each check asks, in words."""
 
 _JOBS = {NODE_SCAN: "host-scan", HELLO: "hello-gpu", GPUS: "gpu-check", NCCL: "nccl-tests", STORAGE: "storage-test"}
-# storage-test writes so many MB a segment and process, with so many processes a node; as much as the provisioned rate
-# takes this long to write is more than a client's buffers and quick enough.
+# storage-test writes this many MB per segment and process, with this many processes per node. Data for this many s
+# at the provisioned rate exceeds the clients' buffers and is still fast to write.
 _SEGMENT_MB, _PROCESSES, _STORAGE_SECONDS = 16.8, 8, 20
 _LEAST_SEGMENTS, _MOST_SEGMENTS = 4, 100
 
 
 @dataclass(frozen=True)
 class Place:
-    """A compute resource as a job reaches it: its partition, and the node feature that its queue needs to tell it."""
+    """A compute resource: its partition, and the node feature that selects it if the partition has several."""
 
     queue: str
     compute: str
@@ -59,7 +59,7 @@ class Job:
     Attributes:
         job: the job file, without .sbatch.
         options: words for it.
-        facts: what its result is held against: `mount` and `mb_s` of a file system.
+        facts: what the result is compared with: `mount` and `mb_s` of a file system.
     """
 
     check: str
@@ -91,7 +91,7 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done, and what is not, with the reason. What the user `insisted` on fails where it is not asked."""
+    """The jobs to run, and the checks left out, with the reason. A check of `insisted` fails if it is left out."""
 
     head_scan: bool
     jobs: tuple[Job, ...]
@@ -101,11 +101,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Means:
-    """What the cluster has to be asked with.
+    """What is available on the cluster.
 
     Attributes:
         programs: what is installed on the nodes, of fio, ior, mdtest and nccl-tests.
-        images: names of the container images that were imported.
+        images: names of the imported container images.
     """
 
     programs: Collection[str]
@@ -132,7 +132,7 @@ def make(environment: Environment, wishes: Wishes, means: Means) -> Plan:
 
 
 def _not_asked(check: str, where: str, why: str, action: str, wishes: Wishes) -> Line:
-    """A check that is not asked; a failure where the user insisted on it."""
+    """A check that cannot run; a failure if the user insisted on it."""
     outcome = Outcome.FAILED if check in wishes.insisted else Outcome.NOT_ASKED
     return Line(check, where, ASKED[check], why, "the means to ask", outcome, action)
 
@@ -209,7 +209,7 @@ def _places(queue: Queue, most: int) -> Iterator[Place]:
     for compute in queue.compute:
         facts = _facts(compute)
         feature = compute.name if len(queue.compute) > 1 else "-"
-        # An instance type that is not known may have GPUs or not: it is scanned and no more.
+        # An unknown instance type may have GPUs or not: it is only scanned.
         gpus = facts.gpus if facts else None
         yield Place(queue.name, compute.name, min(most, compute.max), gpus, feature)
 

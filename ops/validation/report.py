@@ -1,4 +1,4 @@
-"""What a validation found: a line a question, and the verdict."""
+"""The result of a validation: one line per check, and the verdict."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 HEAD_SCAN = "head-scan"
-"""The check that asks no compute node."""
+"""The only check that uses no compute node."""
 
 
 class Outcome(StrEnum):
-    """What became of a question. A warning passes; NOT_ASKED says nothing of the cluster."""
+    """Outcome of a check. A warning passes; NOT_ASKED says nothing about the cluster."""
 
     PASSED = "passed"
     WARNING = "warning"
@@ -26,8 +26,8 @@ class Line:
         check: which check it belongs to (`validation.plan.CHECKS`).
         where: the node, queue or mount that was asked.
         asked, found, wanted: the question, the answer, and what would have passed.
-        action: what to do; empty where nothing is.
-        output: the end of what a job printed, where that helps.
+        action: what to do; empty if nothing.
+        output: the end of the job's output, if that helps.
     """
 
     check: str
@@ -51,7 +51,7 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Nothing failed, and something was asked."""
+        """Nothing failed, and at least one check ran."""
         return not self._of(Outcome.FAILED) and bool(self._of(Outcome.PASSED) or self._of(Outcome.WARNING))
 
     @property

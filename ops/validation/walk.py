@@ -1,4 +1,4 @@
-"""The checks of a plan, one after the other: submitted, waited for, judged, and ended where they do not end."""
+"""Runs the checks of a plan one after the other: submits each job, waits for it, judges it, cancels it if overdue."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from ops.validation.plan import Job, Plan
 from ops.validation.report import Line, Outcome
 
 GRACE_MINUTES = 5
-"""How long after its time limit a job may take to be gone, before it is ended here."""
+"""Minutes after its time limit until a job is canceled here."""
 TOTAL_MINUTES = 200
-"""How long all jobs may take together: a pipeline's step has 240 min, and what it stops leaves no report."""
+"""Minutes for all jobs together. A pipeline's step has 240 minutes, and a step that is stopped leaves no report."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 15.0
 _NOT_STARTED = ("PENDING", "CONFIGURING")
 _SECONDS_OF_A_MINUTE = 60
 
 
 class Asked(Protocol):
-    """A head node, as far as a walk needs it."""
+    """The part of a head node that a walk needs."""
 
     def ask(self, *words: str) -> dict[str, Any]: ...
 
 
 @dataclass
 class Walk:
-    """A validation under way.
+    """A running validation.
 
     Attributes:
         head_node: where the requests go.
-        run: names the folders of this run's results.
+        run: name of the folders of this run's results.
         start_minutes: how long a job may wait for its nodes.
         tell: called with a line of text when something begins.
         total_minutes: how long all jobs may take together.
-        sleep, clock: time, as the tests have it.
+        sleep, clock: replaced in tests.
     """
 
     head_node: Asked
@@ -55,10 +55,10 @@ class Walk:
     _insisted: Collection[str] = field(default=(), init=False)
 
     def lines(self, plan: Plan) -> Iterator[Line]:
-        """The lines of all checks, as they come in.
+        """The lines of all checks, as they arrive.
 
         Raises:
-            Problem: the head node cannot be asked (any more); what runs is ended first, as far as that goes.
+            Problem: the head node cannot be reached. The running job is canceled first, if possible.
         """
         self._until = self.clock() + self.total_minutes * _SECONDS_OF_A_MINUTE
         self._insisted = plan.insisted
@@ -148,7 +148,7 @@ class Walk:
 
     @contextmanager
     def _ended_with_us(self, number: str) -> Iterator[None]:
-        """Whatever ends this program, the job does not stay behind."""
+        """Cancels the job if this program ends early."""
         try:
             yield
         except BaseException:

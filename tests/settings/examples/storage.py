@@ -51,6 +51,7 @@ BAD: list[Bad] = [
         "at most 8",
     ),
     ({f"{L}.associations.1": DRA | {"path": "/data/x"}}, "storage.lustre[0].associations[1].path", "/data"),
+    ({f"{L}.associations.0.path": "/", f"{L}.associations.1": DRA}, "storage.lustre[0].associations[1].path", "with /"),
     ({f"{L}.associations.1": DRA | {"path": "/"}}, "storage.lustre[0].associations[1].path", "overlaps"),
     ({f"{L}.associations.1": DRA | {"prefix": "data/x/"}}, "storage.lustre[0].associations[1].prefix", "data/"),
     ({f"{L}.associations.1": DRA | {"prefix": ""}}, "storage.lustre[0].associations[1].prefix", "begins with"),
