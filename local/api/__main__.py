@@ -53,7 +53,11 @@ def main() -> None:
 
     # Only now: pcluster reads the environment.
     from pcluster.api.flask_app import ParallelClusterFlaskApp
+    from pcluster.templates import import_cdk
     from werkzeug.serving import make_server
+
+    # In a thread, and not in the first creation: it takes seconds, and API Gateway waits no longer than 30.
+    import_cdk.start()
 
     application = ParallelClusterFlaskApp(swagger_ui=False).flask_app
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Any
@@ -142,19 +143,19 @@ def _write(shape: Any, value: Any, tag: str) -> str:
     return f"<{tag}>{inner}</{tag}>"
 
 
-def matches(request: dict[str, Any], values: dict[str, Any]) -> bool:
-    """Whether an item passes every filter; `values` maps each supported filter name to the item's value(s).
+def matches(request: dict[str, Any], record: dict[str, Any]) -> bool:
+    """Whether a record passes every filter of a request. A filter's name is that of a member: zone-id is ZoneId.
 
-    Tag filters find their values under "tag:<key>"; a tag that the item lacks does not match. A filter that is
-    not supported is an error, since ignoring it would answer too much.
+    Raises:
+        ApiError: a filter of another name; ignoring it would return too much.
     """
+    values = {re.sub(r"(?<!^)(?=[A-Z])", "-", key).lower(): value for key, value in record.items()}
     for wanted in request.get("Filters", []):
-        name = wanted["Name"]
-        if name not in values and not name.startswith("tag:"):
-            raise ApiError("InvalidParameterValue", f"The filter '{name}' is invalid")
-        actual = values.get(name)
-        texts = [_as_text(entry) for entry in (actual if isinstance(actual, list) else [actual]) if entry is not None]
-        if not any(fnmatchcase(text, pattern) for text in texts for pattern in wanted.get("Values", [])):
+        if wanted["Name"] not in values:
+            raise ApiError("InvalidParameterValue", f"The filter '{wanted['Name']}' is invalid")
+        value = values[wanted["Name"]]
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if not any(fnmatchcase(text, pattern) for pattern in wanted.get("Values", [])):
             return False
     return True
 
@@ -164,7 +165,3 @@ def page(request: dict[str, Any], found: list[dict[str, Any]], key: str) -> dict
     start = int(request.get("NextToken") or 0)
     end = start + int(request.get("MaxResults") or len(found) or 1)
     return {key: found[start:end], **({"NextToken": str(end)} if end < len(found) else {})}
-
-
-def _as_text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -94,22 +94,13 @@ def install() -> None:
             unknown = [value for value in wanted if value not in {zone[key] for zone in found}]
             if unknown:
                 raise ApiError("InvalidParameterValue", f"Invalid availability zone: [{', '.join(unknown)}]")
-        keys = {
-            "zone-name": "ZoneName",
-            "zone-id": "ZoneId",
-            "region-name": "RegionName",
-            "state": "State",
-            "zone-type": "ZoneType",
-            "opt-in-status": "OptInStatus",
-            "group-name": "GroupName",
-        }
         return {
             "AvailabilityZones": [
                 zone
                 for zone in found
                 if (not wanted_names or zone["ZoneName"] in wanted_names)
                 and (not wanted_ids or zone["ZoneId"] in wanted_ids)
-                and matches(request, {name: zone[key] for name, key in keys.items()})
+                and matches(request, zone)
             ]
         }
 
@@ -122,7 +113,7 @@ def install() -> None:
                 "InvalidInstanceType", f"The following supplied instance types do not exist: [{', '.join(unknown)}]"
             )
         found = [instance_types()[name] for name in names]
-        found = [entry for entry in found if matches(request, _type_filters(entry))]
+        found = [entry for entry in found if matches(request, entry)]
         return page(request, found, "InstanceTypes")
 
     @answers("DescribeInstanceTypeOfferings")
@@ -139,23 +130,5 @@ def install() -> None:
         if place is None:
             raise ApiError("InvalidParameterValue", f"The location type '{kind}' is not supported")
         rows = sorted({(name, place(zone)) for name, zone in offerings(region)})
-        found = [
-            {"InstanceType": name, "LocationType": kind, "Location": location}
-            for name, location in rows
-            if matches(request, {"instance-type": name, "location": location})
-        ]
-        return page(request, found, "InstanceTypeOfferings")
-
-
-def _type_filters(entry: dict[str, Any]) -> dict[str, Any]:
-    processor, network = entry.get("ProcessorInfo", {}), entry.get("NetworkInfo", {})
-    return {
-        "instance-type": entry["InstanceType"],
-        "current-generation": entry.get("CurrentGeneration"),
-        "bare-metal": entry.get("BareMetal"),
-        "instance-storage-supported": entry.get("InstanceStorageSupported"),
-        "processor-info.supported-architecture": processor.get("SupportedArchitectures", []),
-        "supported-usage-class": entry.get("SupportedUsageClasses", []),
-        "network-info.efa-supported": network.get("EfaSupported"),
-        "vcpu-info.default-vcpus": entry.get("VCpuInfo", {}).get("DefaultVCpus"),
-    }
+        found = [{"InstanceType": name, "LocationType": kind, "Location": location} for name, location in rows]
+        return page(request, [one for one in found if matches(request, one)], "InstanceTypeOfferings")

@@ -102,7 +102,7 @@ def install(version: str) -> Callable[[str], dict[str, Any] | None]:
                 for image in ours.values()
                 if (not ids or image["ImageId"] in ids)
                 and (not owners or owners & {OWNER, "amazon"})
-                and matches(request, _filters(image))
+                and matches(request, {**image, "OwnerAlias": image["ImageOwnerAlias"], "IsPublic": image["Public"]})
             ]
         except ApiError as error:
             return ec2._error(error.code, error.message, error.status)
@@ -110,17 +110,3 @@ def install(version: str) -> Callable[[str], dict[str, Any] | None]:
 
     ec2._ACTION_MAP["DescribeImages"] = describe
     return lambda image_id: official(version).get(image_id)
-
-
-def _filters(image: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "name": image["Name"],
-        "image-id": image["ImageId"],
-        "state": image["State"],
-        "owner-id": image["OwnerId"],
-        "architecture": image["Architecture"],
-        "owner-alias": image["ImageOwnerAlias"],
-        "is-public": image["Public"],
-        "root-device-type": image["RootDeviceType"],
-        "virtualization-type": image["VirtualizationType"],
-    }

@@ -97,23 +97,7 @@ def install() -> None:
     def describe(request: dict[str, Any]) -> dict[str, Any]:
         ids = request.get("CapacityReservationIds")
         found = [get(wanted) for wanted in ids] if ids else list(RESERVATIONS.values())
-        names = {
-            "instance-type": "InstanceType",
-            "availability-zone": "AvailabilityZone",
-            "state": "State",
-            "availability-zone-id": "AvailabilityZoneId",
-            "tenancy": "Tenancy",
-            "instance-match-criteria": "InstanceMatchCriteria",
-            "owner-id": "OwnerId",
-        }
-        found = [
-            record
-            for record in found
-            if matches(
-                request,
-                {name: record[key] for name, key in names.items()},
-            )
-        ]
+        found = [record for record in found if matches(request, record)]
         return page(request, found, "CapacityReservations")
 
     @answers("CancelCapacityReservation")
