@@ -1,4 +1,4 @@
-"""Configurations that the genuine package must refuse, and what it must say: proof that the check can fail.
+"""Configurations that ParallelCluster must refuse, and its messages: proof that the check can fail.
 
 Each is the local environment's configuration with one thing made wrong, in the configuration or in the account.
 """

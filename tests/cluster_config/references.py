@@ -1,4 +1,4 @@
-"""References with ids that read, and that the genuine schema takes."""
+"""References with readable ids that the real schema accepts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENTRY_SCRIPT = "s3://example-assets/cluster/entry/entry.sh"
 
 
 def references(environment: Environment) -> References:
-    """References for everything in `environment`, told apart by their names."""
+    """References for everything in `environment`, with ids made from their names."""
     cluster = environment.cluster
     login = cluster.login_nodes
     volumes = environment.storage.openzfs.volumes if environment.storage.openzfs else ()

@@ -1,4 +1,4 @@
-"""The genuine ParallelCluster package on what is rendered: schema, validators, template builder.
+"""The real ParallelCluster package on rendered configurations: schema, validators, template builder.
 
 All configurations go through one process of parallelcluster/.venv (`make setup` makes it): its imports are slow.
 """
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.xdist_group("genuine-parallelcluster")
 EXPECTED_WARNINGS = {
     # Session Manager needs no key pair.
     "KeyPairValidator": "If you do not specify a key pair",
-    # The reservation decides where its instances stand; said of ODCRs without a placement group beside them.
+    # The reservation decides the placement of its instances; the warning is for ODCRs without a placement group.
     "EfaPlacementGroupValidator": "This is expected when using a capacity reservation with its own placement group",
     # Asked for in the file: monitoring.detailed.
     "DetailedMonitoringValidator": "Detailed Monitoring is enabled",

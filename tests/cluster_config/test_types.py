@@ -56,7 +56,7 @@ def test_any_structure_comes_back_whole(structure: dict[str, Any]) -> None:
     try:
         types = types_of(structure)
     except ValueError as error:
-        # Two types at one path cannot be told apart, and are refused.
+        # Two types at one path are refused.
         assume("in one item and" not in str(error))
         raise
     restored = restore(as_cloudformation_hands_it_over(structure), types)

@@ -1,4 +1,4 @@
-"""The buckets: closed, encrypted, versioned, with the lifecycle of the settings, kept unless told otherwise."""
+"""The buckets: closed, encrypted, versioned, with the lifecycle of the settings, kept by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster's resource, and what stands before and behind it where an operation may take longer than an hour."""
+"""The cluster's resource, and the resources that wait for operations of more than an hour."""
 
 from __future__ import annotations
 

@@ -57,10 +57,10 @@ def test_machine_and_limits() -> None:
 
 def test_a_build_is_told_where_to_push() -> None:
     made = template(tag="nightly")
-    told = variables(made)
-    assert told["IMAGE_TAG"] == "nightly"
+    given = variables(made)
+    assert given["IMAGE_TAG"] == "nightly"
     [repository] = made.find_resources("AWS::ECR::Repository")
-    assert repository in json.dumps(told["IMAGE_REPOSITORY"])
+    assert repository in json.dumps(given["IMAGE_REPOSITORY"])
 
 
 @pytest.mark.parametrize(

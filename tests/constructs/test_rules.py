@@ -64,7 +64,7 @@ def test_cfn_lint_finds_nothing(settings: Environment, tmp_path: Path) -> None:
     app = _app(tmp_path)
     build(app, settings)
     app.synth()
-    # W3005: CDK itself writes DependsOn beside a GetAtt for each function and its role.
+    # W3005: CDK itself writes DependsOn in addition to a GetAtt for each function and its role.
     command = [str(Path(sys.executable).with_name("cfn-lint")), "--format", "json", "--ignore-checks", "W3005", "--"]
     linted = subprocess.run(
         [*command, *map(str, tmp_path.glob("*.template.json"))], capture_output=True, text=True, check=False

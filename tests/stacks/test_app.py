@@ -1,4 +1,4 @@
-"""The app as the CDK CLI starts it: what a user is told about bad input."""
+"""The app as the CDK CLI starts it, and its messages about bad input."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_an_environment_that_is_not_there_is_refused_with_the_names_of_those_tha
     assert "Traceback" not in done.stderr
 
 
-def test_the_faults_of_a_file_are_all_told(tmp_path: Path) -> None:
+def test_all_faults_of_a_file_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text('name: bad\nregion: nowhere\naccount: "1"\ncolour: red\n')
     done = run(tmp_path / "cdk.out", str(file))
@@ -38,6 +38,12 @@ def test_the_faults_of_a_file_are_all_told(tmp_path: Path) -> None:
     for key, line in (("region", 2), ("account", 3), ("colour", 4)):
         assert f"bad.yaml:{line}: {key}" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_app_also_runs_without_the_context_of_the_cdk_cli(tmp_path: Path) -> None:
+    done = run(tmp_path, "local")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "cluster.template.json").exists()
 
 
 def test_cdk_json_starts_the_projects_own_interpreter_and_reports_nothing_home() -> None:

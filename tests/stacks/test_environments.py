@@ -13,7 +13,7 @@ from cfnlint.api import ManualArgs, lint
 from tests.stacks.conftest import Synthesis, checked_app
 
 IGNORED = {
-    "W3005": "CDK itself writes DependsOn beside a GetAtt for each function and its role.",
+    "W3005": "CDK itself writes DependsOn in addition to a GetAtt for each function and its role.",
     "W6001": "The cluster stack repeats what other stacks export, so that people look in one place.",
 }
 STACKS = {"network", "storage", "data-links", "images", "api", "cluster"}
