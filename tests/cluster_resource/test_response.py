@@ -1,5 +1,6 @@
 """The answer that reaches CloudFormation: its content, its size, its delivery."""
 
+import json
 import random
 from typing import Any
 
@@ -50,6 +51,7 @@ def test_the_answer_has_what_cloudformation_asks_for(receiver: Receiver, caplog:
     send(answered_at(receiver.url), VERDICT)
     assert receiver.received == [("", ANSWER)]
     assert caplog.messages == ["CloudFormation was answered SUCCESS"]
+    assert body_of(answered_at(""), VERDICT) == json.dumps(ANSWER, separators=(",", ":")).encode()
 
 
 def test_an_answer_without_attributes_has_no_data(receiver: Receiver) -> None:
@@ -137,6 +139,7 @@ def test_an_answer_is_cut_when_it_is_sent(receiver: Receiver) -> None:
         (10, "abcdefghijk", "XYZ", "abcd...XYZ"),
         (7, "abcd", "wxyz", "...wxyz"),
         (6, "abcd", "wxyz1234", "wxyz12"),
+        (8, "abcd", "wxyz1234", "wxyz1234"),
         (12, "\u00fc\u00fc\u00fc", "", "\u00fc..."),
         (4, '""""', "", "..."),
         (2, "abcd", "", ""),
