@@ -88,10 +88,11 @@ schema: .venv/.ready ## Write the JSON Schemas of environment and pipeline files
 golden: setup ## Write what the shipped environments come to (tests/golden/), for review in git
 	@$(PY) -m tests.golden
 
-lint: setup ## ruff, mypy --strict, shellcheck, shfmt
+lint: setup ## ruff, mypy --strict, declared dependencies, shellcheck, shfmt
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	.venv/bin/deptry --no-ansi .
 	.venv/bin/shellcheck -x $(SHELL_SCRIPTS)
 	.venv/bin/shfmt -d -i 2 -ci $(SHELL_SCRIPTS)
 	$(PY) scripts/lint_nccl.py
