@@ -23,7 +23,7 @@ REPORT := $${FORMAT:+--format "$$FORMAT"} $${OUTPUT:+--output "$$OUTPUT"}
 ACCOUNT := $${ON:+--on "$$ON"} $(AT_PORT) $(REPORT)
 PYTEST := .venv/bin/pytest
 QUICK := not e2e and not lifecycle and not lab
-SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' 'local/pipeline/tools/*' .ci/run)
+SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' .ci/run)
 
 .DEFAULT_GOAL := help
 .PHONY: help tools setup setup-steps up down diff preflight validate drift promote status lab lab-down synth schema golden check lint format test test-fast mutants clean

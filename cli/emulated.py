@@ -55,7 +55,7 @@ def promote(options: argparse.Namespace) -> int:
     from local.pipeline.__main__ import main
 
     require_setup()
-    line = ["stop" if options.stop else "resume" if options.resume else "walk", options.pipeline]
+    line = [options.pipeline, *["--stop"] * options.stop, *["--resume"] * options.resume]
     for name in ("checkout", "state", "port"):
         if getattr(options, name) is not None:
             line += [f"--{name}", str(getattr(options, name))]

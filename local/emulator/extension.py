@@ -24,9 +24,6 @@ from local.emulator import (
     steering,
 )
 from local.emulator.cloudformation import ec2_types, provide
-from local.emulator.codepipeline import resources as pipelines
-from local.emulator.codepipeline import service as codepipeline
-from local.emulator.codepipeline import store as codepipeline_store
 from local.emulator.ec2 import catalogue, images, instances, reservations
 from local.emulator.fsx import resources
 
@@ -38,7 +35,7 @@ def install(given: argparse.Namespace) -> None:
     reservations.install()
     instances.install(images.install(given.parallelcluster_version))
     for part in (
-        *(resources, quotas, ec2_types, codepipeline, pipelines, repairs),
+        *(resources, quotas, ec2_types, repairs),
         *(custom_resources, deletions, drift, ssm),
     ):
         part.install()
@@ -59,7 +56,6 @@ def install(given: argparse.Namespace) -> None:
                 "fleet": lambda wish: fleet.order(wish, gateway_url),
                 "jobs": ssm.order,
                 "nodes": fleet.start_nodes,
-                "pipeline": codepipeline_store.order,
                 "seeds": seeds.put,
                 "seeds-in": seeds.put_in,
                 "session": service_sessions.order,

@@ -1,7 +1,7 @@
-"""Sessions of roles that a service of AWS takes on: what CodePipeline and CodeBuild do before they act for somebody.
+"""Sessions of roles that an AWS service assumes, as CodePipeline and CodeBuild do.
 
-A role's trust policy is judged as AWS judges it: by the service's name, and by the account and the resource for which
-the service acts (aws:SourceAccount, aws:SourceArn).
+The role's trust policy must allow the service, for the account and the resource for which the service acts
+(aws:SourceAccount, aws:SourceArn).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ministack.core.iam_evaluator import EvalContext, evaluate_trust_policy
 from ministack.core.responses import get_region
 from ministack.services import iam, sts
 
-HOURS = 1
+_SECONDS = 3600
 
 
 class SessionRefused(ValueError):
@@ -22,18 +22,17 @@ class SessionRefused(ValueError):
 
 
 def order(wish: dict[str, Any]) -> dict[str, Any]:
-    """Make a session.
+    """Create a session.
 
     Args:
-        wish: {role_arn, service, source_arn}: the role, the service's principal, and the resource it acts for.
+        wish: {role_arn, service, source_arn}: the role, the service's principal, the resource for which it acts.
     """
     role_arn, service, source_arn = wish["role_arn"], wish["service"], wish["source_arn"]
     account, name = role_arn.split(":")[4], role_arn.rpartition("/")[2]
     role = iam._roles.get_scoped(account, None, name)
     if role is None:
         raise SessionRefused(f"there is no role {role_arn}")
-    policy = role["AssumeRolePolicyDocument"]
-    # To ministack any service is the account's root, so only statements about this one are shown to it.
+    # ministack takes every service for the account's root, so it gets only the statements on this service.
     root = f"arn:aws:iam::{account}:root"
     context = EvalContext(
         principal_arn=root,
@@ -44,7 +43,7 @@ def order(wish: dict[str, Any]) -> dict[str, Any]:
         region=get_region(),
         service_context={"aws:sourceaccount": source_arn.split(":")[4], "aws:sourcearn": source_arn},
     )
-    if not evaluate_trust_policy(_only(policy, service), root, context):
+    if not evaluate_trust_policy(_statements_on(role["AssumeRolePolicyDocument"], service), root, context):
         raise SessionRefused(f"{role_arn} does not let {service} act for {source_arn}")
     key, secret, token = sts._gen_session_access_key(), sts._gen_secret(), sts._gen_session_token()
     session = service.partition(".")[0]
@@ -55,7 +54,7 @@ def order(wish: dict[str, Any]) -> dict[str, Any]:
             "UserId": f"{role.get('RoleId', name)}:{session}",
             "SecretAccessKey": secret,
             "SessionToken": token,
-            "Expiration": time.time() + HOURS * 3600,
+            "Expiration": time.time() + _SECONDS,
             "AccountId": account,
             "PrincipalType": "AssumedRole",
         },
@@ -63,10 +62,10 @@ def order(wish: dict[str, Any]) -> dict[str, Any]:
     return {"key": key, "secret": secret, "token": token}
 
 
-def _only(policy: Any, service: str) -> dict[str, Any]:
-    """The statements of a trust policy that are about one service."""
+def _statements_on(policy: Any, service: str) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(policy) if isinstance(policy, str) else policy
-    statements = document["Statement"] if isinstance(document["Statement"], list) else [document["Statement"]]
+    found = document["Statement"]
+    statements = found if isinstance(found, list) else [found]
     return {**document, "Statement": [item for item in statements if service in _services(item)]}
 
 

@@ -1,5 +1,1 @@
-"""CodePipeline and CodeBuild on loopback: walks a synthesized pipeline, action by action, in the emulated AWS.
-
-It knows no pipeline in particular: stages, actions, build projects and roles are read from the emulated AWS, where the
-CDK CLI has deployed them.
-"""
+"""Simulated promotion: runs the steps and deployments of a synthesized pipeline under their roles, in emulated AWS."""

@@ -1,101 +1,133 @@
-"""The pipeline that is deployed, as the API of the emulated CodePipeline tells it."""
+"""The deployed pipeline: its actions, read from the template, and sessions of its roles."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+
+from local.emulator.launch import Emulator
+from local.steering import Steer, SteeringRefused
+from ops.intrinsics import Resolver
+
+PIPELINE_TYPE = "AWS::CodePipeline::Pipeline"
+
+
+class ActionFailed(Exception):
+    """An action failed; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Action:
-    """One action of a stage. `configuration` is the provider's own, `inputs` and `outputs` are names of artifacts."""
+    """One action; `configuration` may hold variables, `inputs` and `outputs` are names of artifacts."""
 
-    stage: str
-    name: str
-    category: str
+    key: str
     provider: str
-    run_order: int
-    configuration: dict[str, str]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    namespace: str
+    order: int
     role_arn: str
-    region: str
+    namespace: str
+    configuration: dict[str, str]
+    inputs: list[str]
+    outputs: list[str]
 
     @property
-    def key(self) -> str:
-        """STAGE/ACTION, as users write it."""
-        return f"{self.stage}/{self.name}"
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One stage: its actions in the order in which they run."""
-
-    name: str
-    actions: tuple[Action, ...]
-
-    def waves(self) -> Iterator[tuple[Action, ...]]:
-        """Actions of one run order run beside each other; the next order waits for all of them."""
-        for _, wave in groupby(self.actions, key=lambda action: action.run_order):
-            yield tuple(wave)
+    def stage(self) -> str:
+        """The first part of the key, STAGE/ACTION."""
+        return self.key.partition("/")[0]
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A deployed definition."""
+    """A deployed pipeline, its actions in the order in which they run.
+
+    Attributes:
+        state: folder of artifacts and logs.
+        skip: commands of steps that are left out.
+        approved: keys of approvals that are given.
+    """
 
     name: str
-    arn: str
-    version: int
     role_arn: str
     bucket: str
-    stages: tuple[Stage, ...]
+    actions: list[Action]
+    emulator: Emulator
+    state: Path
+    skip: list[str]
+    approved: set[str] = field(default_factory=set)
 
-    def actions(self) -> Iterator[Action]:
-        """Every action, stage by stage, in run order."""
-        for stage in self.stages:
-            yield from stage.actions
+    def service_session(self, role_arn: str, service: str, resource: str) -> boto3.Session:
+        """A role that a service assumes for a resource. Raises ActionFailed where the trust policy refuses it."""
+        source = f"arn:aws:{service}:{self.emulator.region}:{self.emulator.account}:{resource}"
+        try:
+            given = Steer(self.emulator).session(role_arn, f"{service}.amazonaws.com", source)
+        except SteeringRefused as refused:
+            raise ActionFailed(str(refused)) from refused
+        return boto3.Session(given["key"], given["secret"], given["token"], self.emulator.region)
+
+    def session(self, role_arn: str = "") -> boto3.Session:
+        """The pipeline's role, or a role that it assumes. Raises ActionFailed where IAM refuses it."""
+        session = self.service_session(self.role_arn, "codepipeline", self.name)
+        return assume(session, role_arn) if role_arn else session
+
+    def artifact(self, name: str) -> Path:
+        """Folder of an artifact."""
+        return self.state / "artifacts" / name
 
 
-def read(answer: dict[str, Any]) -> Pipeline:
-    """The pipeline of a GetPipeline answer."""
-    declared = answer["pipeline"]
-    stores = declared.get("artifactStores") or {"": declared["artifactStore"]}
-    return Pipeline(
-        name=declared["name"],
-        arn=answer["metadata"]["pipelineArn"],
-        version=int(declared["version"]),
-        role_arn=declared["roleArn"],
-        bucket=next(iter(stores.values()))["location"],
-        stages=tuple(
-            Stage(
-                stage["name"],
-                tuple(
-                    sorted(
-                        (_action(stage["name"], action) for action in stage["actions"]), key=lambda item: item.run_order
-                    )
-                ),
-            )
-            for stage in declared["stages"]
-        ),
-    )
+class _References(Resolver):
+    def __init__(self, values: dict[str, str]) -> None:
+        self._values = values
+
+    def reference(self, name: str) -> str:
+        return self._values[name]
+
+    def attribute(self, logical_id: str, name: str) -> str:  # noqa: ARG002 - in a pipeline only the ARNs of roles
+        return f"arn:aws:iam::{self._values['AWS::AccountId']}:role/{self._values[logical_id]}"
+
+    def imported(self, export: str) -> Any:  # noqa: ANN401 - JSON
+        raise NotImplementedError(export)
+
+
+def assume(session: boto3.Session, role_arn: str) -> boto3.Session:
+    """A role that another one assumes. Raises ActionFailed where IAM refuses it."""
+    try:
+        given = session.client("sts").assume_role(RoleArn=role_arn, RoleSessionName="promotion")["Credentials"]
+    except ClientError as error:
+        raise ActionFailed(f"{role_arn} cannot be assumed: {error}") from error
+    keys = given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"]
+    return boto3.Session(*keys, session.region_name)
+
+
+def read(emulator: Emulator, stack: str, state: Path, skip: list[str]) -> Pipeline:
+    """The pipeline of a deployed stack."""
+    client = boto3.Session(emulator.account, "local", None, emulator.region).client("cloudformation")
+    template: Any = client.get_template(StackName=stack)["TemplateBody"]
+    pages = client.get_paginator("list_stack_resources").paginate(StackName=stack)
+    resources = [item for page in pages for item in page["StackResourceSummaries"]]
+    values = {item["LogicalResourceId"]: item["PhysicalResourceId"] for item in resources}
+    values |= {"AWS::AccountId": emulator.account, "AWS::Region": emulator.region, "AWS::Partition": "aws"}
+    found = [item["Properties"] for item in template["Resources"].values() if item["Type"] == PIPELINE_TYPE]
+    declared = _References(values).resolve(found[0])
+    actions: list[Action] = []
+    for stage in declared["Stages"]:
+        actions += sorted((_action(stage["Name"], item) for item in stage["Actions"]), key=lambda action: action.order)
+    bucket = declared["ArtifactStore"]["Location"]
+    return Pipeline(declared["Name"], declared["RoleArn"], bucket, actions, emulator, state, skip)
 
 
 def _action(stage: str, declared: dict[str, Any]) -> Action:
-    kind = declared["actionTypeId"]
+    kind = declared["ActionTypeId"]
     return Action(
-        stage=stage,
-        name=declared["name"],
-        category=kind["category"],
-        provider=kind["provider"],
-        run_order=int(declared.get("runOrder", 1)),
-        configuration=dict(declared.get("configuration", {})),
-        inputs=tuple(item["name"] for item in declared.get("inputArtifacts", [])),
-        outputs=tuple(item["name"] for item in declared.get("outputArtifacts", [])),
-        namespace=declared.get("namespace", ""),
-        role_arn=declared.get("roleArn", ""),
-        region=declared.get("region", ""),
+        key=f"{stage}/{declared['Name']}",
+        provider=kind["Provider"],
+        # The function that decides an approval has the same run order, and must come first.
+        order=2 * int(declared["RunOrder"]) + (kind["Category"] == "Approval"),
+        role_arn=declared["RoleArn"],
+        namespace=declared.get("Namespace", ""),
+        configuration=declared["Configuration"],
+        inputs=[item["Name"] for item in declared.get("InputArtifacts", [])],
+        outputs=[item["Name"] for item in declared.get("OutputArtifacts", [])],
     )

@@ -79,11 +79,6 @@ class Steer:
         """Let the head node of a cluster say that so many jobs are on nodes."""
         self._request("POST", "/jobs", {"cluster": cluster, "count": count})
 
-    def pipeline(self, name: str, **told: str) -> dict[str, Any]:
-        """Tell CodePipeline how far an execution is; its answer (local/emulator/codepipeline/store.py)."""
-        found: dict[str, Any] = self._request("POST", "/pipeline", {"pipeline": name, **told})
-        return found
-
     def agent(self, cluster: str, *, answers: bool) -> None:
         """Let Systems Manager find an agent on the head node of a cluster, or none."""
         self._request("POST", "/agent", {"cluster": cluster, "answers": answers})

@@ -1,4 +1,4 @@
-"""The shipped pipeline, synthesized once with cdk-nag, and what the tests ask of it."""
+"""The shipped pipeline, synthesized once with cdk-nag, and access to its template."""
 
 from __future__ import annotations
 
@@ -78,6 +78,13 @@ class Synthesis:
 
 def listed(value: Any) -> list[Any]:  # noqa: ANN401 - JSON
     return value if isinstance(value, list) else [value]
+
+
+def statements_of(template: dict[str, Any], sid: str) -> list[dict[str, Any]]:
+    """The statements with a Sid in the policies of a template."""
+    policies = [item["Properties"] for item in template["Resources"].values() if item["Type"] == "AWS::IAM::Policy"]
+    found = [statement for policy in policies for statement in policy["PolicyDocument"]["Statement"]]
+    return [statement for statement in found if statement.get("Sid") == sid]
 
 
 def synthesize(folder: Path, file: Path) -> Synthesis:

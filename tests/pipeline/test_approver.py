@@ -1,4 +1,4 @@
-"""The function beside an approval, against botocore's own model of CodePipeline and SNS."""
+"""The approval function, against botocore's model of CodePipeline and SNS."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ TOPIC = "arn:aws:sns:us-west-2:555566667777:notices"
 APPROVAL = {"pipelineName": "trainyard", "stageName": "prod", "actionName": "Approve-Disruption"}
 
 
-class World:
-    """Stubbed clients, and the time that was slept."""
+class Stubs:
+    """Stubbed clients, and the seconds slept."""
 
     def __init__(self) -> None:
         keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b", "region_name": "us-west-2"}
@@ -63,8 +63,8 @@ class World:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    made = World()
+def stubs() -> Iterator[Stubs]:
+    made = Stubs()
     with made.codepipeline, made.sns:
         yield made
     made.codepipeline.assert_no_pending_responses()
@@ -86,69 +86,69 @@ def job(value: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401
 
 
 @pytest.mark.parametrize("value", ["nothing", "safe"])
-def test_a_harmless_verdict_is_approved(world: World, value: str) -> None:
-    world.state()
-    world.approved()
-    world.succeeded(f"{value}: approved")
-    run(job(value), world.pipeline)
+def test_passing_verdict_is_approved(stubs: Stubs, value: str) -> None:
+    stubs.state()
+    stubs.approved()
+    stubs.succeeded(f"{value}: approved")
+    run(job(value), stubs.pipeline)
 
 
 @pytest.mark.parametrize("value", ["disruptive", "destructive", "", "Safe", "safe,", "#{prod@Diff.LEVEL}"])
-def test_anything_else_calls_a_person_and_approves_nothing(world: World, value: str) -> None:
-    world.called(Subject="trainyard: prod waits for Approve-Disruption")
-    world.succeeded(f"{value}: a person is needed")
-    run(job(value), world.pipeline)
+def test_any_other_value_notifies_and_approves_nothing(stubs: Stubs, value: str) -> None:
+    stubs.called(Subject="trainyard: prod waits for Approve-Disruption")
+    stubs.succeeded(f"{value}: a person is needed")
+    run(job(value), stubs.pipeline)
 
 
-def test_an_empty_list_lets_nothing_pass_not_even_an_empty_verdict(world: World) -> None:
-    world.called()
-    world.succeeded(": a person is needed")
-    run(job("", passes=""), world.pipeline)
+def test_empty_list_passes_nothing(stubs: Stubs) -> None:
+    stubs.called()
+    stubs.succeeded(": a person is needed")
+    run(job("", passes=""), stubs.pipeline)
 
 
-def test_it_waits_for_the_approval_to_open(world: World) -> None:
-    world.state(token=None)
-    world.state(status="Succeeded", token="old")
-    world.state()
-    world.approved()
-    world.succeeded("safe: approved")
-    run(job("safe"), world.pipeline)
-    assert world.slept == 6
+def test_waits_until_the_approval_opens(stubs: Stubs) -> None:
+    stubs.state(token=None)
+    stubs.state(status="Succeeded", token="old")
+    stubs.state()
+    stubs.approved()
+    stubs.succeeded("safe: approved")
+    run(job("safe"), stubs.pipeline)
+    assert stubs.slept == 6
 
 
-def test_the_approval_of_another_execution_is_left_alone(world: World) -> None:
+def test_ignores_approval_of_another_execution(stubs: Stubs) -> None:
     for _ in range(20):
-        world.state(execution="another")
+        stubs.state(execution="another")
     why = "safe, but could not answer: TimeoutError: Approve-Disruption of prod did not open within 60 s"
-    world.called()
-    world.succeeded(why)
-    run(job("safe"), world.pipeline)
+    stubs.called()
+    stubs.succeeded(why)
+    run(job("safe"), stubs.pipeline)
 
 
-def test_an_approval_that_was_answered_before_is_left_alone(world: World) -> None:
+def test_ignores_answered_approval(stubs: Stubs) -> None:
     for _ in range(20):
-        world.state(status="Succeeded")
-    world.called()
-    world.codepipeline.add_response("put_job_success_result", {}, {"jobId": "job", "executionDetails": ANY})
-    run(job("safe"), world.pipeline)
+        stubs.state(status="Succeeded")
+    stubs.called()
+    stubs.codepipeline.add_response("put_job_success_result", {}, {"jobId": "job", "executionDetails": ANY})
+    run(job("safe"), stubs.pipeline)
 
 
-def test_where_it_cannot_answer_it_calls_a_person_and_the_stage_is_not_failed(world: World) -> None:
+def test_failure_to_answer_notifies_and_the_job_succeeds(stubs: Stubs) -> None:
     # A job that failed would be run again alone by a retry, after its approval was given.
-    world.state()
-    world.codepipeline.add_client_error("put_approval_result", "InvalidApprovalTokenException", "another one")
-    world.called(Message=_Holding("prod: what changes", "safe, but could not answer: InvalidApprovalToken"))
-    world.codepipeline.add_response("put_job_success_result", {}, {"jobId": "job", "executionDetails": ANY})
-    run(job("safe"), world.pipeline)
+    stubs.state()
+    stubs.codepipeline.add_client_error("put_approval_result", "InvalidApprovalTokenException", "another one")
+    stubs.called(Message=_Holding("prod: what changes", "safe, but could not answer: InvalidApprovalToken"))
+    stubs.codepipeline.add_response("put_job_success_result", {}, {"jobId": "job", "executionDetails": ANY})
+    run(job("safe"), stubs.pipeline)
 
 
 @pytest.mark.parametrize("value", ["safe", "destructive"])
-def test_the_job_fails_where_nobody_can_be_called(world: World, value: str) -> None:
+def test_job_fails_if_notification_fails(stubs: Stubs, value: str) -> None:
     if value == "safe":
-        world.codepipeline.add_client_error("get_pipeline_state", "ThrottlingException")
-    world.sns.add_client_error("publish", "KMSAccessDeniedException")
-    world.failed()
-    run(job(value), world.pipeline)
+        stubs.codepipeline.add_client_error("get_pipeline_state", "ThrottlingException")
+    stubs.sns.add_client_error("publish", "KMSAccessDeniedException")
+    stubs.failed()
+    run(job(value), stubs.pipeline)
 
 
 class _Holding:
@@ -164,7 +164,7 @@ class _Holding:
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"value": "safe"}', '["safe"]', '{"value": 1}'])
-def test_a_job_that_cannot_be_read_fails(world: World, text: str) -> None:
-    world.failed()
+def test_unreadable_job_fails(stubs: Stubs, text: str) -> None:
+    stubs.failed()
     broken = {"id": "job", "data": {"actionConfiguration": {"configuration": {"UserParameters": text}}}}
-    run(broken, world.pipeline)
+    run(broken, stubs.pipeline)

@@ -7,12 +7,8 @@ import json
 import os
 import re
 import subprocess
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import ClassVar
 
-import boto3
 import pytest
 import yaml
 
@@ -25,7 +21,7 @@ pytestmark = pytest.mark.xdist_group("pipeline")
 ENVIRONMENTS = ["dev", "staging", "prod"]
 
 
-def test_no_build_is_privileged_and_none_runs_docker(synthesis: Synthesis) -> None:
+def test_builds_are_unprivileged_and_without_docker(synthesis: Synthesis) -> None:
     projects = synthesis.resources("AWS::CodeBuild::Project")
     assert len(projects) == 12
     texts = [json.dumps(project["Properties"]["Source"]) for project in projects.values()]
@@ -36,7 +32,7 @@ def test_no_build_is_privileged_and_none_runs_docker(synthesis: Synthesis) -> No
     assert not [text for text in texts if "docker" in text.lower()]
 
 
-def test_every_build_writes_to_one_log_group_that_is_kept_for_the_days_of_the_file(synthesis: Synthesis) -> None:
+def test_builds_share_a_log_group_with_the_retention_of_the_file(synthesis: Synthesis) -> None:
     groups = {
         json.dumps(project["Properties"]["LogsConfig"]["CloudWatchLogs"]["GroupName"])
         for project in synthesis.resources("AWS::CodeBuild::Project").values()
@@ -46,19 +42,19 @@ def test_every_build_writes_to_one_log_group_that_is_kept_for_the_days_of_the_fi
     assert properties["RetentionInDays"] == synthesis.promotion.pipeline.log_days
 
 
-def test_interpreters_are_named_by_version(synthesis: Synthesis) -> None:
+def test_runtime_versions(synthesis: Synthesis) -> None:
     for stage, name in (("Build", "Synth"), ("UpdatePipeline", "SelfMutate"), ("dev", "Preflight"), ("dev", "Diff")):
         install = synthesis.build_spec(stage, name)["phases"]["install"]
         assert install["runtime-versions"] == {"python": "3.11", "nodejs": "22"}
 
 
-def test_the_synthesis_comes_after_lint_and_tests(synthesis: Synthesis) -> None:
+def test_synthesis_runs_after_lint_and_tests(synthesis: Synthesis) -> None:
     commands = synthesis.build_spec("Build", "Synth")["phases"]["build"]["commands"]
     assert commands == ["make lint", "make test-fast", "make synth PIPELINE=promotion"]
     assert synthesis.build_spec("Build", "Synth")["artifacts"]["base-directory"] == "cdk.out"
 
 
-def test_targets_of_make_are_there(synthesis: Synthesis) -> None:
+def test_make_targets_exist(synthesis: Synthesis) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     called = set()
     for project in synthesis.resources("AWS::CodeBuild::Project").values():
@@ -67,7 +63,7 @@ def test_targets_of_make_are_there(synthesis: Synthesis) -> None:
     assert called <= targets
 
 
-def test_the_cdk_cli_is_that_of_package_json() -> None:
+def test_cdk_cli_version_is_that_of_package_json() -> None:
     package = json.loads((ROOT / "package.json").read_text("utf-8"))
     assert package["devDependencies"]["aws-cdk"] == steps.CDK_CLI
 
@@ -81,9 +77,7 @@ def test_the_cdk_cli_is_that_of_package_json() -> None:
         ("Validation", "validate {} --on aws", "validation.md"),
     ],
 )
-def test_steps_run_the_commands_that_a_laptop_runs(
-    synthesis: Synthesis, name: str, step: str, command: str, report: str
-) -> None:
+def test_step_commands(synthesis: Synthesis, name: str, step: str, command: str, report: str) -> None:
     spec = synthesis.build_spec(name, step)
     said = "\n".join(spec["phases"]["build"]["commands"])
     assert f".venv/bin/trainyard {command.format(name)} " in said
@@ -119,7 +113,7 @@ printf 'HEADLINE=DESTRUCTIVE: a (b) = c; $(touch hacked) `d`\\n' >> report/varia
 """
 
 
-def test_the_verdict_becomes_variables_that_no_shell_evaluates(synthesis: Synthesis, tmp_path: Path) -> None:
+def test_verdict_becomes_variables_that_no_shell_evaluates(synthesis: Synthesis, tmp_path: Path) -> None:
     spec = synthesis.build_spec("dev", "Diff")
     done = _run(spec["phases"]["build"]["commands"], tmp_path, GATED)
     assert done.returncode == 0, done.stderr
@@ -133,9 +127,7 @@ def test_the_verdict_becomes_variables_that_no_shell_evaluates(synthesis: Synthe
 
 
 @pytest.mark.parametrize("step", ["Preflight", "Diff", "Validation"])
-def test_a_step_fails_as_its_command_does_and_shows_what_it_wrote(
-    synthesis: Synthesis, tmp_path: Path, step: str
-) -> None:
+def test_step_exits_as_its_command_and_prints_its_report(synthesis: Synthesis, tmp_path: Path, step: str) -> None:
     commands = synthesis.build_spec("dev", step)["phases"]["build"]["commands"]
     done = _run(commands, tmp_path, f"echo reason > report/{'verdict' if step == 'Diff' else step.lower()}.md; exit 4")
     assert done.returncode == 4
@@ -143,7 +135,7 @@ def test_a_step_fails_as_its_command_does_and_shows_what_it_wrote(
     assert "LEVEL" not in done.stdout
 
 
-def test_steps_act_in_the_environments_account_by_a_role_of_it(synthesis: Synthesis, tmp_path: Path) -> None:
+def test_steps_use_a_role_of_the_environments_account(synthesis: Synthesis, tmp_path: Path) -> None:
     commands = synthesis.build_spec("dev", "Preflight")["phases"]["build"]["commands"]
     done = _run(commands, tmp_path, "echo fine > report/preflight.md")
     assert f"AWS_CONFIG_FILE={tmp_path}/.aws-target\n" in done.stdout
@@ -158,65 +150,7 @@ def test_steps_act_in_the_environments_account_by_a_role_of_it(synthesis: Synthe
     }
 
 
-class _Aws(BaseHTTPRequestHandler):
-    """A build's own credentials, and an STS that hands out others for a role."""
-
-    asked: ClassVar[list[str]] = []
-
-    def do_GET(self) -> None:
-        expires = "2099-01-01T00:00:00Z"
-        answer = {"AccessKeyId": "BUILD", "SecretAccessKey": "build", "Token": "build", "Expiration": expires}
-        self._answer(json.dumps(answer), "application/json")
-
-    def do_POST(self) -> None:
-        self.asked.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
-        self.asked.append(self.headers["Authorization"])
-        keys = "<AccessKeyId>TARGET</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>"
-        credentials = f"<Credentials>{keys}<Expiration>2099-01-01T00:00:00Z</Expiration></Credentials>"
-        result = f"<AssumeRoleResult>{credentials}</AssumeRoleResult>"
-        self._answer(f"<AssumeRoleResponse>{result}</AssumeRoleResponse>", "text/xml")
-
-    def _answer(self, text: str, kind: str) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-def test_boto3_takes_that_role_with_the_builds_own_credentials(
-    synthesis: Synthesis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done = _run(synthesis.build_spec("dev", "Diff")["phases"]["build"]["commands"], tmp_path, GATED)
-    assert done.returncode == 0
-    server = HTTPServer(("127.0.0.1", 0), _Aws)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}"
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / ".aws-target"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_PROFILE", "target")
-    monkeypatch.setenv("AWS_REGION", "us-west-2")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
-    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{address}/credentials")
-    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", address)
-    try:
-        credentials = boto3.Session().get_credentials()
-        assert credentials is not None
-        assert credentials.get_frozen_credentials().access_key == "TARGET"
-    finally:
-        server.shutdown()
-    body, authorization = _Aws.asked
-    assert "RoleArn=arn%3Aaws%3Aiam%3A%3A222233334444%3Arole%2Fdev-diff-us-west-2" in body
-    assert "RoleSessionName=promotion-dev" in body
-    assert "Credential=BUILD/" in authorization
-
-
-def test_asset_publication_runs_what_the_assembly_says(synthesis: Synthesis) -> None:
+def test_asset_publication_covers_every_environment(synthesis: Synthesis) -> None:
     [file] = synthesis.folder.glob("buildspec-*.yaml")
     commands = yaml.safe_load(file.read_text("utf-8"))["phases"]["build"]["commands"]
     for name in ENVIRONMENTS:

@@ -30,7 +30,7 @@ def faults(folder: Path, edits: Mapping[str, str]) -> str:
     return str(caught.value)
 
 
-def test_the_shipped_file_is_sound_and_goes_to_prod_with_an_approval() -> None:
+def test_shipped_file() -> None:
     promotion = settings.pipeline.load(FILE)
     assert [(t.reference, t.environment.name, t.approval) for t in promotion.targets] == [
         ("dev", "dev", "none"),
@@ -41,7 +41,7 @@ def test_the_shipped_file_is_sound_and_goes_to_prod_with_an_approval() -> None:
     assert len(accounts) == 4
 
 
-def test_the_last_stage_is_approved_by_a_person_unless_the_file_says_otherwise(tmp_path: Path) -> None:
+def test_last_stage_needs_an_approval_by_default(tmp_path: Path) -> None:
     silent = settings.pipeline.load(edited(tmp_path, {"    approval: always\n": ""}))
     assert [target.approval for target in silent.targets] == ["none", "none", "always"]
     said = settings.pipeline.load(edited(tmp_path, {"approval: always": "approval: none"}))
@@ -68,78 +68,68 @@ def test_the_last_stage_is_approved_by_a_person_unless_the_file_says_otherwise(t
         ({"notifications:": "artifact_days: 1\nnotifications:"}, "artifact_days", "7 or more"),
     ],
 )
-def test_a_fault_says_where_what_and_what_is_allowed(
-    tmp_path: Path, edits: Mapping[str, str], key: str, said: str
-) -> None:
+def test_fault(tmp_path: Path, edits: Mapping[str, str], key: str, said: str) -> None:
     text = faults(tmp_path, edits)
     assert key in text
     assert said in text
     assert "given:" in text
 
 
-def test_faults_of_the_file_and_of_its_environments_come_together(tmp_path: Path) -> None:
-    broken = tmp_path / "broken.yaml"
-    broken.write_text((ROOT / "environments" / "dev.yaml").read_text("utf-8").replace("max: 2", "max: two"), "utf-8")
-    text = faults(
-        tmp_path, {"environment: dev": f"environment: {broken}", "[ml-platform@example.com]": "[a@b.org, a@b.org]"}
-    )
-    assert f"{broken}:" in text
+def test_faults_of_the_file_and_of_its_environments_are_reported_together(tmp_path: Path) -> None:
+    broken = variant(tmp_path, {"max: 2": "max: two"})
+    text = faults(tmp_path, {**broken, "[ml-platform@example.com]": "[a@b.org, a@b.org]"})
+    assert f"{tmp_path / 'variant.yaml'}:" in text
     assert "cluster.queues[0].compute[0].max" in text
     assert "notifications.emails[1]" in text
 
 
-def test_stages_of_one_account_make_different_clusters(tmp_path: Path) -> None:
-    twin = tmp_path / "twin.yaml"
+def variant(folder: Path, edits: Mapping[str, str]) -> dict[str, str]:
+    """Edits that put a variant of dev's file in the place of dev's or staging's."""
     text = (ROOT / "environments" / "dev.yaml").read_text("utf-8")
-    twin.write_text(
-        text.replace("name: dev\n", "name: twin\n").replace("cluster:\n", "cluster:\n  name: dev\n"), "utf-8"
-    )
-    said = faults(tmp_path, {"environment: staging": f"environment: {twin}"})
+    for old, new in edits.items():
+        text = text.replace(old, new)
+    (folder / "variant.yaml").write_text(text, "utf-8")
+    return {"environment: staging": f"environment: {folder / 'variant.yaml'}"}
+
+
+def test_stages_of_one_account_make_different_clusters(tmp_path: Path) -> None:
+    twin = variant(tmp_path, {"name: dev\n": "name: twin\n", "cluster:\n": "cluster:\n  name: dev\n"})
+    said = faults(tmp_path, twin)
     assert "the cluster dev, which stages[0] has in that account and region" in said
 
 
-def test_an_environment_is_not_called_as_the_pipelines_stack(tmp_path: Path) -> None:
-    other = tmp_path / "other.yaml"
-    text = (ROOT / "environments" / "dev.yaml").read_text("utf-8")
-    other.write_text(text.replace("name: dev\n", "name: pipeline\n"), "utf-8")
-    assert "an environment of any other name" in faults(tmp_path, {"environment: dev": f"environment: {other}"})
+def test_environment_must_not_have_the_name_of_the_pipelines_stack(tmp_path: Path) -> None:
+    other = variant(tmp_path, {"name: dev\n": "name: pipeline\n"})
+    assert "an environment of any other name" in faults(tmp_path, other)
 
 
-def test_something_must_carry_the_changes(tmp_path: Path) -> None:
+def test_source_or_github_is_required(tmp_path: Path) -> None:
     text = FILE.read_text("utf-8")
     source = text[text.index("source:") : text.index("stages:")]
     assert "source (CodePipeline), github (GitHub Actions), or both" in faults(tmp_path, {source: ""})
 
 
-def test_github_makes_one_provider_an_account(tmp_path: Path) -> None:
-    other = tmp_path / "other.yaml"
-    text = (ROOT / "environments" / "dev.yaml").read_text("utf-8")
-    other.write_text(text.replace("name: dev\n", "name: other\n"), "utf-8")
-    said = faults(
-        tmp_path,
-        {
-            "environment: staging": f"environment: {other}",
-            "notifications:": "github: {repository: a/b}\nnotifications:",
-        },
-    )
+def test_one_oidc_provider_per_account(tmp_path: Path) -> None:
+    other = variant(tmp_path, {"name: dev\n": "name: other\n"})
+    said = faults(tmp_path, {**other, "notifications:": "github: {repository: a/b}\nnotifications:"})
     assert "github.provider" in said
     assert "existing, where stages share an account" in said
 
 
 @pytest.mark.parametrize(("given", "missing"), [("owner_id", "repository_id"), ("repository_id", "owner_id")])
-def test_github_is_told_by_both_ids_or_by_none(tmp_path: Path, given: str, missing: str) -> None:
+def test_github_ids_are_given_together(tmp_path: Path, given: str, missing: str) -> None:
     said = faults(tmp_path, {"notifications:": f"github: {{repository: a/b, {given}: 12}}\nnotifications:"})
     assert f"{given} without {missing}" in said
     assert "gh api repos/a/b --jq .owner.id,.id" in said
     assert "1 or more" in faults(tmp_path, {"notifications:": "github: {repository: a/b, owner_id: 0}\nnotifications:"})
 
 
-def test_a_name_that_is_not_there_is_refused_with_those_that_are() -> None:
+def test_unknown_pipeline_name() -> None:
     with pytest.raises(ValueError, match="Under environments/pipelines/ there are: promotion"):
         settings.pipeline.pipeline_file("promotions")
 
 
-def test_the_committed_schema_is_current_and_the_shipped_files_fit() -> None:
+def test_committed_schema_is_current_and_shipped_files_fit() -> None:
     assert PIPELINE_SCHEMA.read_text("utf-8") == pipeline_schema_text(), "run `make schema`"
     schema = json.loads(pipeline_schema_text())
     for file in FILES:
@@ -147,18 +137,18 @@ def test_the_committed_schema_is_current_and_the_shipped_files_fit() -> None:
         assert file.read_text("utf-8").startswith("# yaml-language-server: $schema=pipeline.schema.json\n")
 
 
-def test_the_committed_reference_is_current() -> None:
+def test_committed_reference_is_current() -> None:
     text = PIPELINE_DOCUMENT.read_text("utf-8")
     assert document_with_reference(text, settings.pipeline.Pipeline) == text, "run `make schema`"
 
 
-def test_the_command_line_checks_pipeline_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_command_line_checks_pipeline_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["check", "--pipeline", *map(str, FILES)]) == 0
     assert main(["check", "--pipeline", str(edited(tmp_path, {"environment: dev": "environment: x"}))]) == 1
     assert capsys.readouterr().out.endswith("1 fault\n")
 
 
-def test_the_command_line_names_an_environment(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line_prints_names_of_an_environment(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["names", "prod"]) == 0
     assert capsys.readouterr().out == "name=prod\naccount=444455556666\nregion=us-west-2\n"
     assert main(["names", "production"]) == 4
@@ -173,7 +163,7 @@ def test_the_command_line_names_an_environment(capsys: pytest.CaptureFixture[str
         ({"pipeline": "missing.yaml"}, "a file that cannot be read"),
     ],
 )
-def test_the_app_tells_of_a_fault_without_a_traceback(tmp_path: Path, context: Mapping[str, str], said: str) -> None:
+def test_app_reports_a_fault_without_a_traceback(tmp_path: Path, context: Mapping[str, str], said: str) -> None:
     done = subprocess.run(
         [sys.executable, "app.py"],
         cwd=ROOT,

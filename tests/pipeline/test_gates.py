@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from settings.model.cluster import Api
-from tests.pipeline.conftest import Synthesis, listed
+from tests.pipeline.conftest import Synthesis, listed, statements_of
 from trainyard.pipeline.actions import PREFLIGHT, VALIDATION
 from trainyard.pipeline.names import PURPOSES
 from trainyard.pipeline.permissions import preflight_statements
@@ -23,7 +23,7 @@ GATES = {"Approve-Disruption": ("LEVEL", "nothing,safe"), "Approve-Permissions":
 
 @pytest.mark.parametrize("stage", ENVIRONMENTS)
 @pytest.mark.parametrize("gate", GATES)
-def test_a_gate_is_an_approval_and_a_function_that_may_answer_it(synthesis: Synthesis, stage: str, gate: str) -> None:
+def test_gate_has_an_approval_and_a_function_action(synthesis: Synthesis, stage: str, gate: str) -> None:
     variable, passes = GATES[gate]
     approval, answer = synthesis.action(stage, gate), synthesis.action(stage, f"{gate}-ByVerdict")
     assert approval["ActionTypeId"]["Category"] == "Approval"
@@ -41,7 +41,7 @@ def test_a_gate_is_an_approval_and_a_function_that_may_answer_it(synthesis: Synt
     assert synthesis.action(stage, "Diff")["Namespace"] == f"{stage}@Diff"
 
 
-def test_what_a_pipeline_takes_is_not_exceeded_by_the_longest_headline(synthesis: Synthesis) -> None:
+def test_longest_headline_fits_the_limit_of_codepipeline(synthesis: Synthesis) -> None:
     from ops.review.gate import HEADLINE_CHARACTERS
 
     link = "https://us-west-2.console.aws.amazon.com/codesuite/codebuild/555566667777/projects/" + "x" * 180
@@ -55,7 +55,7 @@ def test_what_a_pipeline_takes_is_not_exceeded_by_the_longest_headline(synthesis
                 assert len(text) <= 1000, (action["Name"], key)
 
 
-def test_the_function_answers_those_approvals_and_no_other(synthesis: Synthesis) -> None:
+def test_function_can_answer_only_the_gates(synthesis: Synthesis) -> None:
     [function] = synthesis.resources("AWS::Lambda::Function").values()
     role = function["Properties"]["Role"]["Fn::GetAtt"][0]
     granted = {action: s["Resource"] for s in synthesis.statements(role) for action in listed(s["Action"])}
@@ -71,14 +71,14 @@ def test_the_function_answers_those_approvals_and_no_other(synthesis: Synthesis)
     }
 
 
-def test_the_function_is_run_once_for_a_job(synthesis: Synthesis) -> None:
+def test_function_is_not_retried(synthesis: Synthesis) -> None:
     [function] = synthesis.resources("AWS::Lambda::Function")
     [configuration] = synthesis.resources("AWS::Lambda::EventInvokeConfig").values()
     assert configuration["Properties"]["FunctionName"] == {"Ref": function}
     assert configuration["Properties"]["MaximumRetryAttempts"] == 0
 
 
-def test_no_build_may_answer_an_approval(synthesis: Synthesis) -> None:
+def test_builds_cannot_answer_approvals(synthesis: Synthesis) -> None:
     for project in synthesis.resources("AWS::CodeBuild::Project").values():
         role = project["Properties"]["ServiceRole"]["Fn::GetAtt"][0]
         actions = [action for s in synthesis.statements(role) for action in listed(s["Action"])]
@@ -87,9 +87,7 @@ def test_no_build_may_answer_an_approval(synthesis: Synthesis) -> None:
 
 @pytest.mark.parametrize("stage", ENVIRONMENTS)
 @pytest.mark.parametrize("step", ["Preflight", "Diff", "Validation"])
-def test_a_step_has_its_own_role_that_takes_one_role_of_its_environment(
-    synthesis: Synthesis, stage: str, step: str
-) -> None:
+def test_step_role_assumes_one_role_of_its_environment(synthesis: Synthesis, stage: str, step: str) -> None:
     role = synthesis.project_of(stage, step)[1]["ServiceRole"]["Fn::GetAtt"][0]
     assert synthesis.template["Resources"][role]["Properties"]["RoleName"] == f"trainyard-{stage}-{step.lower()}"
     statements = list(synthesis.statements(role))
@@ -108,9 +106,7 @@ BUILDS = [
 
 
 @pytest.mark.parametrize(("stage", "step"), BUILDS)
-def test_a_step_writes_its_own_artifact_and_no_other_action_reads_what_it_may_write(
-    synthesis: Synthesis, stage: str, step: str
-) -> None:
+def test_step_writes_only_its_own_artifact(synthesis: Synthesis, stage: str, step: str) -> None:
     role = synthesis.project_of(stage, step)[1]["ServiceRole"]["Fn::GetAtt"][0]
     granted = [s["Resource"] for s in synthesis.statements(role) if "s3:PutObject" in listed(s["Action"])]
     [[bucket, pattern]] = [resource["Fn::Join"][1] for resource in granted]
@@ -128,7 +124,7 @@ def test_a_step_writes_its_own_artifact_and_no_other_action_reads_what_it_may_wr
 
 
 @pytest.mark.parametrize("stage", ENVIRONMENTS)
-def test_the_role_of_an_environment_trusts_that_step_alone(synthesis: Synthesis, stage: str) -> None:
+def test_target_role_trusts_one_step_role(synthesis: Synthesis, stage: str) -> None:
     template = synthesis.stage_templates(stage)["promotion"]
     roles = {
         item["Properties"]["RoleName"]: item["Properties"]["AssumeRolePolicyDocument"]["Statement"]
@@ -156,7 +152,7 @@ def granted(template: dict[str, Any], policy: str) -> dict[str, list[Any]]:
     return found
 
 
-def test_preflight_reads_and_takes_the_role_of_the_api(synthesis: Synthesis) -> None:
+def test_preflight_permissions(synthesis: Synthesis) -> None:
     found = granted(synthesis.stage_templates("dev")["promotion"], "Preflight")
     assert set(found) == {*PREFLIGHT, "sts:AssumeRole"}
     assert found["sts:AssumeRole"] == ["arn:aws:iam::222233334444:role/ParallelClusterApiUserRole-*"]
@@ -164,22 +160,16 @@ def test_preflight_reads_and_takes_the_role_of_the_api(synthesis: Synthesis) -> 
 
 
 @pytest.mark.parametrize("stage", ENVIRONMENTS)
-def test_preflight_takes_the_role_of_its_own_environments_api_alone(synthesis: Synthesis, stage: str) -> None:
-    [condition] = [
-        statement["Condition"]
-        for item in synthesis.stage_templates(stage)["promotion"]["Resources"].values()
-        if item["Type"] == "AWS::IAM::Policy"
-        for statement in item["Properties"]["PolicyDocument"]["Statement"]
-        if statement.get("Sid") == "DryRun"
-    ]
-    assert condition == {"StringEquals": {"iam:ResourceTag/trainyard:environment": stage}}
+def test_preflight_assumes_only_its_environments_api_role(synthesis: Synthesis, stage: str) -> None:
+    [statement] = statements_of(synthesis.stage_templates(stage)["promotion"], "DryRun")
+    assert statement["Condition"] == {"StringEquals": {"iam:ResourceTag/trainyard:environment": stage}}
     manifest = json.loads((synthesis.folder / f"assembly-{stage}" / "manifest.json").read_text("utf-8"))
     [api] = [x for x in manifest["artifacts"].values() if x.get("displayName") == f"{stage}/api"]
     # A stack's tags reach the roles of the stacks in it.
     assert api["properties"]["tags"]["trainyard:environment"] == stage
 
 
-def test_an_api_that_the_file_names_is_taken_by_its_arn(synthesis: Synthesis) -> None:
+def test_existing_api_role_is_granted_by_its_arn(synthesis: Synthesis) -> None:
     environment = synthesis.promotion.targets[0].environment
     role = "arn:aws:iam::222233334444:role/ParallelClusterApiUserRole-shared"
     api = Api(url="https://abc.execute-api.us-west-2.amazonaws.com/prod", user_role_arn=role)
@@ -189,7 +179,7 @@ def test_an_api_that_the_file_names_is_taken_by_its_arn(synthesis: Synthesis) ->
     assert "Condition" not in taken
 
 
-def test_diff_reads_templates_of_the_environments_own_stacks(synthesis: Synthesis) -> None:
+def test_diff_permissions(synthesis: Synthesis) -> None:
     stacks = "arn:aws:cloudformation:us-west-2:222233334444:stack/dev-*/*"
     assert granted(synthesis.stage_templates("dev")["promotion"], "Diff") == {
         "cloudformation:DescribeStacks": [stacks],
@@ -197,7 +187,7 @@ def test_diff_reads_templates_of_the_environments_own_stacks(synthesis: Synthesi
     }
 
 
-def test_validation_commands_the_head_node_of_its_cluster_alone(synthesis: Synthesis) -> None:
+def test_validation_sends_commands_only_to_its_head_node(synthesis: Synthesis) -> None:
     template = synthesis.stage_templates("dev")["promotion"]
     found = granted(template, "Validation")
     assert set(found) == set(VALIDATION)
@@ -205,14 +195,8 @@ def test_validation_commands_the_head_node_of_its_cluster_alone(synthesis: Synth
         "arn:aws:ssm:us-west-2:222233334444:document/dev-cluster-*",
         "arn:aws:ec2:us-west-2:222233334444:instance/*",
     ]
-    [condition] = [
-        statement["Condition"]
-        for item in template["Resources"].values()
-        if item["Type"] == "AWS::IAM::Policy"
-        for statement in item["Properties"]["PolicyDocument"]["Statement"]
-        if statement.get("Sid") == "HeadNode"
-    ]
-    assert condition == {
+    [statement] = statements_of(template, "HeadNode")
+    assert statement["Condition"] == {
         "StringEquals": {
             "ssm:resourceTag/parallelcluster:cluster-name": "dev",
             "ssm:resourceTag/parallelcluster:node-type": "HeadNode",
@@ -220,7 +204,7 @@ def test_validation_commands_the_head_node_of_its_cluster_alone(synthesis: Synth
     }
 
 
-def test_artifacts_are_encrypted_private_and_end(synthesis: Synthesis) -> None:
+def test_artifacts_are_encrypted_private_and_expire(synthesis: Synthesis) -> None:
     [pipeline] = synthesis.resources("AWS::CodePipeline::Pipeline").values()
     store = pipeline["Properties"]["ArtifactStore"]
     bucket = synthesis.template["Resources"][store["Location"]["Ref"]]
@@ -236,14 +220,14 @@ def test_artifacts_are_encrypted_private_and_end(synthesis: Synthesis) -> None:
     assert {"Bool": {"aws:SecureTransport": "false"}} in [s["Condition"] for s in denied]
 
 
-def test_other_accounts_read_artifacts_by_their_bootstraps_roles(synthesis: Synthesis) -> None:
+def test_deploy_roles_can_decrypt_artifacts(synthesis: Synthesis) -> None:
     [key] = synthesis.resources("AWS::KMS::Key").values()
     said = json.dumps(key["Properties"]["KeyPolicy"])
     for account in ENVIRONMENTS.values():
         assert f"{account}:role/cdk-hnb659fds-deploy-role-{account}-us-west-2" in said
 
 
-def test_subscribers_hear_of_ends_and_of_stops(synthesis: Synthesis) -> None:
+def test_notifications(synthesis: Synthesis) -> None:
     [subscription] = synthesis.resources("AWS::SNS::Subscription").values()
     assert subscription["Properties"]["Protocol"] == "email"
     assert subscription["Properties"]["Endpoint"] == "ml-platform@example.com"
@@ -259,7 +243,7 @@ def test_subscribers_hear_of_ends_and_of_stops(synthesis: Synthesis) -> None:
     assert "codestar-notifications.amazonaws.com" in json.dumps(policy)
 
 
-def test_the_connection_is_used_by_both_of_its_services_names(synthesis: Synthesis) -> None:
+def test_source_role_can_use_the_connection(synthesis: Synthesis) -> None:
     source = synthesis.promotion.pipeline.source
     assert source is not None
     role = synthesis.action("Source", "Source")["RoleArn"]["Fn::GetAtt"][0]

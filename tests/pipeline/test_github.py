@@ -40,7 +40,7 @@ def steps(file: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("file", [*WORKFLOWS, *ACTIONS], ids=lambda file: file.parent.name + "/" + file.stem)
-def test_files_fit_githubs_schema(file: Path) -> None:
+def test_files_match_githubs_schema(file: Path) -> None:
     schema = "vendor.github-actions" if file in ACTIONS else "vendor.github-workflows"
     done = subprocess.run(
         [str(ROOT / ".venv" / "bin" / "check-jsonschema"), "--builtin-schema", schema, str(file)],
@@ -51,7 +51,7 @@ def test_files_fit_githubs_schema(file: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_the_schema_would_not_let_a_fault_pass(tmp_path: Path) -> None:
+def test_schema_check_finds_a_fault(tmp_path: Path) -> None:
     file = tmp_path / "broken.yml"
     file.write_text(STAGE.read_text("utf-8").replace("runs-on:", "run-on:"), "utf-8")
     checker = str(ROOT / ".venv" / "bin" / "check-jsonschema")
@@ -60,7 +60,7 @@ def test_the_schema_would_not_let_a_fault_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", [*WORKFLOWS, *ACTIONS], ids=lambda file: file.parent.name + "/" + file.stem)
-def test_actions_of_others_are_pinned_by_commit(file: Path) -> None:
+def test_third_party_actions_are_pinned_by_commit(file: Path) -> None:
     for line in file.read_text("utf-8").splitlines():
         used = re.search(r"uses: (\S+)(.*)", line)
         if used and not used[1].startswith("./"):
@@ -68,7 +68,7 @@ def test_actions_of_others_are_pinned_by_commit(file: Path) -> None:
             assert re.fullmatch(r" # v\d+\.\d+\.\d+", used[2]), line
 
 
-def test_nothing_has_a_key_and_the_token_writes_nothing_but_comments() -> None:
+def test_workflows_have_no_keys_and_minimal_permissions() -> None:
     for file in WORKFLOWS:
         text = file.read_text("utf-8")
         assert "secrets." not in text
@@ -81,13 +81,13 @@ def test_nothing_has_a_key_and_the_token_writes_nothing_but_comments() -> None:
     assert "id-token" not in (ROOT / ".github" / "workflows" / "review.yml").read_text("utf-8")
 
 
-def test_no_text_of_others_is_pasted_into_a_shell() -> None:
+def test_no_expressions_in_shell_commands() -> None:
     for file in [*WORKFLOWS, *ACTIONS]:
         for step in steps(file):
             assert "${{" not in step.get("run", ""), step
 
 
-def test_environments_come_in_the_order_of_the_pipeline_file() -> None:
+def test_environments_have_the_order_of_the_pipeline_file() -> None:
     jobs = read(ROOT / ".github" / "workflows" / "promote.yml")["jobs"]
     promotion = settings.pipeline.load(FILE)
     before = "test"
@@ -100,7 +100,7 @@ def test_environments_come_in_the_order_of_the_pipeline_file() -> None:
     assert set(jobs) == {"test", *(target.environment.name for target in promotion.targets)}
 
 
-def test_what_is_deployed_is_the_assembly_of_the_verdict() -> None:
+def test_workflow_deploys_the_reviewed_assembly() -> None:
     jobs = read(STAGE)["jobs"]
     review = "\n".join(step.get("run", "") for step in jobs["review"]["steps"])
     deploy = "\n".join(step.get("run", "") for step in jobs["deploy"]["steps"])
@@ -111,7 +111,7 @@ def test_what_is_deployed_is_the_assembly_of_the_verdict() -> None:
 
 
 @pytest.mark.parametrize(("job", "hours"), [("review", 1), ("deploy", DEPLOYMENT_HOURS)])
-def test_a_session_is_no_shorter_than_its_job(job: str, hours: int) -> None:
+def test_session_covers_the_job_timeout(job: str, hours: int) -> None:
     content = read(STAGE)["jobs"][job]
     assert hours * 60 >= content["timeout-minutes"]
     [credentials] = [step for step in content["steps"] if "configure-aws-credentials" in step.get("uses", "")]
@@ -125,7 +125,7 @@ LEVELS = ("nothing", "safe", "disruptive", "destructive", "")
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("permissions", ["same", "changed", ""])
 @pytest.mark.parametrize("approved", ["success", "failure"])
-def test_nothing_but_a_harmless_verdict_passes_without_a_person(level: str, permissions: str, approved: str) -> None:
+def test_only_a_safe_verdict_passes_without_approval(level: str, permissions: str, approved: str) -> None:
     jobs = read(STAGE)["jobs"]
     outputs = {"level": level, "permissions": permissions}
     asked = {job: _holds(jobs[job]["if"], {"needs.review.outputs": outputs}) for job in ("disruption", "permissions")}
@@ -138,7 +138,7 @@ def test_nothing_but_a_harmless_verdict_passes_without_a_person(level: str, perm
     assert runs is (approved == "success" or not any(asked.values()))
 
 
-def test_a_failed_review_is_the_end() -> None:
+def test_failed_review_stops() -> None:
     outputs = {"level": "safe", "permissions": "same"}
     results = {"review": "failure", "disruption": "skipped", "permissions": "skipped"}
     condition = read(STAGE)["jobs"]["deploy"]["if"]
@@ -146,7 +146,7 @@ def test_a_failed_review_is_the_end() -> None:
 
 
 @pytest.mark.parametrize(("judged", "now", "status"), [("1", "1", 0), ("2", "2", 0), ("1", "2", 1), ("", "1", 1)])
-def test_a_verdict_of_an_earlier_attempt_deploys_nothing(judged: str, now: str, status: int) -> None:
+def test_verdict_of_an_earlier_attempt_stops(judged: str, now: str, status: int) -> None:
     jobs = read(STAGE)["jobs"]
     step = jobs["deploy"]["steps"][0]
     assert step["env"] == {"ATTEMPT": "${{ needs.review.outputs.attempt }}"}
@@ -163,7 +163,7 @@ def test_a_verdict_of_an_earlier_attempt_deploys_nothing(judged: str, now: str, 
     assert ("Re-run all jobs" in done.stdout) is (status == 1)
 
 
-def test_a_review_says_which_attempt_it_is_of(tmp_path: Path) -> None:
+def test_review_outputs_its_attempt(tmp_path: Path) -> None:
     output = tmp_path / "output"
     script = read(STAGE)["jobs"]["review"]["steps"][0]["run"]
     subprocess.run(
@@ -183,7 +183,7 @@ def _holds(condition: str, values: Mapping[str, Mapping[str, str]]) -> bool:
     return bool(eval(text, {"__builtins__": {}}))  # noqa: S307 - of a file of ours, with the characters above
 
 
-def test_the_workflow_takes_the_roles_that_the_stack_makes() -> None:
+def test_workflow_uses_the_role_names_of_the_stack() -> None:
     environment = settings.load(ROOT / "environments" / "prod.yaml")
     text = STAGE.read_text("utf-8")
     for purpose in ("github-review", "github-deployment"):
@@ -214,31 +214,37 @@ REVIEWED = [
         ({"deployment_branch_policy": None, "protection_rules": []}, ["--branches-only"], "lets in every branch"),
     ],
 )
-def test_an_environment_without_reviewers_or_for_every_branch_lets_nothing_pass(
+def test_an_environment_without_reviewers_or_for_every_branch_is_refused(
     tmp_path: Path, place: dict[str, Any], options: list[str], said: str
 ) -> None:
     (tmp_path / "place.json").write_text(json.dumps(place), "utf-8")
-    gh = tmp_path / "gh"
-    gh.write_text(
-        '#!/bin/sh\n[ "$1 $2 $3" = "api repos/example/trainyard/environments/prod --jq" ] || exit 9\n'
-        f'exec jq --raw-output "$4" {tmp_path}/place.json\n',
-        "utf-8",
-    )
-    gh.chmod(0o755)
-    done = subprocess.run(
-        ["bash", "scripts/require-reviewers.sh", *options, "prod"],
-        cwd=ROOT,
-        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "GITHUB_REPOSITORY": "example/trainyard"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = require_reviewers(tmp_path, f'exec jq --raw-output "$4" {tmp_path}/place.json', *options)
     assert done.returncode == (1 if said else 0), done.stderr
     assert said in done.stderr
     assert bool(done.stderr) is bool(said)
 
 
-def test_every_job_with_an_environment_asks_for_its_branches_before_it_has_credentials() -> None:
+def test_a_failing_query_is_refused(tmp_path: Path) -> None:
+    assert require_reviewers(tmp_path, "echo 'HTTP 404' >&2; exit 1").returncode == 1
+
+
+def require_reviewers(folder: Path, answer: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run the script with a `gh` that runs `answer`."""
+    gh = folder / "gh"
+    query = "api repos/example/trainyard/environments/prod --jq"
+    gh.write_text(f'#!/bin/sh\n[ "$1 $2 $3" = "{query}" ] || exit 9\n{answer}\n', "utf-8")
+    gh.chmod(0o755)
+    return subprocess.run(
+        ["bash", "scripts/require-reviewers.sh", *options, "prod"],
+        cwd=ROOT,
+        env={"PATH": f"{folder}:{os.environ['PATH']}", "GITHUB_REPOSITORY": "example/trainyard"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_jobs_check_protection_before_they_get_credentials() -> None:
     jobs = read(STAGE)["jobs"]
     assert {job["environment"] for job in jobs.values()} == {
         "${{ inputs.environment }}" + suffix for suffix in ("", "-review", "-disruption", "-permissions")
@@ -253,21 +259,10 @@ def test_every_job_with_an_environment_asks_for_its_branches_before_it_has_crede
     assert conditions == ["inputs.approval == 'always'", "inputs.approval != 'always'"]
 
 
-def test_nothing_is_promoted_from_another_branch_than_main() -> None:
+def test_only_main_is_promoted() -> None:
     promote = read(ROOT / ".github" / "workflows" / "promote.yml")
     # PyYAML reads the key `on` as true.
     assert promote[True]["push"]["branches"] == ["main"]
     first = promote["jobs"]["test"]
     assert first["if"] == "vars.TRAINYARD_PROMOTE == 'yes' && github.ref == 'refs/heads/main'"
     assert [name for name, job in promote["jobs"].items() if "needs" not in job] == ["test"]
-
-
-def test_a_question_that_github_does_not_answer_lets_nothing_pass(tmp_path: Path) -> None:
-    gh = tmp_path / "gh"
-    gh.write_text("#!/bin/sh\necho 'HTTP 404' >&2; exit 1\n", "utf-8")
-    gh.chmod(0o755)
-    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "GITHUB_REPOSITORY": "example/trainyard"}
-    done = subprocess.run(
-        ["bash", "scripts/require-reviewers.sh", "prod"], cwd=ROOT, env=environment, capture_output=True, check=False
-    )
-    assert done.returncode == 1

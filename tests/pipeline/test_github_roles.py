@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.conftest import FILE, Synthesis, edited, listed, synthesize
+from tests.pipeline.conftest import FILE, Synthesis, edited, listed, statements_of, synthesize
 
 pytestmark = pytest.mark.xdist_group("pipeline-github")
 
@@ -14,11 +14,15 @@ pytestmark = pytest.mark.xdist_group("pipeline-github")
 @pytest.fixture(scope="module")
 def github(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
     """The shipped stages with GitHub alone."""
+    return synthesize_github(tmp_path_factory.mktemp("github"))
+
+
+def synthesize_github(folder: Path, *more: str) -> Synthesis:
+    """Synthesize with `github` in place of `source`."""
     text = FILE.read_text("utf-8")
     source = text[text.index("source:") : text.index("stages:")]
-    folder = tmp_path_factory.mktemp("github")
-    file = edited(folder, {source: "github:\n  repository: example/trainyard\n\n"})
-    return synthesize(folder / "cdk.out", file)
+    given = "\n".join(["github:", "  repository: example/trainyard", *more, "\n"])
+    return synthesize(folder / "cdk.out", edited(folder, {source: given}))
 
 
 def test_github_alone_needs_no_pipeline(github: Synthesis) -> None:
@@ -48,12 +52,9 @@ def test_roles_trust_one_environment_of_one_repository(github: Synthesis) -> Non
     assert roles["prod-github-deployment-us-west-2"]["MaxSessionDuration"] == 6 * 3600
 
 
-def test_a_repository_with_numbers_is_told_by_them(tmp_path: Path) -> None:
-    text = FILE.read_text("utf-8")
-    source = text[text.index("source:") : text.index("stages:")]
-    ids = "  owner_id: 123456\n  repository_id: 456789\n"
-    file = edited(tmp_path, {source: f"github:\n  repository: example/trainyard\n{ids}\n"})
-    template = synthesize(tmp_path / "cdk.out", file).stage_templates("prod")["promotion"]
+def test_repository_ids_are_in_the_trust_policy(tmp_path: Path) -> None:
+    numbered = synthesize_github(tmp_path, "  owner_id: 123456", "  repository_id: 456789")
+    template = numbered.stage_templates("prod")["promotion"]
     subjects = {
         statement["Condition"]["StringEquals"]["token.actions.githubusercontent.com:sub"]
         for item in template["Resources"].values()
@@ -64,26 +65,13 @@ def test_a_repository_with_numbers_is_told_by_them(tmp_path: Path) -> None:
     assert subjects == {f"{repository}:environment:prod", f"{repository}:environment:prod-review"}
 
 
-def test_a_review_takes_the_role_of_its_own_environments_api_alone(github: Synthesis) -> None:
-    [statement] = [
-        statement
-        for item in github.stage_templates("dev")["promotion"]["Resources"].values()
-        if item["Type"] == "AWS::IAM::Policy"
-        for statement in item["Properties"]["PolicyDocument"]["Statement"]
-        if statement.get("Sid") == "DryRun"
-    ]
+def test_review_assumes_only_its_environments_api_role(github: Synthesis) -> None:
+    [statement] = statements_of(github.stage_templates("dev")["promotion"], "DryRun")
     assert statement["Condition"] == {"StringEquals": {"iam:ResourceTag/trainyard:environment": "dev"}}
 
 
-def test_a_deployment_takes_the_bootstraps_roles_of_its_account_and_region(github: Synthesis) -> None:
-    template = github.stage_templates("prod")["promotion"]
-    assumed = [
-        resource
-        for item in template["Resources"].values()
-        if item["Type"] == "AWS::IAM::Policy"
-        for statement in item["Properties"]["PolicyDocument"]["Statement"]
-        if statement.get("Sid") == "Bootstrap"
-        for resource in listed(statement["Resource"])
-    ]
+def test_deployment_assumes_the_bootstrap_roles_of_its_account(github: Synthesis) -> None:
+    statements = statements_of(github.stage_templates("prod")["promotion"], "Bootstrap")
+    assumed = [resource for statement in statements for resource in listed(statement["Resource"])]
     roles = ("deploy-role", "file-publishing-role", "lookup-role")
     assert assumed == [f"arn:aws:iam::444455556666:role/cdk-hnb659fds-{r}-444455556666-us-west-2" for r in roles]

@@ -21,7 +21,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
     )
 
 
-def test_artifacts_are_copied_to_the_environments_region_encrypted(elsewhere: Synthesis) -> None:
+def test_artifacts_are_replicated_encrypted(elsewhere: Synthesis) -> None:
     [pipeline] = elsewhere.resources("AWS::CodePipeline::Pipeline").values()
     stores = {store["Region"]: store["ArtifactStore"] for store in pipeline["Properties"]["ArtifactStores"]}
     assert set(stores) == {"us-east-1", "us-west-2"}
@@ -33,14 +33,14 @@ def test_artifacts_are_copied_to_the_environments_region_encrypted(elsewhere: Sy
     assert lint(json.dumps(template), config=ManualArgs(regions=["us-west-2"])) == []
 
 
-def test_actions_that_deploy_run_in_the_environments_region(elsewhere: Synthesis) -> None:
+def test_deployments_run_in_the_environments_region(elsewhere: Synthesis) -> None:
     for name in ("dev", "staging", "prod"):
         for action in elsewhere.stages[name]:
             deploys = action["ActionTypeId"]["Provider"] == "CloudFormation"
             assert (action.get("Region") == "us-west-2") is deploys
 
 
-def test_steps_ask_the_environments_region(elsewhere: Synthesis) -> None:
+def test_steps_query_the_environments_region(elsewhere: Synthesis) -> None:
     _, project = elsewhere.project_of("dev", "Preflight")
     variables = {item["Name"]: item["Value"] for item in project["Environment"]["EnvironmentVariables"]}
     assert variables["TARGET_REGION"] == "us-west-2"

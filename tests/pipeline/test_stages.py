@@ -1,4 +1,4 @@
-"""What comes when: gates before any deployment, validation after all of it."""
+"""Order of actions: gates before any deployment, validation after all."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def orders(actions: list[dict[str, Any]], *names: str) -> list[int]:
     return [action["RunOrder"] for action in actions if action["Name"] in names]
 
 
-def test_stages_are_in_the_order_of_the_file(synthesis: Synthesis) -> None:
+def test_stages_have_the_order_of_the_file(synthesis: Synthesis) -> None:
     assert list(synthesis.stages) == ["Source", "Build", "UpdatePipeline", "Assets", *ENVIRONMENTS]
 
 
-def test_the_source_is_a_connection_that_clones(synthesis: Synthesis) -> None:
+def test_source_is_a_connection_that_clones(synthesis: Synthesis) -> None:
     [action] = synthesis.stages["Source"]
     assert action["ActionTypeId"]["Provider"] == "CodeStarSourceConnection"
     source = synthesis.promotion.pipeline.source
@@ -44,7 +44,7 @@ def test_the_source_is_a_connection_that_clones(synthesis: Synthesis) -> None:
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_every_gate_comes_before_every_deployment_and_validation_last(synthesis: Synthesis, name: str) -> None:
+def test_gates_run_before_deployments_and_validation_last(synthesis: Synthesis, name: str) -> None:
     actions = synthesis.stages[name]
     judged = orders(actions, "Preflight", "Diff")
     gates = orders(actions, *GATES, *(f"{gate}-ByVerdict" for gate in GATES))
@@ -55,7 +55,7 @@ def test_every_gate_comes_before_every_deployment_and_validation_last(synthesis:
     assert validated == max(action["RunOrder"] for action in actions)
 
 
-def test_a_person_lets_every_change_into_prod_after_the_gates_and_before_anything_is_deployed(
+def test_prod_approval_runs_after_the_gates_and_before_deployments(
     synthesis: Synthesis,
 ) -> None:
     for name in ENVIRONMENTS[:-1]:
@@ -71,7 +71,7 @@ def test_a_person_lets_every_change_into_prod_after_the_gates_and_before_anythin
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_what_is_deployed_is_what_the_verdict_is_about(synthesis: Synthesis, name: str) -> None:
+def test_deployed_assembly_is_the_reviewed_one(synthesis: Synthesis, name: str) -> None:
     [assembly] = synthesis.action("Build", "Synth")["OutputArtifacts"]
     diff = synthesis.action(name, "Diff")
     assert assembly in diff["InputArtifacts"]
@@ -84,7 +84,7 @@ def test_what_is_deployed_is_what_the_verdict_is_about(synthesis: Synthesis, nam
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_a_stage_is_what_cdk_deploy_makes_without_a_pipeline(
+def test_stage_equals_an_app_without_a_pipeline(
     synthesis: Synthesis, name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.getbasetemp() / f"cdk.out.plain.{name}"
@@ -123,14 +123,14 @@ def without_paths(template: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["pipeline", *ENVIRONMENTS])
-def test_cfn_lint_finds_nothing(synthesis: Synthesis, name: str) -> None:
+def test_cfn_lint(synthesis: Synthesis, name: str) -> None:
     template = synthesis.template if name == "pipeline" else synthesis.stage_templates(name)["promotion"]
     arguments = ManualArgs(regions=[synthesis.promotion.pipeline.region], ignore_checks=["W3005"])
     found = lint(json.dumps(template), config=arguments)
     assert [f"{m.rule.id} {m.path}: {m.message}" for m in found if m.message != ARNS_OF_BOOTSTRAP_ROLES] == []
 
 
-def test_the_pipeline_changes_itself_with_the_pinned_tools(synthesis: Synthesis) -> None:
+def test_tools_are_pinned(synthesis: Synthesis) -> None:
     commands = json.dumps(synthesis.build_spec("UpdatePipeline", "SelfMutate"))
     assert f"npm install -g aws-cdk@{steps.CDK_CLI}" in commands
     assert "deploy pipeline " in commands
@@ -138,7 +138,7 @@ def test_the_pipeline_changes_itself_with_the_pinned_tools(synthesis: Synthesis)
     assert f"npm install -g cdk-assets@{steps.CDK_ASSETS}" in assets.read_text("utf-8")
 
 
-def test_the_stack_is_protected_and_its_pipeline_of_the_second_type(synthesis: Synthesis) -> None:
+def test_stack_is_protected_and_pipeline_is_v2(synthesis: Synthesis) -> None:
     manifest = json.loads((synthesis.folder / "manifest.json").read_text("utf-8"))["artifacts"]["pipeline"]
     assert manifest["properties"]["terminationProtection"] is True
     assert manifest["environment"] == "aws://555566667777/us-west-2"

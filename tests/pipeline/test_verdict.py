@@ -1,4 +1,4 @@
-"""`trainyard gate` on the assembly of a stage: the real CDK diff, and a CloudFormation that a test fills."""
+"""`trainyard gate` on the assembly of a stage: the real CDK diff and a fake CloudFormation."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copy
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ Templates = dict[str, dict[str, Any]]
 
 
 class CloudFormation:
-    """What is deployed, by the stack's name."""
+    """Deployed templates and statuses, by stack name."""
 
     def __init__(self, templates: Mapping[str, Mapping[str, Any]], statuses: Mapping[str, str] | None = None) -> None:
         self._templates = templates
@@ -43,195 +44,166 @@ class CloudFormation:
         return {"TemplateBody": self._templates[StackName]}
 
 
+@dataclass
+class Gate:
+    """The command, and what is deployed when it runs: at first dev as it is synthesized."""
+
+    assembly: Path
+    deployed: Templates
+    output: Path
+    monkeypatch: pytest.MonkeyPatch
+
+    def run(self, statuses: Mapping[str, str] | None = None) -> int:
+        """Run it: the exit status."""
+        cloudformation = CloudFormation(self.deployed, statuses)
+        self.monkeypatch.setattr(boto3, "Session", lambda region_name: cloudformation)  # noqa: ARG005
+        return main(["gate", "dev", "--assembly", str(self.assembly), "--output", str(self.output)])
+
+    def verdict(self) -> tuple[str, str]:
+        """Level and permissions."""
+        assert self.run() == 0
+        return self.variables["LEVEL"], self.variables["PERMISSIONS"]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return dict(line.split("=", 1) for line in self.read("variables").splitlines())
+
+    def read(self, file: str) -> str:
+        return (self.output / file).read_text("utf-8")
+
+    def resource(self, stack: str, kind: str) -> dict[str, Any]:
+        """Properties of the first deployed resource of a type."""
+        found: dict[str, Any] = first(self.deployed[stack], kind)["Properties"]
+        return found
+
+    def edit_assembly(self, folder: Path) -> Path:
+        """Judge a copy, which a test changes."""
+        shutil.copytree(self.assembly, folder)
+        self.assembly = folder
+        return folder
+
+
 @pytest.fixture
-def standing(synthesis: Synthesis) -> Templates:
-    """All of dev, as it is going to be deployed."""
-    return {f"dev-{name}": copy.deepcopy(template) for name, template in synthesis.stage_templates("dev").items()}
+def dev(synthesis: Synthesis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    deployed = {f"dev-{name}": copy.deepcopy(template) for name, template in synthesis.stage_templates("dev").items()}
+    return Gate(synthesis.folder / "assembly-dev", deployed, tmp_path / "out", monkeypatch)
 
 
-def judged(
-    synthesis: Synthesis,
-    deployed: Templates,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    assembly: Path | None = None,
-) -> dict[str, str]:
-    monkeypatch.setattr(boto3, "Session", lambda region_name: CloudFormation(deployed))  # noqa: ARG005
-    assembly = assembly or synthesis.folder / "assembly-dev"
-    assert main(["gate", "dev", "--assembly", str(assembly), "--output", str(folder)]) == 0
-    lines = (folder / "variables").read_text("utf-8").splitlines()
-    return dict(line.split("=", 1) for line in lines)
-
-
-def resource(template: dict[str, Any], kind: str) -> dict[str, Any]:
+def first(template: dict[str, Any], kind: str) -> dict[str, Any]:
     found: dict[str, Any] = next(item for item in template["Resources"].values() if item["Type"] == kind)
     return found
 
 
-def test_what_stands_already_needs_nobody(
-    synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = judged(synthesis, standing, tmp_path, monkeypatch)
-    assert said == {
-        "LEVEL": "nothing",
-        "PERMISSIONS": "same",
-        "HEADLINE": "NOTHING: the deployment is what the file says",
-    }
-    assert "No permission is broadened." in (tmp_path / "verdict.md").read_text("utf-8")
-    assert json.loads((tmp_path / "verdict.json").read_text("utf-8"))["level"] == "nothing"
+def test_unchanged_stacks(dev: Gate) -> None:
+    assert dev.verdict() == ("nothing", "same")
+    assert dev.variables["HEADLINE"] == "NOTHING: the deployment is what the file says"
+    assert "No permission is broadened." in dev.read("verdict.md")
+    assert json.loads(dev.read("verdict.json"))["level"] == "nothing"
 
 
-def test_a_first_deployment_is_safe_and_brings_permissions(
-    synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    del standing["dev-promotion"]
-    said = judged(synthesis, standing, tmp_path, monkeypatch)
-    assert (said["LEVEL"], said["PERMISSIONS"]) == ("safe", "changed")
-    assert "dev-promotion" in said["HEADLINE"]
-    assert "ssm:SendCommand" in (tmp_path / "permissions.txt").read_text("utf-8")
-    assert "**Permissions are broadened, or may be.**" in (tmp_path / "verdict.md").read_text("utf-8")
+def test_first_deployment_is_safe_and_brings_permissions(dev: Gate) -> None:
+    del dev.deployed["dev-promotion"]
+    assert dev.verdict() == ("safe", "changed")
+    assert "dev-promotion" in dev.variables["HEADLINE"]
+    assert "ssm:SendCommand" in dev.read("permissions.txt")
+    assert "**Permissions are broadened, or may be.**" in dev.read("verdict.md")
 
 
-def test_a_new_file_system_is_destructive_and_changes_no_permissions(
-    synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lustre = resource(standing["dev-storage"], "AWS::FSx::FileSystem")
-    lustre["Properties"]["LustreConfiguration"]["PerUnitStorageThroughput"] = 250
-    said = judged(synthesis, standing, tmp_path, monkeypatch)
-    assert (said["LEVEL"], said["PERMISSIONS"]) == ("destructive", "same")
-    assert said["HEADLINE"].startswith("DESTRUCTIVE: FSx FileSystem dev-storage-training")
+def test_new_file_system_is_destructive(dev: Gate) -> None:
+    dev.resource("dev-storage", "AWS::FSx::FileSystem")["LustreConfiguration"]["PerUnitStorageThroughput"] = 250
+    assert dev.verdict() == ("destructive", "same")
+    assert dev.variables["HEADLINE"].startswith("DESTRUCTIVE: FSx FileSystem dev-storage-training")
 
 
-def test_a_broader_policy_alone_is_told(
-    synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    template = standing["dev-promotion"]
-    for item in template["Resources"].values():
+def test_broader_policy(dev: Gate) -> None:
+    for item in dev.deployed["dev-promotion"]["Resources"].values():
         if item["Type"] == "AWS::IAM::Policy":
             for statement in item["Properties"]["PolicyDocument"]["Statement"]:
                 if statement.get("Sid") == "Document":
                     statement["Resource"] += "-narrower"
-    said = judged(synthesis, standing, tmp_path, monkeypatch)
-    assert (said["LEVEL"], said["PERMISSIONS"]) == ("safe", "changed")
-    assert "document/dev-cluster-*" in (tmp_path / "permissions.txt").read_text("utf-8")
+    assert dev.verdict() == ("safe", "changed")
+    assert "document/dev-cluster-*" in dev.read("permissions.txt")
 
 
-def test_an_open_port_is_told(
-    synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    resources = standing["dev-network"]["Resources"]
-    key = next(key for key, item in resources.items() if item["Type"] == "AWS::EC2::SecurityGroupIngress")
-    del resources[key]
-    assert judged(synthesis, standing, tmp_path, monkeypatch)["PERMISSIONS"] == "changed"
+def test_opened_port_changes_permissions(dev: Gate) -> None:
+    resources = dev.deployed["dev-network"]["Resources"]
+    del resources[next(key for key, item in resources.items() if item["Type"] == "AWS::EC2::SecurityGroupIngress")]
+    assert dev.verdict()[1] == "changed"
 
 
-def test_a_statement_that_is_taken_away_broadens_nothing(
-    synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    policy = resource(standing["dev-promotion"], "AWS::IAM::Policy")
+def test_removed_statement_broadens_nothing(dev: Gate) -> None:
     more = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
-    policy["Properties"]["PolicyDocument"]["Statement"].append(more)
-    said = judged(synthesis, standing, tmp_path, monkeypatch)
-    assert (said["LEVEL"], said["PERMISSIONS"]) == ("safe", "same")
-    assert (tmp_path / "permissions.txt").read_text("utf-8") == "No permission is broadened.\n"
+    dev.resource("dev-promotion", "AWS::IAM::Policy")["PolicyDocument"]["Statement"].append(more)
+    assert dev.verdict() == ("safe", "same")
+    assert dev.read("permissions.txt") == "No permission is broadened.\n"
 
 
-def test_a_boundary_that_is_taken_away_is_told(
-    synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The cluster's and the API's own; the CDK counts neither."""
+def test_removed_boundary_changes_permissions(dev: Gate) -> None:
+    """The cluster's and the API's; the CDK counts neither."""
     boundary = "arn:aws:iam::111122223333:policy/boundary"
-    cluster = resource(standing["dev-cluster"], "Custom::ParallelCluster")
-    cluster["Properties"]["Configuration"]["Iam"] = {"PermissionsBoundary": boundary}
-    api = resource(standing["dev-api"], "AWS::CloudFormation::Stack")
-    api["Properties"]["Parameters"]["PermissionsBoundaryPolicy"] = boundary
-    said = judged(synthesis, standing, tmp_path, monkeypatch)
-    assert (said["LEVEL"], said["PERMISSIONS"]) == ("safe", "changed")
-    told = (tmp_path / "permissions.txt").read_text("utf-8")
-    assert f"cluster dev: Iam.PermissionsBoundary: {boundary} -> none" in told
-    assert f"Parameters.PermissionsBoundaryPolicy: {boundary} -> none" in told
-    assert "**Permissions are broadened, or may be.**" in (tmp_path / "verdict.md").read_text("utf-8")
-    assert len(json.loads((tmp_path / "verdict.json").read_text("utf-8"))["permissions"]) == 2
+    dev.resource("dev-cluster", "Custom::ParallelCluster")["Configuration"]["Iam"] = {"PermissionsBoundary": boundary}
+    dev.resource("dev-api", "AWS::CloudFormation::Stack")["Parameters"]["PermissionsBoundaryPolicy"] = boundary
+    assert dev.verdict() == ("safe", "changed")
+    assert f"cluster dev: Iam.PermissionsBoundary: {boundary} -> none" in dev.read("permissions.txt")
+    assert f"Parameters.PermissionsBoundaryPolicy: {boundary} -> none" in dev.read("permissions.txt")
+    assert "**Permissions are broadened, or may be.**" in dev.read("verdict.md")
+    assert len(json.loads(dev.read("verdict.json"))["permissions"]) == 2
 
 
-def test_an_administrator_behind_an_open_port_is_told(
-    synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assembly = tmp_path / "assembly"
-    shutil.copytree(synthesis.folder / "assembly-dev", assembly)
+def test_administrator_behind_an_open_port(dev: Gate, tmp_path: Path) -> None:
+    assembly = dev.edit_assembly(tmp_path / "assembly")
     [file] = [file for file in assembly.glob("*.template.json") if "Custom::ParallelCluster" in file.read_text("utf-8")]
     template = json.loads(file.read_text("utf-8"))
-    head = resource(template, "Custom::ParallelCluster")["Properties"]["Configuration"]["HeadNode"]
+    head = first(template, "Custom::ParallelCluster")["Properties"]["Configuration"]["HeadNode"]
     head["Iam"]["AdditionalIamPolicies"].append({"Policy": "arn:aws:iam::aws:policy/AdministratorAccess"})
     head["Ssh"]["AllowedIps"] = "0.0.0.0/0"
     file.write_text(json.dumps(template), "utf-8")
-    said = judged(synthesis, standing, tmp_path / "out", monkeypatch, assembly)
-    assert (said["LEVEL"], said["PERMISSIONS"]) == ("safe", "changed")
-    told = (tmp_path / "out" / "permissions.txt").read_text("utf-8")
-    assert "AdministratorAccess" in told
-    assert "HeadNode.Ssh.AllowedIps: 127.0.0.1/32 -> 0.0.0.0/0" in told
+    assert dev.verdict() == ("safe", "changed")
+    assert "AdministratorAccess" in dev.read("permissions.txt")
+    assert "HeadNode.Ssh.AllowedIps: 127.0.0.1/32 -> 0.0.0.0/0" in dev.read("permissions.txt")
 
 
-def test_an_assembly_of_another_environment_gets_no_verdict(
-    synthesis: Synthesis, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["gate", "dev", "--assembly", str(synthesis.folder / "assembly-prod"), "--output", str(tmp_path)]
-    assert main(arguments) == 4
+def test_assembly_of_another_environment(dev: Gate, synthesis: Synthesis, capsys: pytest.CaptureFixture[str]) -> None:
+    dev.assembly = synthesis.folder / "assembly-prod"
+    assert dev.run() == 4
     assert "is not an assembly of dev in us-west-2: it has prod-api" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+    assert not dev.output.exists()
 
 
 @pytest.mark.parametrize("status", ["ROLLBACK_COMPLETE", "ROLLBACK_FAILED"])
-def test_a_stack_whose_creation_failed_gets_no_verdict(
-    status: str,
-    synthesis: Synthesis,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """No change set updates it: every deployment behind a verdict would fail."""
-    cloudformation = CloudFormation({"dev-storage": {}, "dev-network": {}}, {"dev-storage": status})
-    monkeypatch.setattr(boto3, "Session", lambda region_name: cloudformation)  # noqa: ARG005
-    assembly = str(synthesis.folder / "assembly-dev")
-    assert main(["gate", "dev", "--assembly", assembly, "--output", str(tmp_path / "out")]) == 4
+def test_stack_whose_creation_failed(status: str, dev: Gate, capsys: pytest.CaptureFixture[str]) -> None:
+    """No change set updates it, so every deployment after a verdict would fail."""
+    dev.deployed = {"dev-storage": {}, "dev-network": {}}
+    assert dev.run({"dev-storage": status}) == 4
     said = capsys.readouterr().err
     assert f"the stack dev-storage is in {status}" in said
     assert "dev-network" not in said
     assert "aws cloudformation delete-stack --stack-name dev-storage --region us-west-2" in said
     assert "Only resources that its template retains stay" in said
-    assert not (tmp_path / "out").exists()
+    assert not dev.output.exists()
 
 
-@pytest.mark.parametrize("status", ["REVIEW_IN_PROGRESS", "UPDATE_ROLLBACK_COMPLETE"])
-def test_other_states_get_a_verdict(
-    status: str, synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cloudformation = CloudFormation(standing, {"dev-promotion": status})
-    monkeypatch.setattr(boto3, "Session", lambda region_name: cloudformation)  # noqa: ARG005
-    assembly = str(synthesis.folder / "assembly-dev")
-    assert main(["gate", "dev", "--assembly", assembly, "--output", str(tmp_path / "out")]) == 0
-    level = "LEVEL=safe" if status == "REVIEW_IN_PROGRESS" else "LEVEL=nothing"
-    assert level in (tmp_path / "out" / "variables").read_text("utf-8")
+@pytest.mark.parametrize(("status", "level"), [("REVIEW_IN_PROGRESS", "safe"), ("UPDATE_ROLLBACK_COMPLETE", "nothing")])
+def test_stack_in_another_state(status: str, level: str, dev: Gate) -> None:
+    assert dev.run({"dev-promotion": status}) == 0
+    assert dev.variables["LEVEL"] == level
 
 
-def test_no_assembly_gets_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["gate", "dev", "--assembly", str(tmp_path), "--output", str(tmp_path / "out")]) == 4
+def test_folder_without_an_assembly(dev: Gate, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dev.assembly = tmp_path
+    assert dev.run() == 4
     assert "has no synthesized stacks" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+    assert not dev.output.exists()
 
 
-def test_a_diff_that_fails_gets_no_verdict(
-    synthesis: Synthesis, standing: Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    del standing["dev-promotion"]
-    monkeypatch.setattr(cdk, "SCRIPT", tmp_path / "missing.mjs")
-    monkeypatch.setattr(boto3, "Session", lambda region_name: CloudFormation(standing))  # noqa: ARG005
-    assembly = str(synthesis.folder / "assembly-dev")
-    assert main(["gate", "dev", "--assembly", assembly, "--output", str(tmp_path / "out")]) == 4
-    assert not (tmp_path / "out").exists()
+def test_failing_cdk_diff(dev: Gate, tmp_path: Path) -> None:
+    del dev.deployed["dev-promotion"]
+    dev.monkeypatch.setattr(cdk, "SCRIPT", tmp_path / "missing.mjs")
+    assert dev.run() == 4
+    assert not dev.output.exists()
 
 
-def test_a_headline_holds_nothing_that_a_shell_or_a_pipeline_evaluates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_headline_has_nothing_that_a_shell_or_a_pipeline_evaluates(monkeypatch: pytest.MonkeyPatch) -> None:
     text = 'DESTRUCTIVE: "a" \\ $(b) `c`\n#{d.E} {f}; <g> ' + "x" * 400
     monkeypatch.setattr(Verdict, "headline", property(lambda _: text))
     monkeypatch.setattr(Verdict, "level", property(lambda _: Level.DESTRUCTIVE))

@@ -1,135 +1,161 @@
-"""The promotion, dev to prod, on the local default: every gate is met, and what it stops stays untouched.
+"""A promotion from dev to prod in emulated AWS accounts: every gate stops one run, and what it stops stays untouched.
 
-The steps build on each other, as a promotion does: each is one call of the walker, made once for all tests.
+The steps build on each other; each is one call of the command, made once for all tests.
 """
 
 from __future__ import annotations
 
 import json
+import os
 
+import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from local.emulator import launch
-from local.pipeline.ground import expected
+from local.pipeline.definition import ActionFailed, Pipeline, assume, read
+from local.pipeline.prerequisites import expected
 from local.steering import Steer
-from tests.promotion.conftest import DEV, PROD, REGION, SKIPPED, Promotion
+from tests.promotion.conftest import DEV, PROD, REGION, SKIPPED, TOOLS, Promotion
 
 pytestmark = pytest.mark.e2e
 
 RESERVATION = "cr-0123456789abcdef1"
-FIRST = ("--approve", "dev/Approve-Permissions", "--approve", "staging/Approve-Permissions")
-"""A first deployment makes roles, which is a change of permissions."""
 
 
 @pytest.fixture(scope="session")
 def promoted(promotion: Promotion, tmp_path_factory: pytest.TempPathFactory) -> Promotion:
-    """From nothing to prod: stopped at prod's preflight, by a person, by its validation, then through."""
-    seeds = tmp_path_factory.mktemp("seeds") / "none.json"
-    there = expected(promotion.checkout)
-    reserved = there[PROD].pop("capacity_reservations")
+    """From nothing to prod: stopped by prod's preflight, by an approval, by its validation, then through."""
+    seeds = tmp_path_factory.mktemp("seeds") / "seeds.json"
+    given = expected(promotion.checkout)
+    reserved = given[PROD].pop("capacity_reservations")
     assert [item["id"] for item in reserved] == [RESERVATION]
-    seeds.write_text(json.dumps(there))
-    promotion.step("no reservation", 1, "walk", "--port", str(promotion.port), "--seeds", str(seeds), *FIRST)
-    world = launch.find(promotion.state)
-    assert world is not None
-    steer = Steer(world)
+    seeds.write_text(json.dumps(given))
+    # A first deployment makes roles, which is a change of permissions.
+    promotion.step("no reservation", 1, "--seeds", str(seeds), "--approve", "dev/Approve-Permissions")
+    emulator = launch.find(promotion.state)
+    assert emulator is not None
+    steer = Steer(emulator)
     steer.seeds_in(PROD, REGION, {"capacity_reservations": reserved})
-    promotion.step("nobody asked", 3, "resume", "--approve", "prod/Approve-Permissions")
-    promotion.approve("prod", "Approve")
+    promotion.step("not approved", 3, "--resume", "--approve", "prod/Approve-Permissions")
     steer.agent("prod", answers=False)
-    promotion.step("not validated", 1, "resume")
+    promotion.step("not validated", 1, "--resume", "--approve", "prod/Approve")
     steer.agent("prod", answers=True)
-    promotion.step("approved", 0, "resume")
+    promotion.step("succeeded", 0, "--resume")
     return promotion
 
 
 @pytest.fixture(scope="session")
 def disrupted(promoted: Promotion) -> Promotion:
-    """A change of dev and staging that drains their nodes, on what was promoted before."""
-    for name in ("dev", "staging"):
-        # Without the first, ParallelCluster refuses the second while the fleet runs.
-        promoted.edit(f"environments/{name}.yaml", r"(?m)^cluster:$", "cluster:\n  updates: {stop_fleet: when-needed}")
-        promoted.edit(f"environments/{name}.yaml", r"scaledown_minutes: \d+", "scaledown_minutes: 25")
-    promoted.step("disruptive", 3, "walk")
-    promoted.step("disruption approved", 3, "resume", "--approve", "dev/Approve-Disruption")
+    """A change that drains dev's nodes, on what was promoted before."""
+    # Without the first, ParallelCluster refuses the second while the fleet runs.
+    promoted.edit("environments/dev.yaml", r"(?m)^cluster:$", "cluster:\n  updates: {stop_fleet: when-needed}")
+    promoted.edit("environments/dev.yaml", r"scaledown_minutes: \d+", "scaledown_minutes: 25")
+    promoted.step("disruptive", 3)
+    promoted.step("disruption approved", 3, "--resume", "--approve", "dev/Approve-Disruption")
     return promoted
 
 
-def test_failing_gate_stops_before_prod(promoted: Promotion) -> None:
-    """Prod's reservation is missing: dev and staging are deployed, prod is not."""
+def test_not_ready_preflight_stops_before_prod(promoted: Promotion) -> None:
     step = promoted.steps["no reservation"]
-    for stage in ("dev", "staging"):
-        assert step.outcomes[f"{stage}/Preflight"] == "succeeded"
-        assert step.outcomes[f"{stage}/cluster.Deploy"] == "succeeded"
-        assert step.outcomes[f"{stage}/Validation"] == "succeeded"
-    assert step.outcomes["prod/Preflight"] == "failed"
-    later = {key for key, outcome in step.outcomes.items() if key.startswith("prod/") and outcome == "not started"}
-    assert later >= {"prod/Approve", "prod/network.Prepare", "prod/network.Deploy", "prod/cluster.Deploy"}
+    for action in ("Preflight", "Diff", "cluster.Deploy", "Validation"):
+        assert step.outcomes[f"dev/{action}"] == "succeeded"
+    assert step.stopped_at() == ["prod/Preflight"]
+    assert not [key for key in step.outcomes if key.startswith("prod/") and key.endswith(("Approve", "Deploy"))]
     assert step.prod == {"prod-promotion"}
-    report = promoted.artifact("approved", "prod/Preflight") / "preflight.md"
-    assert RESERVATION in report.read_text()
+    assert RESERVATION in step.output
+    assert "Simulated promotion stopped at a failure" in step.output
 
 
-def test_nothing_is_left_out_silently(promoted: Promotion) -> None:
-    step = promoted.steps["no reservation"]
-    assert step.record["entries"]["Build/Synth"]["skipped"] == list(SKIPPED)
-    assert all(f"--skip {command!r}: left out" in step.said for command in SKIPPED)
-    assert not [key for key, entry in step.record["entries"].items() if entry["skipped"] and key != "Build/Synth"]
+def test_skipped_commands_are_logged(promoted: Promotion) -> None:
+    log = (promoted.state / "steps" / "Build" / "Synth" / "log").read_text()
+    assert all(f"Left out: {command}" in log for command in SKIPPED)
 
 
-def test_a_person_approves_prod(promoted: Promotion) -> None:
-    """The walk waits with the verdict in its words, prod untouched; an answer by the API lets it go on."""
-    step = promoted.steps["nobody asked"]
-    assert step.outcomes["prod/Preflight"] == "succeeded"
-    assert step.outcomes["prod/Approve-Disruption"] == "succeeded", "a safe verdict needs nobody"
-    assert step.outcomes["prod/Approve"] == "waiting"
-    assert "SAFE" in step.record["entries"]["prod/Approve"]["note"]
+def test_prod_waits_for_its_approval(promoted: Promotion) -> None:
+    """The question shows the verdict; the function passes the approval that a safe verdict does not need."""
+    step = promoted.steps["not approved"]
+    assert step.outcomes["prod/Approve-Disruption"] == "succeeded"
+    assert step.stopped_at() == ["prod/Approve"]
+    assert "SAFE" in step.output
+    assert "--resume --approve prod/Approve" in step.output
     assert step.prod == {"prod-promotion"}
 
 
-def test_failing_validation_fails_the_walk(promoted: Promotion) -> None:
-    """Nobody answers on prod's head node: what is deployed stands, and is not called validated."""
-    outcomes = promoted.steps["not validated"].outcomes
-    assert outcomes["prod/cluster.Deploy"] == "succeeded"
-    assert [key for key, outcome in outcomes.items() if outcome != "succeeded"] == ["prod/Validation"]
-    assert outcomes["prod/Validation"] == "failed"
+def test_failing_validation_stops(promoted: Promotion) -> None:
+    """The agent of prod's head node does not answer: the deployment stays, and the promotion fails."""
+    step = promoted.steps["not validated"]
+    assert step.outcomes["prod/cluster.Deploy"] == "succeeded"
+    assert step.stopped_at() == ["prod/Validation"]
 
 
 def test_prod_is_deployed(promoted: Promotion) -> None:
-    step = promoted.steps["approved"]
-    assert set(step.outcomes.values()) == {"succeeded"}
+    step = promoted.steps["succeeded"]
+    assert set(step.outcomes.values()) == {"succeeded", "left out"}
     assert {f"prod-{name}" for name in ("network", "storage", "data-links", "images", "api", "cluster")} <= step.prod
-    cluster = promoted.cluster(PROD, "prod")
-    assert cluster["StackStatus"] == "CREATE_COMPLETE"
+    assert promoted.cluster_status(PROD, "prod") == "CREATE_COMPLETE"
 
 
-def test_reports_are_artifacts(promoted: Promotion) -> None:
-    """Of every gate of every stage, for who looks later."""
-    for stage in ("dev", "staging", "prod"):
-        for action, report in (
-            ("Preflight", "preflight.md"),
-            ("Diff", "verdict.md"),
-            ("Validation", "validation.md"),
-        ):
-            text = (promoted.artifact("approved", f"{stage}/{action}") / report).read_text()
-            assert f"`{stage}`" in text or stage in text
-    verdict = (promoted.artifact("approved", "prod/Diff") / "verdict.md").read_text()
-    assert "SAFE" in verdict
+def test_unknown_approval(promoted: Promotion) -> None:
+    promoted.step("unknown approval", 4, "--resume", "--approve", "prod/Approve-All")
 
 
-def test_disruption_waits_for_its_own_approval(disrupted: Promotion) -> None:
+def test_disruption_stops_for_its_approval(disrupted: Promotion) -> None:
     step = disrupted.steps["disruptive"]
-    assert step.outcomes["dev/Approve-Disruption"] == "waiting"
-    assert step.outcomes["dev/Approve-Permissions"] == "succeeded", "no permission changes"
-    assert "DISRUPTIVE" in step.record["entries"]["dev/Approve-Disruption"]["note"]
-    assert step.outcomes["dev/cluster.Prepare"] == "not started"
+    assert step.outcomes["dev/Approve-Permissions"] == "succeeded", "permissions are the same"
+    assert step.stopped_at() == ["dev/Approve-Disruption"]
+    assert "DISRUPTIVE" in step.output
+    assert "dev/cluster.Prepare" not in step.outcomes
 
 
-def test_disruption_goes_on_after_its_approval(disrupted: Promotion) -> None:
-    """Dev is updated and validated; staging asks again, for itself."""
+def test_approved_disruption_is_deployed(disrupted: Promotion) -> None:
     step = disrupted.steps["disruption approved"]
     assert step.outcomes["dev/cluster.Deploy"] == "succeeded"
-    assert disrupted.cluster(DEV, "dev")["StackStatus"] == "UPDATE_COMPLETE"
+    assert disrupted.cluster_status(DEV, "dev") == "UPDATE_COMPLETE"
     assert step.outcomes["dev/Validation"] == "succeeded"
-    assert [key for key, outcome in step.outcomes.items() if outcome == "waiting"] == ["staging/Approve-Disruption"]
-    assert step.outcomes["prod/Diff"] == "not started"
+    assert step.stopped_at() == ["prod/Approve"]
+
+
+@pytest.fixture
+def pipeline(promoted: Promotion, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
+    """The deployed pipeline, for calls with its roles."""
+    emulator = launch.find(promoted.state)
+    assert emulator is not None
+    for key in [key for key in os.environ if key.startswith("AWS_")]:
+        monkeypatch.delenv(key)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", emulator.endpoint)
+    return read(emulator, "trainyard", promoted.state, [])
+
+
+def step_session(pipeline: Pipeline, environment: str, purpose: str) -> boto3.Session:
+    role = f"arn:aws:iam::{TOOLS}:role/trainyard-{environment}-{purpose}"
+    return pipeline.service_session(role, "codebuild", "project/any")
+
+
+def target_role(account: str, environment: str, purpose: str) -> str:
+    return f"arn:aws:iam::{account}:role/{environment}-{purpose}-{REGION}"
+
+
+def test_step_assumes_only_its_own_target(pipeline: Pipeline) -> None:
+    session = step_session(pipeline, "dev", "preflight")
+    own = assume(session, target_role(DEV, "dev", "preflight"))
+    with pytest.raises(ClientError, match="AccessDenied"):
+        own.client("cloudformation").delete_stack(StackName="dev-cluster")
+    deploy_role = f"arn:aws:iam::{DEV}:role/cdk-hnb659fds-deploy-role-{DEV}-{REGION}"
+    for other in (target_role(DEV, "dev", "validation"), target_role(PROD, "prod", "preflight"), deploy_role):
+        with pytest.raises(ActionFailed, match="cannot be assumed"):
+            assume(session, other)
+
+
+def test_step_cannot_replace_what_is_deployed(pipeline: Pipeline) -> None:
+    """Synth alone writes its output; a step that runs later cannot put something else in its place."""
+    client = step_session(pipeline, "prod", "diff").client("s3")
+    client.put_object(Bucket=pipeline.bucket, Key="trainyard/Diff_Outpu/report", Body=b"")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        client.put_object(Bucket=pipeline.bucket, Key="trainyard/Synth_Outp/assembly", Body=b"")
+
+
+def test_services_assume_roles_of_their_own_only(pipeline: Pipeline) -> None:
+    role = f"arn:aws:iam::{TOOLS}:role/trainyard-dev-diff"
+    with pytest.raises(ActionFailed, match="does not let codepipeline"):
+        pipeline.service_session(role, "codepipeline", pipeline.name)
