@@ -36,7 +36,8 @@ FAULTS: dict[str, tuple[dict[str, Any], ...]] = {
         {"then": "drop"},
         {"then": "drop", "forward": True},
     ),
-    "function killed, then killed after the work was accepted": ({"then": "kill"}, {"then": "kill", "forward": True}),
+    "function killed": ({"then": "kill"},),
+    "function killed after the work was accepted": ({"then": "kill", "forward": True},),
     "slow": ({"then": "pass", "forward": True, "delay_s": 3},),
 }
 
