@@ -1,7 +1,7 @@
 """Write docs/cli.md and docs/permissions.md from the command's parser and the lists of IAM actions.
 
-    .venv/bin/python scripts/reference.py           # write
-    .venv/bin/python scripts/reference.py --check   # exit status 1 if a page is out of date
+.venv/bin/python scripts/reference.py           # write
+.venv/bin/python scripts/reference.py --check   # exit status 1 if a page is out of date
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
 from cli.exits import TABLE
 from cli.parser import parser
+
 from ops.drift.permissions import AUTHORIZED, CALLED
 from trainyard.pipeline.actions import ASSUME, PREFLIGHT, VALIDATION
 from trainyard.pipeline.permissions import DIFF
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def subcommands(command: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -34,8 +34,10 @@ def options(command: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
     for action in command._actions:
         if action.help == argparse.SUPPRESS or isinstance(action, (argparse._HelpAction, argparse._SubParsersAction)):
             continue
-        value = "" if action.nargs == 0 else action.metavar or (
-            "\\|".join(map(str, action.choices)) if action.choices else action.dest.upper()
+        value = (
+            ""
+            if action.nargs == 0
+            else action.metavar or ("\\|".join(map(str, action.choices)) if action.choices else action.dest.upper())
         )
         name = f"{'`, `'.join(action.option_strings)} {value}".strip()
         yield f"`{name}`", (action.help or "").replace("|", "\\|").replace("%%", "%").replace("<", "&lt;")
@@ -64,9 +66,9 @@ def command_line() -> str:
         "# Command line\n",
         "<!-- Written by scripts/reference.py (make schema). Do not edit. -->\n",
         f"{top.description}\n",
-        "`make setup` installs the command in `.venv/bin`; `source .venv/bin/activate` puts it on the PATH. The `make` target of the",
-        "same name runs it with `ENV`, `ON`, `PORT`, `FORMAT`, `OUTPUT` and `AGAINST` as variables; make itself ends with 2",
-        "whatever status a command fails with.\n",
+        "`make setup` installs the command in `.venv/bin`; `source .venv/bin/activate` puts it on the PATH. The `make`",
+        "target of the same name runs it with `ENV`, `ON`, `PORT`, `FORMAT`, `OUTPUT` and `AGAINST` as variables; make",
+        "itself ends with 2 whatever status a command fails with.\n",
         "Every command takes `--help` and `--no-color`.\n",
         "## Exit statuses\n",
         "| Status | Meaning |\n|---|---|",
@@ -85,14 +87,14 @@ def permissions() -> str:
         ("preflight --on aws", "On `*`: these reads know no resources, or are asked of all resources.", PREFLIGHT),
         (
             "preflight --on aws and drift --on aws, to ask the ParallelCluster API",
-            "On the API's user role (stack output `ParallelClusterApiUserRole`). That role may do everything that the API can do.",
+            "On the API's user role (stack output `ParallelClusterApiUserRole`), which may do everything that the API can.",
             (ASSUME,),
         ),
         (
             "validate --on aws",
-            "`ssm:GetParameter` on `/trainyard/<environment>/validation/document`; `ssm:SendCommand` on the document which that "
-            "parameter names and on the head node (tags `parallelcluster:cluster-name`, `parallelcluster:node-type=HeadNode`); "
-            "the others on `*`.",
+            "`ssm:GetParameter` on `/trainyard/<environment>/validation/document`. `ssm:SendCommand` on the document which "
+            "that parameter names, and on the head node (tags `parallelcluster:cluster-name` and "
+            "`parallelcluster:node-type=HeadNode`). The others on `*`.",
             VALIDATION,
         ),
         (
@@ -104,8 +106,9 @@ def permissions() -> str:
     lines = [
         "# Permissions\n",
         "<!-- Written by scripts/reference.py (make schema). Do not edit. -->\n",
-        "IAM actions of each command on AWS. Tests compare the lists with the calls that are made. The roles of a promotion have",
-        "the same lists, on narrower resources ([promotion](promotion.md#roles)). A deployment uses the roles of `cdk bootstrap`.\n",
+        "IAM actions of each command on AWS. Tests compare the lists with the calls that are made. The roles of a",
+        "promotion have the same lists, on narrower resources ([promotion](promotion.md#roles)). A deployment uses the",
+        "roles of `cdk bootstrap`.\n",
     ]
     for title, resources, actions in groups:
         lines += [f"## {title}\n", f"{resources}\n", *(f"- `{action}`" for action in actions), ""]
