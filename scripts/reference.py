@@ -87,13 +87,13 @@ def permissions() -> str:
         ("preflight --on aws", "On `*`: these reads know no resources, or are asked of all resources.", PREFLIGHT),
         (
             "preflight --on aws and drift --on aws, to ask the ParallelCluster API",
-            "On the API's user role (stack output `ParallelClusterApiUserRole`), which may do everything that the API can.",
+            "On the API's user role (output `ParallelClusterApiUserRole`), which may do everything that the API can.",
             (ASSUME,),
         ),
         (
             "validate --on aws",
-            "`ssm:GetParameter` on `/trainyard/<environment>/validation/document`. `ssm:SendCommand` on the document which "
-            "that parameter names, and on the head node (tags `parallelcluster:cluster-name` and "
+            "`ssm:GetParameter` on `/trainyard/<environment>/validation/document`. `ssm:SendCommand` on the document "
+            "which that parameter names, and on the head node (tags `parallelcluster:cluster-name` and "
             "`parallelcluster:node-type=HeadNode`). The others on `*`.",
             VALIDATION,
         ),
