@@ -12,13 +12,13 @@ from pathlib import Path
 import botocore.session
 import pytest
 
+from cli.parser import parser
+
 ROOT = Path(__file__).parents[1]
 TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 PAGES = [name for name in TRACKED if name.endswith(".md")]
 TOP = {name.split("/")[0] for name in TRACKED if "/" in name}
 FOLDERS = {str(parent) for name in TRACKED for parent in Path(name).parents}
-GENERATED = {"cluster/", "report/"}
-"""First parts of paths in a bucket or of a command's output."""
 
 
 def anchors(text: str) -> set[str]:
@@ -52,7 +52,7 @@ def test_links_lead_somewhere(page: str) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])
 def test_paths_of_the_project_exist(page: str) -> None:
     missing = []
     for word in re.findall(r"`([\w.\-/]+/[\w.\-/]*)`", (ROOT / page).read_text("utf-8")):
@@ -82,7 +82,7 @@ def check_cdk(words: list[str]) -> None:
         if option.startswith("--"):
             assert f"{option.split('=')[0]} " in text.replace(",", " "), f"cdk {subcommand} knows no {option}"
         elif option.startswith("-"):
-            assert f"{option}," in text, f"cdk {subcommand} knows no {option}"
+            assert re.search(rf"(^|[ ,]){option}[ ,]", text), f"cdk {subcommand} knows no {option}"
 
 
 def check_aws(words: list[str]) -> None:
@@ -105,10 +105,7 @@ def check(words: list[str]) -> None:
         case "make":
             assert {word for word in words[1:] if "=" not in word} <= targets()
         case "trainyard":
-            from cli import parser
-
-            with_help = [*words[1:]]
-            parser().parse_args(with_help)
+            parser().parse_args(words[1:])
         case "cdk":
             check_cdk(words)
         case "aws":

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from cli import main
-from cli.reference import COMMANDS, commands_page
+from cli.reference import COMMANDS, PERMISSIONS, commands_page, permissions_page
 from settings.explain import nested_part
 from settings.model import Environment
 from settings.model.base import Part
@@ -63,6 +63,7 @@ def test_the_committed_reference_is_current() -> None:
 
 def test_the_committed_page_on_the_command_line_is_current() -> None:
     assert COMMANDS.read_text(encoding="utf-8") == commands_page(), "run `make schema`"
+    assert PERMISSIONS.read_text(encoding="utf-8") == permissions_page(), "run `make schema`"
 
 
 def test_names_and_paths_of_files_are_taken_and_known_names_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

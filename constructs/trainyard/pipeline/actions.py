@@ -28,6 +28,9 @@ PREFLIGHT: tuple[str, ...] = (
 )
 """Reads without resource-level permissions, or of all resources: granted on `*`."""
 
+DIFF: tuple[str, ...] = ("cloudformation:DescribeStacks", "cloudformation:GetTemplate")
+"""On the environment's own stacks."""
+
 ASSUME = "sts:AssumeRole"
 """On the ParallelCluster API's user role, for the dry run of a preflight."""
 

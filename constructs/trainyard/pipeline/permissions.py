@@ -9,10 +9,9 @@ from aws_cdk import aws_iam as iam
 from settings.model import Environment
 from settings.regions import partition
 from settings.stacks import ENVIRONMENT_TAG
-from trainyard.pipeline.actions import ASSUME, PREFLIGHT, VALIDATION
+from trainyard.pipeline.actions import ASSUME, DIFF, PREFLIGHT, VALIDATION
 from trainyard.pipeline.names import Purpose
 
-DIFF = ("cloudformation:DescribeStacks", "cloudformation:GetTemplate")
 _OWN = ("ssm:GetParameter", "ssm:SendCommand")
 """Actions of the validation that are granted only on the environment's parameter, document and head node."""
 
