@@ -26,7 +26,7 @@ QUICK := not e2e and not lifecycle and not lab
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help tools setup setup-steps up down diff preflight validate drift promote status lab lab-down synth schema golden check lint format test test-fast mutants clean
+.PHONY: help docs tools setup setup-steps up down diff preflight validate drift promote status lab lab-down synth schema golden check lint format test test-fast mutants clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ lint: setup ## ruff, mypy --strict, declared dependencies, shellcheck, shfmt
 	.venv/bin/shellcheck -x $(SHELL_SCRIPTS)
 	.venv/bin/shfmt -d -i 2 -ci $(SHELL_SCRIPTS)
 	$(PY) scripts/lint_nccl.py
+
+docs: tools $(UV) ## Build the documentation site into site/
+	@$(UV) run --quiet --frozen --isolated --only-group docs zensical build --strict --clean
 
 format: setup ## Format Python and shell
 	.venv/bin/ruff format .
