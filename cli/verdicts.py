@@ -34,11 +34,11 @@ def diff(options: argparse.Namespace) -> int:
     file, environment = read(options.environment)
     with_cdk = not options.no_cdk_diff and options.format != "json"
     if options.against:
-        _tell("diff", f"synthesizing {file.name} here and at {options.against}")
+        _progress("diff", f"synthesizing {file.name} here and at {options.against}")
         verdict, cdk_diff = against_revision(file, environment, options.against, with_cdk=with_cdk)
     else:
         with _account(options, start=False):
-            _tell("diff", f"synthesizing {file.name} and reading the deployed stacks")
+            _progress("diff", f"synthesizing {file.name} and reading the deployed stacks")
             verdict, cdk_diff = against_account(file, environment, _session(environment), with_cdk=with_cdk)
     write(review_report(verdict, cdk_diff), options.format, options.output)
     return int(verdict.level)
@@ -96,7 +96,7 @@ def validate(options: argparse.Namespace) -> int:
             _session(environment),
             start_minutes=options.start_minutes,
             total_minutes=options.total_minutes,
-            tell=lambda line: _tell("validation", line),
+            progress=lambda line: _progress("validation", line),
         )
     write(validation_report(found), options.format, options.output)
     return found.exit
@@ -119,9 +119,9 @@ def drift(options: argparse.Namespace) -> int:
         os.environ["AWS_DEFAULT_REGION"] = os.environ["AWS_REGION"] = environment.region
         session = _session(environment)
         caller.require(Aws(session, environment.region), session, environment)
-        _tell("drift", f"synthesizing {file.name}")
+        _progress("drift", f"synthesizing {file.name}")
         wanted = synthesize(ROOT, file, Path(folder))
-        _tell("drift", "comparing what is deployed; CloudFormation's drift detection takes minutes")
+        _progress("drift", "comparing what is deployed; CloudFormation's drift detection takes minutes")
         found = survey(Report(environment.name, environment.account), Account.of(session), wanted)
     write(drift_report(found), options.format, options.output)
     return int(found.level)
@@ -147,13 +147,13 @@ def _session(environment: Environment) -> boto3.Session:
 
 def _announced(subject: str, check: Callable[P, R]) -> Callable[P, R]:
     def announce(*arguments: P.args, **named: P.kwargs) -> R:
-        _tell("preflight", subject)
+        _progress("preflight", subject)
         return check(*arguments, **named)
 
     return announce
 
 
-def _tell(command: str, line: str) -> None:
+def _progress(command: str, line: str) -> None:
     """Progress on standard error, apart from the report."""
     sys.stderr.write(f"{command}: {line}\n")
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Start, find and stop an emulator from outside: standard library and boto3 only, for the root environment.
+"""Start, find and stop an emulator from outside: in the root environment.
 
     emulator = launch.start(Path(".trainyard/local"), "111122223333", "us-east-1", port=4566, api_port=4567)
     subprocess.run([...cdk...], env=emulator.child_environment())
@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import time
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 from local.emulator import processes
 from local.emulator.processes import CHECKOUT, HOST, START_SECONDS, EmulatorError, log_tail
+from trainyard import parallelcluster
 
 __all__ = ["CHECKOUT", "HOST", "Account", "Emulator", "EmulatorError", "log_tail"]
 
@@ -131,7 +131,7 @@ def start(  # noqa: PLR0917 - account, region and ports, as callers have them
         "emulator": [
             *(str(interpreters["local"]), "-m", "local.emulator", *_common(apis["api"], state_dir)),
             *("--port", str(port), "--api-port", str(api_port), "--wait-scale", str(scale)),
-            *("--parallelcluster-version", parallelcluster_version()),
+            *("--parallelcluster-version", parallelcluster.version()),
             *(part for name in files for part in (f"--{name}", str((state_dir / f"{name}.json").resolve()))),
         ],
     }
@@ -178,7 +178,7 @@ def find(state_dir: Path) -> Emulator | None:
 
 
 def read(state_dir: Path) -> Emulator | None:
-    """The emulator that a folder's state file tells of, whether it runs or not."""
+    """The emulator in a folder's state file, whether it runs or not."""
     try:
         state = json.loads((state_dir / "state.json").read_text())
         return Emulator(
@@ -191,16 +191,6 @@ def read(state_dir: Path) -> Emulator | None:
 def stop(state_dir: Path) -> None:
     """End the emulator of a folder with every function process that it left, and remove what it wrote but the logs."""
     processes.end(state_dir)
-
-
-def parallelcluster_version() -> str:
-    """The version that parallelcluster/pyproject.toml pins."""
-    project = tomllib.loads((CHECKOUT / "parallelcluster" / "pyproject.toml").read_text())["project"]
-    for dependency in project["dependencies"]:
-        name, _, version = dependency.partition("==")
-        if name == "aws-parallelcluster":
-            return str(version)
-    raise EmulatorError("parallelcluster/pyproject.toml does not pin aws-parallelcluster with ==")
 
 
 def _interpreter(folder: str) -> Path:

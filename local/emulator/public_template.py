@@ -1,7 +1,7 @@
 """The stand-in for the public template of the ParallelCluster API.
 
 The genuine one is at https://<region>-aws-parallelcluster.s3.<region>.amazonaws.com/parallelcluster/<version>/api/
-parallelcluster-api.yaml and cannot be used here: it runs the API from a container image in Lambda. This one stands
+parallelcluster-api.yaml and cannot be used here: it runs the API from a container image in Lambda. This one
 is at the same address in the emulator's S3, with the same parameters and outputs. In front of the API is a REST API of
 API Gateway with the same authorization: AWS_IAM on every method, and a resource policy that denies everyone but the API
 user role. Behind it, instead of the Lambda, runs the genuine API code on loopback.

@@ -49,7 +49,7 @@ class Steer:
         self._request("POST", "/limits", dataclasses.asdict(limit))
 
     def seeds(self, seeds: Mapping[str, object]) -> None:
-        """Add to what the account holds beside the deployments: reservations, parameters (local/emulator/seeds.py)."""
+        """Add to what the account contains: reservations, parameters (local/emulator/seeds.py)."""
         self._request("POST", "/seeds", dict(seeds))
 
     def seeds_in(self, account: str, region: str, seeds: Mapping[str, object]) -> None:

@@ -41,7 +41,7 @@ def validate(
     *,
     start_minutes: float,
     total_minutes: float,
-    tell: Callable[[str], None],
+    progress: Callable[[str], None],
 ) -> Report:
     """Run the checks and wait for them.
 
@@ -52,7 +52,7 @@ def validate(
     document = head_node.document(ssm, environment.name)
     instance = head_node.find(session.client("ec2"), environment.cluster_name)
     node = head_node.HeadNode(ssm, instance, document)
-    tell(f"asking {instance}, the head node of {environment.cluster_name}")
+    progress(f"asking {instance}, the head node of {environment.cluster_name}")
     try:
         facts = node.ask("facts")
     except head_node.Refused as refused:
@@ -65,5 +65,5 @@ def validate(
         )
     made = plan.make(environment, wanted, plan.Means(facts["programs"], facts["images"]))
     run = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    lines = tuple(Walk(node, run, start_minutes, tell, total_minutes=total_minutes).lines(made))
+    lines = tuple(Walk(node, run, start_minutes, progress, total_minutes=total_minutes).lines(made))
     return Report(environment.name, environment.cluster_name, instance, lines)

@@ -29,6 +29,6 @@ def of_aws(error: ClientError | BotoCoreError, permission: str, resource: str) -
         )
     if code in _EXPIRED:
         return Problem(
-            f"AWS does not take these credentials ({code}): {said}\nGet new ones: aws sts get-caller-identity tells."
+            f"AWS does not take these credentials ({code}): {said}\nGet new ones (aws sts get-caller-identity)."
         )
     return Problem(f"{permission} on {resource} was refused ({code}): {said}")

@@ -37,7 +37,7 @@ class Walk:
         head_node: where the requests go.
         run: name of the folders of this run's results.
         start_minutes: how long a job may wait for its nodes.
-        tell: called with a line of text when something begins.
+        progress: called with a line of text when something begins.
         total_minutes: how long all jobs may take together.
         sleep, clock: replaced in tests.
     """
@@ -45,7 +45,7 @@ class Walk:
     head_node: Asked
     run: str
     start_minutes: float
-    tell: Callable[[str], None]
+    progress: Callable[[str], None]
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     total_minutes: float = TOTAL_MINUTES
@@ -63,7 +63,7 @@ class Walk:
         self._until = self.clock() + self.total_minutes * _SECONDS_OF_A_MINUTE
         self._insisted = plan.insisted
         if plan.head_scan:
-            self.tell("scan of the head node")
+            self.progress("scan of the head node")
             yield from self._head_scan()
         for job in plan.jobs:
             if why := self._busy.get(job.place.name):
@@ -88,7 +88,7 @@ class Walk:
 
     def _one(self, job: Job) -> list[Line]:
         place = job.place
-        self.tell(f"{job.job} on {place.nodes} x {place.name}, {job.minutes} min at most")
+        self.progress(f"{job.job} on {place.nodes} x {place.name}, {job.minutes} min at most")
         try:
             sent = self.head_node.ask(
                 "submit", job.job, place.queue, place.feature, str(place.nodes), str(job.minutes),
@@ -103,7 +103,7 @@ class Walk:
     def _wait(self, job: Job, number: str, folder: str) -> list[Line]:
         begun, pause = self.clock(), _FIRST_PAUSE_S
         started: float | None = None
-        told = ""
+        reported = ""
         down: list[str] = []
         while True:
             self.sleep(pause)
@@ -115,7 +115,7 @@ class Walk:
             if answer["state"] in _NOT_STARTED:
                 # A job whose node was lost waits again.
                 started, begun = None, now if started is not None else begun
-                told = self._tell_waiting(number, answer, told)
+                reported = self._report_wait(number, answer, reported)
                 # Nodes that fail to come up are listed for a while only.
                 down = list(answer.get("down") or down)
                 limit = min(begun + self.start_minutes * _SECONDS_OF_A_MINUTE, self._until)
@@ -140,10 +140,10 @@ class Walk:
         self._busy[job.place.name] = f"nodes are taken by other jobs, {minutes:g} min long"
         return judge.not_asked(job, self._busy[job.place.name], job.check in self._insisted)
 
-    def _tell_waiting(self, number: str, answer: Mapping[str, Any], told: str) -> str:
+    def _report_wait(self, number: str, answer: Mapping[str, Any], reported: str) -> str:
         text = f"job {number} waits: {answer['state'].lower()}, {answer.get('reason') or 'no reason'}"
-        if text != told:
-            self.tell(text)
+        if text != reported:
+            self.progress(text)
         return text
 
     @contextmanager
@@ -159,4 +159,4 @@ class Walk:
         try:
             self.head_node.ask("cancel", number)
         except (Refused, Problem) as problem:
-            self.tell(f"job {number} could not be ended ({problem}): end it on the head node with scancel {number}")
+            self.progress(f"job {number} could not be ended ({problem}): end it on the head node with scancel {number}")

@@ -13,7 +13,7 @@ from botocore.exceptions import EndpointConnectionError
 
 from cli import main
 from local.commands import cdk, session
-from local.emulator import launch
+from local.emulator import launch, processes
 from ops.problem import Problem
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -131,7 +131,7 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def emulator_of(process: subprocess.Popen[bytes], folder: Path, monkeypatch: pytest.MonkeyPatch) -> launch.Emulator:
-    monkeypatch.setattr(launch.processes, "of", lambda _: [process.pid] if process.poll() is None else [])
+    monkeypatch.setattr(processes, "of", lambda _: [process.pid] if process.poll() is None else [])
     return launch.Emulator(folder, "111122223333", "us-east-1", 1, 2, (process.pid,))
 
 

@@ -42,7 +42,3 @@ def test_a_child_sees_none_of_the_callers_aws_settings(tmp_path: Path, monkeypat
     assert found["AWS_ENDPOINT_URL"] == "http://127.0.0.1:4600"
     assert found["AWS_CONFIG_FILE"] == os.devnull
     assert found["AWS_ACCESS_KEY_ID"] == "111122223333"
-
-
-def test_the_version_is_read_where_it_stands() -> None:
-    assert launch.parallelcluster_version().count(".") == 2

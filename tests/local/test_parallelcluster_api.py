@@ -16,6 +16,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from local.emulator import launch
+from trainyard import parallelcluster
 
 pytestmark = pytest.mark.e2e
 
@@ -88,7 +89,7 @@ def stack(session: boto3.Session, emulator: launch.Emulator, name: str, **templa
 @pytest.fixture(scope="module")
 def outputs(aws: boto3.Session, emulator: launch.Emulator) -> dict[str, str]:
     """The outputs of the public template, from the address that the product names."""
-    bucket, version = f"{emulator.region}-aws-parallelcluster", launch.parallelcluster_version()
+    bucket, version = f"{emulator.region}-aws-parallelcluster", parallelcluster.version()
     url = f"https://{bucket}.s3.{emulator.region}.amazonaws.com/parallelcluster/{version}/api/parallelcluster-api.yaml"
     return stack(aws, emulator, "pcluster-api", TemplateURL=url)
 

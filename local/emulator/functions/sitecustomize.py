@@ -22,7 +22,7 @@ RUNTIME = os.environ.get("EMULATOR_RUNTIME_PACKAGES", "")
 LAYERS = [path for path in os.environ.get("_LAMBDA_LAYERS_DIRS", "").split(os.pathsep) if path]
 ENDPOINT = urlsplit(os.environ.get("AWS_ENDPOINT_URL", "http://127.0.0.1:4566"))
 
-# Lambda tells a function where its log goes.
+# Lambda passes a function the name of its log.
 os.environ.setdefault("AWS_LAMBDA_LOG_GROUP_NAME", f"/aws/lambda/{os.environ.get('AWS_LAMBDA_FUNCTION_NAME', '')}")
 
 if RUNTIME:

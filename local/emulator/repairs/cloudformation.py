@@ -164,8 +164,8 @@ def _instance_profile() -> None:
 
 
 def _parents() -> None:
-    # services/cloudformation/handlers.py:415: DescribeStacks leaves out ParentId, by which pcluster list-clusters tells
-    # the nested stack of a cluster from a cluster.
+    # services/cloudformation/handlers.py:415: DescribeStacks leaves out ParentId, by which pcluster list-clusters
+    # separates the nested stack of a cluster from a cluster.
     original = handlers._ACTION_HANDLERS["DescribeStacks"]
 
     def describe(params: dict[str, Any]) -> Any:
