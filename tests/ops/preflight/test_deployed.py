@@ -52,7 +52,7 @@ def test_what_stands_is_not_counted_twice_and_the_api_is_asked(deployed: Trial) 
     asked = deployed.ask()
     assert asked.of("fault", "unknown", "warning") == []
     [dry] = [line for line in asked.lines if line["subject"] == "dry run: update local"]
-    assert dry["found"] == "no changes: the cluster is as the file says"
+    assert dry["found"] == "no changes: the cluster is as the file describes it"
 
 
 @pytest.mark.parametrize(
