@@ -39,7 +39,7 @@ def require_free(number: int) -> None:
         except OSError as error:
             raise EmulatorError(
                 f"port {number} on {HOST} is in use: end the program that listens there, or choose others with "
-                "PORT=<number> (an emulator takes that port and the next)"
+                "--port NUMBER (make: PORT=NUMBER); an emulator takes that port and the next"
             ) from error
 
 

@@ -44,14 +44,13 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     assert "CREATE_COMPLETE" in again
     assert "UPDATE" not in again
 
-    unchanged = local.ok("diff")
-    assert "Stacks with differences" not in unchanged or "Number of stacks with differences: 0" in unchanged
+    local.ok("diff")
 
     local.edit(r"max: 2(\s+efa)", r"max: 3\1")
     reviewed = local.run("diff")
     changed = reviewed.stdout
     assert reviewed.returncode == 1, changed
-    assert changed.startswith("SAFE"), changed
+    assert re.search(r"^SAFE", changed, re.MULTILINE), changed
     assert re.search(r"MaxCount.*\n?.*3", changed), changed
 
     updated = local.ok("up", "--no-hello")
@@ -78,9 +77,9 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     s3.put_object(Bucket=bucket, Key="data/set.txt", Body=b"words")
 
     refused = local.run("down")
-    assert refused.returncode == 1
+    assert refused.returncode == 4
     assert f"s3://{bucket}: 1 objects" in refused.stdout
-    assert "DELETE_DATA=yes" in refused.stdout
+    assert "--delete-data" in refused.stdout
     assert "CREATE_COMPLETE" in local.ok("status") or "UPDATE_COMPLETE" in local.ok("status")
 
     gone = local.ok("down", "--delete-data")
@@ -114,7 +113,7 @@ def test_a_killed_emulator_an_interrupted_run_and_a_third(local_of: LocalOf) -> 
         assert emulator is not None
         for pid in emulator.pids:
             os.kill(pid, signal.SIGKILL)
-    assert run.process.returncode == 1, run.output
+    assert run.process.returncode == 4, run.output
     assert "Traceback" not in run.output
     with local.until("cluster: CREATE_IN_PROGRESS", "up", "--no-hello") as run:
         time.sleep(2)
@@ -130,7 +129,7 @@ def test_a_port_in_use_is_named(local_of: LocalOf) -> None:
         taken.bind(("127.0.0.1", local.port))
         taken.listen()
         result = local.run("up")
-    assert result.returncode == 1
+    assert result.returncode == 4
     assert str(local.port) in result.stdout
     assert "PORT=" in result.stdout
     assert "Traceback" not in result.stdout
@@ -140,7 +139,7 @@ def test_wrong_input_starts_nothing(local_of: LocalOf) -> None:
     local = local_of("local")
     local.edit(r"throughput: 125\b", "throughput: 300")
     result = local.run("up")
-    assert result.returncode == 1
+    assert result.returncode == 4
     assert f"{local.file.name}:" in result.stdout
     assert "300" in result.stdout
     assert "Traceback" not in result.stdout
