@@ -15,7 +15,7 @@ from local.emulator import launch
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     with socket.create_server((launch.HOST, 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(launch.EmulatorError, match=rf"port {port} .* in use.*PORT=<number>"):
+        with pytest.raises(launch.EmulatorError, match=rf"port {port} .* in use.*PORT=NUMBER"):
             launch.start(tmp_path, "111122223333", "us-east-1", port, port)
 
 
