@@ -16,4 +16,4 @@ PY
 
 "$@"
 # $@ is: python -m cli up FILE --state STATE --port PORT
-exec "$1" -m local down "$5" --state "$state"
+exec "$1" -m cli down "$5" --state "$state"
