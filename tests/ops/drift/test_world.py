@@ -140,8 +140,8 @@ def test_an_edit_that_nobody_deployed_is_no_drift(deployed: Deployed) -> None:
     finally:
         deployed.local.file.write_text(before)
     assert result.returncode == 0, result.stderr
-    assert "Not deployed yet, and no drift: the file differs" in result.stdout
-    assert "in 1 resource, local-images (1). What that would do: make diff" in result.stdout
+    assert "Not deployed yet (this is not drift): the file differs" in result.stdout
+    assert "in 1 resource, local-images (1). To see the effect: trainyard diff" in result.stdout
 
 
 def test_the_fleet(deployed: Deployed) -> None:
@@ -169,8 +169,8 @@ def test_somebody_used_the_pcluster_cli(deployed: Deployed) -> None:
     deployed.raise_max_count()
     told = deployed.run()
     assert told.returncode == 1
-    assert told.stdout.startswith("Drift: 1 thing is not as deployed, in cluster.")
-    assert "Scheduling.SlurmQueues[gpu].ComputeResources[p5].MaxCount: deployed 2, stands 3" in told.stdout
+    assert "Drift: 1 difference from what was deployed, in cluster." in told.stdout
+    assert "Scheduling.SlurmQueues[gpu].ComputeResources[p5].MaxCount" in told.stdout
 
 
 def test_changes_by_hand(deployed: Deployed, tmp_path: Path) -> None:
