@@ -68,9 +68,10 @@ def template_diffs(old: Stacks, new: Stacks) -> list[TemplateDiff]:
         Problem: the packages are not installed.
     """
     pairs = [
-        {"name": stack.name, "old": before, "new": stack.template}
+        {"name": stack.name, "old": before, "new": after}
         for key, stack in new.items()
-        if (before := old[key].template if key in old else {}) != stack.template
+        if (before := _without_metadata(old[key].template if key in old else {}))
+        != (after := _without_metadata(stack.template))
     ]
     return [TemplateDiff(**item) for item in _run("diff", pairs)] if pairs else []
 
@@ -82,6 +83,13 @@ def diff_text(old: Stacks, new: Stacks) -> str:
         Problem: the packages are not installed.
     """
     return "\n\n".join(diff.text for diff in template_diffs(old, new) if diff.text)
+
+
+def _without_metadata(template: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the construct paths that the CDK CLI adds to each resource; this command synthesizes without the CLI."""
+    resources = template.get("Resources", {})
+    kept = {name: {key: part[key] for key in part if key != "Metadata"} for name, part in resources.items()}
+    return {**template, "Resources": kept} if resources else dict(template)
 
 
 @functools.cache

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ops.review.cdk import template_diffs
 from ops.review.references import References
 from ops.review.stacks import Stack
 from ops.review.structure import ABSENT, differences, shown
@@ -60,3 +63,18 @@ def test_references_name_the_resource_across_stacks() -> None:
 def test_a_reference_to_a_replaced_resource_differs() -> None:
     replaced = References(BOTH, {("network", "Subnet")})
     assert replaced.resolve({"Fn::ImportValue": "local-network:Out"}, "storage") == "${network.Subnet (new)}"
+
+
+def test_construct_paths_are_no_difference_of_templates() -> None:
+    """The CDK CLI adds them to what it deploys; `trainyard diff` synthesizes without the CLI."""
+    topic = {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": "one"}}
+    other = {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": "two"}}
+    deployed = {"Resources": {"Topic": topic | {"Metadata": {"aws:cdk:path": "stack/Topic"}}}}
+
+    def stacks(template: dict[str, Any]) -> dict[str, Stack]:
+        return {"stack": Stack("stack", "stack", "us-east-1", template)}
+
+    assert template_diffs(stacks(deployed), stacks({"Resources": {"Topic": topic}})) == []
+    [changed] = template_diffs(stacks(deployed), stacks({"Resources": {"Topic": other}}))
+    assert "DisplayName" in changed.text
+    assert "Metadata" not in changed.text
