@@ -16,10 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 from threading import Lock
+from typing import NoReturn
 
 from botocore.exceptions import ClientError
 
-from cli.parser import Parser
 from local.commands.session import ROOT, aws, forget_users_aws
 from local.emulator import launch
 from local.emulator.processes import EmulatorError, log_tail
@@ -85,9 +85,15 @@ class Run:
             act[action.provider](self._pipeline, action, configuration)
 
 
-def parser() -> Parser:
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(WRONG, f"{self.prog}: {message}\n")
+
+
+def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = Parser(prog="python -m local.pipeline", description=__doc__)
+    made = _Parser(prog="python -m local.pipeline", description=__doc__)
     made.formatter_class = argparse.RawDescriptionHelpFormatter
     made.add_argument("pipeline", metavar="PIPELINE", help="a name under environments/pipelines/, or a file's path")
     made.add_argument("--resume", action="store_true", help="go on where the last run stopped, with its files")
