@@ -88,7 +88,7 @@ class _References(Resolver):
         return f"arn:aws:iam::{self._values['AWS::AccountId']}:role/{self._values[logical_id]}"
 
     def imported(self, export: str) -> Any:  # noqa: ANN401 - JSON
-        raise ActionFailed(f"the pipeline's template imports {export}, and no stack of a simulated promotion exports it")
+        raise ActionFailed(f"the pipeline's template imports {export}, which no stack here exports")
 
 
 def assume(session: boto3.Session, role_arn: str) -> boto3.Session:
