@@ -61,9 +61,7 @@ def _facts(info: dict[str, Any]) -> dict[str, object]:
         "gpu": gpus[0]["Name"] if gpus else "",
         "gpu_memory_mib": gpus[0]["MemoryInfo"]["SizeInMiB"] if gpus else 0,
         "neuron_devices": sum(device["Count"] for device in neuron),
-        "efa_interfaces": network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0)
-        if network.get("EfaSupported")
-        else 0,
+        "efa_interfaces": network.get("EfaSupported") and network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
         "nvme_gb": info.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
     }
     facts.update({name: value for name, value in optional.items() if value})
@@ -73,12 +71,10 @@ def _facts(info: dict[str, Any]) -> dict[str, object]:
 
 
 def _write(path: Path, source: str, name: str, rows: dict[str, Any]) -> None:
-    lines = ",\n".join(
-        f"  {json.dumps(key)}: {json.dumps(value, separators=(',', ':'))}" for key, value in rows.items()
-    )
-    path.write_text(
-        f'{{"source": {json.dumps(source)},\n "{name}": {{\n{lines}\n }}\n}}\n', encoding="utf-8", newline="\n"
-    )
+    lines = [f"  {json.dumps(key)}: {json.dumps(value, separators=(',', ':'))}" for key, value in rows.items()]
+    body = ",\n".join(lines)
+    text = f'{{"source": {json.dumps(source)},\n "{name}": {{\n{body}\n }}\n}}\n'
+    path.write_text(text, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

@@ -25,58 +25,37 @@ class Rule:
 
     name: str
     reason: str
-    remedy: str
+    remedy: str = "remove it"
     value: str = ""
 
 
+_TUNED = "remove it: the tuner chooses by size"
+_EXCLUDE = "exclude instead: NCCL_SOCKET_IFNAME=^docker,lo,veth"
+_ANY_TASK = "has the same value for every task if the batch script sets it"
 RULES = (
-    Rule("FI_EFA_FORK_SAFE", "obsolete: the plugin aws-ofi-nccl and the kernel handle it", "remove it"),
-    Rule("FI_EFA_USE_DEVICE_RDMA", "obsolete: the plugin sets it if the device supports it", "remove it"),
-    Rule("RDMAV_FORK_SAFE", "obsolete: the plugin aws-ofi-nccl and the kernel handle it", "remove it"),
-    Rule("NCCL_TREE_THRESHOLD", "has no effect since NCCL 2.5", "remove it"),
-    Rule("NCCL_ALGO", "bypasses the tuner, and Tree was seen to hang on EFA", "remove it: the tuner chooses by size"),
-    Rule(
-        "NCCL_PROTO", "turns off LL and LL128, which small messages on P5 need", "remove it: the tuner chooses by size"
-    ),
-    Rule(
-        "NCCL_IB_DISABLE",
-        "a debugging variable; NCCL does not treat EFA as InfiniBand",
-        "remove it; set NCCL_NET=OFI instead",
-    ),
-    Rule("NCCL_NET_GDR_LEVEL", "a debugging variable that overrides the topology", "remove it"),
-    Rule("NCCL_P2P_LEVEL", "a debugging variable that overrides the topology", "remove it"),
-    Rule("NCCL_P2P_DISABLE", "turns NVLink off", "remove it"),
-    Rule("NCCL_SHM_DISABLE", "turns shared memory off", "remove it"),
-    Rule("NCCL_MIN_NCHANNELS", "deprecated since 2.17, and more channels starve EFA", "remove it"),
+    Rule("FI_EFA_FORK_SAFE", "obsolete: the plugin aws-ofi-nccl and the kernel handle it"),
+    Rule("FI_EFA_USE_DEVICE_RDMA", "obsolete: the plugin sets it if the device supports it"),
+    Rule("RDMAV_FORK_SAFE", "obsolete: the plugin aws-ofi-nccl and the kernel handle it"),
+    Rule("NCCL_TREE_THRESHOLD", "has no effect since NCCL 2.5"),
+    Rule("NCCL_ALGO", "bypasses the tuner, and Tree was seen to hang on EFA", _TUNED),
+    Rule("NCCL_PROTO", "turns off LL and LL128, which small messages on P5 need", _TUNED),
+    Rule("NCCL_IB_DISABLE", "a debugging variable; EFA is not InfiniBand", "remove it; set NCCL_NET=OFI instead"),
+    Rule("NCCL_NET_GDR_LEVEL", "a debugging variable that overrides the topology"),
+    Rule("NCCL_P2P_LEVEL", "a debugging variable that overrides the topology"),
+    Rule("NCCL_P2P_DISABLE", "turns NVLink off"),
+    Rule("NCCL_SHM_DISABLE", "turns shared memory off"),
+    Rule("NCCL_MIN_NCHANNELS", "deprecated since 2.17, and more channels starve EFA"),
     Rule("NCCL_IFNAME", "not a variable of NCCL", "set NCCL_SOCKET_IFNAME=^docker,lo,veth"),
-    Rule(
-        "NCCL_SOCKET_IFNAME",
-        "names an interface, which differs between instance types",
-        "exclude instead: NCCL_SOCKET_IFNAME=^docker,lo,veth",
-        value=r"[^^]",
-    ),
-    Rule(
-        "NCCL_NET",
-        "lets NCCL silently use TCP",
-        "set NCCL_NET=OFI on nodes with EFA only",
-        value=r"(?i:socket|ib)\b",
-    ),
-    Rule(
-        "FI_PROVIDER",
-        "names another provider than EFA",
-        "set FI_PROVIDER=efa on nodes with EFA only",
-        value=r"(?!efa\b)\w",
-    ),
-    Rule(
-        "CUDA_VISIBLE_DEVICES",
-        "overrides the GPUs that Slurm assigned",
-        "remove it: Slurm and torchrun set it",
-    ),
-    Rule("RANK", "has the same value for every task if the batch script sets it", "let torchrun set it"),
-    Rule("LOCAL_RANK", "has the same value for every task if the batch script sets it", "let torchrun set it"),
+    Rule("NCCL_SOCKET_IFNAME", "names an interface, which differs between instance types", _EXCLUDE, value=r"[^^]"),
+    Rule("NCCL_NET", "lets NCCL silently use TCP", "set NCCL_NET=OFI on nodes with EFA only", r"(?i:socket|ib)\b"),
+    Rule("FI_PROVIDER", "another provider than EFA", "set FI_PROVIDER=efa on nodes with EFA only", r"(?!efa\b)\w"),
+    Rule("CUDA_VISIBLE_DEVICES", "overrides the GPUs that Slurm assigned", "remove it: Slurm and torchrun set it"),
+    Rule("RANK", _ANY_TASK, "let torchrun set it"),
+    Rule("LOCAL_RANK", _ANY_TASK, "let torchrun set it"),
 )
 
-_NAMES = "|".join(sorted((rule.name for rule in RULES), key=len, reverse=True))
+_BY_NAME = {rule.name: rule for rule in RULES}
+_NAMES = "|".join(sorted(_BY_NAME, key=len, reverse=True))
 # An assignment in a shell, an env file, `env`, srun --export or a Dockerfile; a key in YAML, JSON or Python; a call.
 _FORMS = (
     re.compile(rf"(?<![\w.$\-{{])(?P<name>{_NAMES})\s*=(?!=)\s*(?P<value>.*)"),
@@ -94,22 +73,18 @@ def faults(text: str) -> Iterator[tuple[int, Rule, str]]:
     lines = text.splitlines()
     for number, line in enumerate(lines, start=1):
         allowed = _ALLOWED.search(line) or (_ALLOWED.search(lines[number - 2]) if number > 1 else None)
-        names = set(allowed["names"].split(",")) if allowed else set()
+        allowed_names = set(allowed["names"].split(",")) if allowed else set()
         if line.lstrip().startswith("#") and not line.lstrip().startswith("#SBATCH"):
             continue
-        seen = set()
         for form in _FORMS:
             for match in form.finditer(line):
                 value = match["value"].lstrip("\"' ")
                 # A Kubernetes list names the variable on one line and gives its value on the next.
                 if form is _FORMS[-1] and number < len(lines):
                     value = re.sub(r"^\s*value:\s*[\"']?", "", lines[number])
-                for rule in RULES:
-                    if rule.name != match["name"] or rule.name in names or rule.name in seen:
-                        continue
-                    if rule.value and not re.match(rule.value, value):
-                        continue
-                    seen.add(rule.name)
+                rule = _BY_NAME[match["name"]]
+                if rule.name not in allowed_names and (not rule.value or re.match(rule.value, value)):
+                    allowed_names.add(rule.name)  # once for each line
                     yield number, rule, value
 
 

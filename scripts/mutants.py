@@ -16,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SCRATCH = ROOT / ".trainyard" / "mutants"
 LEAST_KILLED = 85
+MUTMUT = (sys.executable, "-m", "mutmut")
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,8 @@ TARGETS = {
 def prepare(target: Target, folder: Path) -> None:
     """Copy the working tree to `folder` and write mutmut's configuration there."""
     shutil.rmtree(folder, ignore_errors=True)
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     package = Path(target.package).name
     for name in listed.stdout.splitlines():
         source, copy = ROOT / name, folder / name
@@ -76,12 +72,6 @@ def prepare(target: Target, folder: Path) -> None:
         file.write("\n".join(("", "[tool.mutmut]", *lines, "")))
 
 
-def survivors(folder: Path) -> list[str]:
-    """The names of the mutants that no test failed for."""
-    results = _mutmut(folder, "results").splitlines()  # a mutant that timed out counts as killed
-    return [line.strip().partition(":")[0] for line in results if line.rstrip().endswith((": survived", ": no tests"))]
-
-
 def run(name: str, target: Target) -> bool:
     """Test every mutant of a target and print the survivors. True if enough were killed."""
     folder = SCRATCH / name
@@ -89,14 +79,14 @@ def run(name: str, target: Target) -> bool:
     prepare(target, folder)
     log = folder / "run.log"
     with log.open("w") as output:
-        ended = subprocess.run(
-            _command("run", "--max-children", "1"), cwd=folder, stdout=output, stderr=output, check=False
-        )
+        command = [*MUTMUT, "run", "--max-children", "1"]
+        ended = subprocess.run(command, cwd=folder, stdout=output, stderr=output, check=False)
     if ended.returncode != 0:
         raise SystemExit(f"{name}: mutmut failed; see {log.relative_to(ROOT)}")
     _mutmut(folder, "export-cicd-stats")
     stats = json.loads((folder / "mutants" / "mutmut-cicd-stats.json").read_text())
-    left = survivors(folder)
+    results = _mutmut(folder, "results").splitlines()  # a mutant that timed out counts as killed
+    left = [line.strip().partition(":")[0] for line in results if line.rstrip().endswith((": survived", ": no tests"))]
     for mutant in left:
         print(_mutmut(folder, "show", mutant))
     killed = stats["total"] - len(left)
@@ -106,11 +96,7 @@ def run(name: str, target: Target) -> bool:
 
 
 def _mutmut(folder: Path, *arguments: str) -> str:
-    return subprocess.run(_command(*arguments), cwd=folder, capture_output=True, text=True, check=True).stdout
-
-
-def _command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "mutmut", *arguments]
+    return subprocess.run([*MUTMUT, *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
 def main() -> int:
