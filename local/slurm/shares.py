@@ -50,7 +50,6 @@ def _lab(plan: Plan, folder: Path, password: str) -> None:
     (folder / "ecr-password").write_text(secrets.token_urlsafe(24) + "\n")
     (folder / "registry-hosts").write_text(f"{plan.registry}\n{plan.aws.name}\n")
     (folder / "instances.json").write_text(files.instances(plan))
-    (folder / "account").write_text(plan.environment.account + "\n")
     for bucket in plan.buckets.values():
         (folder / "s3" / bucket).mkdir(parents=True)
         (folder / "s3" / bucket).chmod(0o1777)

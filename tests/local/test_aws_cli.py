@@ -1,0 +1,77 @@
+"""The laboratory's AWS CLI against awscli from PyPI, which asks the emulated S3."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from local.emulator import launch
+
+ROOT = Path(__file__).parents[2]
+STAND_IN = ROOT / "local/slurm/root/all/usr/local/bin/aws"
+
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("local")]
+
+
+def run(program: list[str], folder: Path, words: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*program, *words.split()], cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+def test_the_laboratory_s_aws_answers_as_awscli(emulator: launch.Emulator, tmp_path: Path) -> None:
+    env = {
+        "AWS_ENDPOINT_URL": emulator.endpoint,
+        "AWS_ACCESS_KEY_ID": emulator.account,
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_DEFAULT_REGION": emulator.region,
+        "HOME": str(tmp_path),
+        "PATH": "/usr/bin:/bin",
+    }
+    lab = tmp_path / "lab"
+    (lab / "s3/data").mkdir(parents=True)
+    (tmp_path / "aws").write_text(STAND_IN.read_text().replace("/run/lab", str(lab)))
+    programs = {"awscli": [str(ROOT / ".venv/bin/aws")], "laboratory": [sys.executable, str(tmp_path / "aws")]}
+    bucket = "s3api create-bucket --bucket data --create-bucket-configuration LocationConstraint=us-west-2"
+    assert run(programs["awscli"], tmp_path, bucket, env).returncode == 0
+
+    answers: dict[str, list[object]] = {}
+    for name, program in programs.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "one").write_text("one\n")
+
+        def ask(words: str, program: list[str] = program, folder: Path = folder) -> tuple[int, str, str]:
+            done = run(program, folder, words, env)
+            return done.returncode, done.stdout, done.stderr
+
+        def head(key: str, program: list[str] = program, folder: Path = folder) -> list[object]:
+            words = f"s3api head-object --bucket data --key {key} --checksum-mode ENABLED --output json"
+            done = run(program, folder, words, env)
+            answer = json.loads(done.stdout or "{}")
+            names = ("ContentLength", "ETag", "ChecksumCRC32", "ChecksumSHA256", "ChecksumType")
+            return [done.returncode == 0, done.stderr, [answer.get(one) for one in names]]
+
+        answers[name] = [
+            ask("s3 cp --only-show-errors --checksum-algorithm CRC32 one s3://data/folder/one"),
+            ask("s3 cp --only-show-errors --cli-connect-timeout 10 --cli-read-timeout 60 s3://data/folder/one two"),
+            (folder / "two").read_text(),
+            ask("s3 cp --no-progress one s3://data/folder/"),
+            ask("s3 cp --no-progress s3://data/folder/one ."),
+            ask("s3 cp --only-show-errors s3://data/folder/one -"),
+            ask("s3 cp --only-show-errors s3://data/missing two"),
+            ask("s3 cp --only-show-errors s3://missing/one two"),
+            ask("s3 cp --only-show-errors missing s3://data/one"),
+            ask("s3 cp --only-show-errors one s3://missing/one"),
+            head("folder/one"),
+            head("missing"),
+        ]
+    for real, simulated in zip(answers["awscli"], answers["laboratory"], strict=True):
+        assert simulated == real
+
+
+@pytest.mark.parametrize("words", ["s3 cp one two", "s3 rb s3://data", "s3api head-object", "ec2 run-instances"])
+def test_the_laboratory_s_aws_refuses_what_it_does_not_simulate(tmp_path: Path, words: str) -> None:
+    assert run([sys.executable, str(STAND_IN)], tmp_path, words, {}).returncode == 252
