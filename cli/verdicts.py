@@ -28,7 +28,7 @@ R = TypeVar("R")
 def diff(options: argparse.Namespace) -> int:
     """The verdict on what a deployment would change; its level is the exit status."""
     from ops.report import write
-    from ops.report.review import review_report
+    from ops.report.commands import review_report
     from ops.review.command import against_account, against_revision
 
     file, environment = read(options.environment)
@@ -46,16 +46,16 @@ def diff(options: argparse.Namespace) -> int:
 
 def gate(options: argparse.Namespace) -> int:
     """The verdict on an assembly, as files; 0 whatever the verdict is."""
-    from ops.review import gate
+    from ops.review.command import gate
 
     _, environment = read(options.environment)
-    return gate.gate(environment, options.assembly, options.output)
+    return gate(environment, options.assembly, options.output)
 
 
 def preflight(options: argparse.Namespace) -> int:
     """Whether the account can hold the environment."""
     from ops.report import write
-    from ops.report.preflight import preflight_report
+    from ops.report.commands import preflight_report
 
     file, environment = read(options.environment)
     from ops.preflight import caller
@@ -76,7 +76,7 @@ def preflight(options: argparse.Namespace) -> int:
 def validate(options: argparse.Namespace) -> int:
     """Whether the cluster passes its checks."""
     from ops.report import write
-    from ops.report.validation import validation_report
+    from ops.report.commands import validation_report
     from ops.validation.command import validate as run
     from ops.validation.command import wishes
 
@@ -105,7 +105,7 @@ def validate(options: argparse.Namespace) -> int:
 def drift(options: argparse.Namespace) -> int:
     """What differs from what was deployed."""
     from ops.report import write
-    from ops.report.drift import drift_report
+    from ops.report.commands import drift_report
 
     file, environment = read(options.environment)
     from ops.drift.findings import Report

@@ -1,19 +1,6 @@
 """Reports of the commands: one model, written as text, Markdown, JSON or HTML."""
 
-from ops.report.model import Alert, Code, Report, Row, Section, Tone
+from ops.report.model import Code, Report, Row, Section, Tone
 from ops.report.rendering import FORMATS, html, json_text, markdown, text, write
 
-__all__ = [
-    "FORMATS",
-    "Alert",
-    "Code",
-    "Report",
-    "Row",
-    "Section",
-    "Tone",
-    "html",
-    "json_text",
-    "markdown",
-    "text",
-    "write",
-]
+__all__ = ["FORMATS", "Code", "Report", "Row", "Section", "Tone", "html", "json_text", "markdown", "text", "write"]

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Tone(StrEnum):
-    """Colour of a line in a terminal, as rich names it, and class of a row in HTML by its name."""
+    """Colour in a terminal, as rich names it. By its name, the class in HTML and the kind of GitHub's alert."""
 
     NONE = "default"
     GOOD = "green"
@@ -17,14 +17,6 @@ class Tone(StrEnum):
     WARNING = "yellow"
     BAD = "bold red"
     UNKNOWN = "bold magenta"
-
-
-class Alert(StrEnum):
-    """GitHub's alert around the headline in Markdown."""
-
-    NOTE = "NOTE"
-    WARNING = "WARNING"
-    CAUTION = "CAUTION"
 
 
 class Code(str):
@@ -65,7 +57,7 @@ class Report:
     """A report in all its formats.
 
     Attributes:
-        data: the JSON object, which holds everything.
+        data: the rest of the JSON object, which holds everything.
         alarm: what a reader must see first, before the headline in text.
         sections: those without rows are left out.
         notes: paragraphs at the end.
@@ -75,7 +67,6 @@ class Report:
     title: str
     headline: str
     tone: Tone
-    alert: Alert
     data: Mapping[str, Any]
     sections: tuple[Section, ...] = ()
     alarm: Section | None = None

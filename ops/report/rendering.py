@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from ops.report.model import Code, Report, Section
+from ops.review.structure import ABSENT
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -30,27 +32,28 @@ def write(report: Report, form: str = "text", output: Path | None = None) -> Non
     Raises:
         OSError: the file cannot be written.
     """
-    if form == "text" and output is None:
-        text(report, report_console())
-        return
-    content = {"text": _plain, "markdown": markdown, "json": json_text, "html": html}[form](report)
-    if output is None:
-        sys.stdout.write(content)
-    else:
-        output.write_text(content, "utf-8")
+    with output.open("w", encoding="utf-8") if output else nullcontext(sys.stdout) as stream:
+        if form == "text":
+            text(report, report_console(stream))
+        else:
+            stream.write({"markdown": markdown, "json": json_text, "html": html}[form](report))
 
 
-def report_console() -> Console:
-    """A console on standard output; wide where that is a file or a pipe."""
+def report_console(stream: TextIO) -> Console:
+    """A console; wide where it writes to a file or a pipe."""
     from rich.console import Console
 
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_WIDE)
+    console = Console(file=stream, highlight=False)
+    return console if console.is_terminal else Console(file=stream, highlight=False, width=_WIDE)
 
 
 def json_text(report: Report) -> str:
-    """One JSON object."""
-    return f"{json.dumps(report.data, indent=2)}\n"
+    """One JSON object. Absent values are null."""
+
+    def plain(value: object) -> object:
+        return None if value is ABSENT else vars(value)
+
+    return f"{json.dumps({'headline': report.headline, **report.data}, indent=2, default=plain)}\n"
 
 
 def html(report: Report) -> str:
@@ -67,9 +70,8 @@ def markdown(report: Report) -> str:
         content = _markdown(plain, rows)
         if len(content) <= GITHUB_LIMIT:
             break
-    if attached.strip():
+    if shown := attached.strip():
         room = GITHUB_LIMIT - len(content) - 200
-        shown = attached.strip()
         if len(shown) > room:
             shown = f"{shown[: max(room, 0)]}\n(cut; the log of the run has all of it)"
         content = _markdown(replace(report, attachment=(title, shown)), rows)
@@ -78,60 +80,42 @@ def markdown(report: Report) -> str:
 
 def text(report: Report, console: Console) -> None:
     """Text for a terminal: the alarm, the headline, the attachment, then the sections."""
-    from rich.markup import escape
-
-    if report.alarm and report.alarm.rows:
-        console.print(f"[{report.tone}]{escape(report.alarm.title).upper()}[/]")
-        _records(report.alarm, console)
-    console.print(f"[{report.tone}]{escape(report.headline)}[/]", soft_wrap=True)
-    console.print(f"[dim]{escape(report.title)}[/]", soft_wrap=True)
-    if attached := report.attachment[1].strip():
-        console.print(f"\n{attached}", markup=False, soft_wrap=True)
-    for section in report.sections:
-        if section.rows:
-            heading = f"\n[bold]{escape(section.title)}[/]{': ' if section.note else ''}{escape(section.note)}"
-            console.print(heading, soft_wrap=True)
-            (_table if section.folded else _records)(section, console)
-    for note in report.notes:
-        console.print(f"\n{escape(note)}", soft_wrap=True)
-
-
-def _records(section: Section, console: Console) -> None:
-    from rich.markup import escape
-
-    for row in section.rows:
-        lead = "  ".join(escape(cell) for cell in row.cells[1 : section.lead] if cell)
-        console.print(f"[{row.tone}]{escape(row.cells[0])}[/]  {lead}".rstrip(), soft_wrap=True)
-        named = zip(section.columns[section.lead :], row.cells[section.lead :], strict=True)
-        for column, cell in named:
-            if cell:
-                console.print(f"    {column.lower()}: {escape(cell)}", soft_wrap=True)
-        for line in row.output.splitlines():
-            console.print(f"    | {line}", markup=False, soft_wrap=True, style="dim")
-
-
-def _table(section: Section, console: Console) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in section.columns:
-        table.add_column(escape(column), overflow="fold")
-    for row in section.rows:
-        first, *rest = map(escape, row.cells)
-        table.add_row(f"[{row.tone}]{first}[/]", *rest)
-    console.print(table)
+    def records(section: Section) -> None:
+        for row in section.rows:
+            lead = "  ".join(escape(cell) for cell in row.cells[1 : section.lead] if cell)
+            console.print(f"[{row.tone}]{escape(row.cells[0])}[/]  {lead}".rstrip(), soft_wrap=True)
+            for column, cell in list(zip(section.columns, row.cells, strict=True))[section.lead :]:
+                if cell:
+                    console.print(f"    {column.lower()}: {escape(cell)}", soft_wrap=True)
+            for line in row.output.splitlines():
+                console.print(f"    | {line}", markup=False, soft_wrap=True, style="dim")
 
+    def table(section: Section) -> None:
+        content = Table(*map(escape, section.columns), box=SIMPLE_HEAD, pad_edge=False)
+        for column in content.columns:
+            column.overflow = "fold"
+        for row in section.rows:
+            first, *rest = map(escape, row.cells)
+            content.add_row(f"[{row.tone}]{first}[/]", *rest)
+        console.print(content)
 
-def _plain(report: Report) -> str:
-    from io import StringIO
-
-    from rich.console import Console
-
-    stream = StringIO()
-    text(report, Console(file=stream, width=_WIDE, highlight=False))
-    return stream.getvalue()
+    if report.alarm and report.alarm.rows:
+        console.print(f"[{report.tone}]{escape(report.alarm.title).upper()}[/]")
+        records(report.alarm)
+    console.print(f"[{report.tone}]{escape(report.headline)}[/]\n[dim]{escape(report.title)}[/]", soft_wrap=True)
+    if attached := report.attachment[1].strip():
+        console.print(f"\n{attached}", markup=False, soft_wrap=True)
+    for section in report.sections:
+        if section.rows:
+            note = f": {escape(section.note)}" if section.note else ""
+            console.print(f"\n[bold]{escape(section.title)}[/]{note}", soft_wrap=True)
+            (table if section.folded else records)(section)
+    for paragraph in report.notes:
+        console.print(f"\n{escape(paragraph)}", soft_wrap=True)
 
 
 def _markdown(report: Report, rows: int) -> str:
@@ -147,11 +131,10 @@ def _sections(report: Report) -> list[Section]:
 def _template(name: str) -> Template:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-    is_html = name.endswith(".html.j2")
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=select_autoescape(["html.j2"]),
-        finalize=None if is_html else markdown_cell,
+        finalize=None if name.endswith(".html.j2") else markdown_cell,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

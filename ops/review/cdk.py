@@ -13,11 +13,9 @@ from typing import Any
 from ops.problem import Problem
 from ops.review.stacks import Stacks
 
-ROOT = Path(__file__).resolve().parents[2]
+CUSTOM = "Custom::"
 SCRIPT = Path(__file__).with_name("cdk.mjs")
-LIMIT_S = 120
-
-CUSTOM, CUSTOM_RESOURCE = "Custom::", "AWS::CloudFormation::CustomResource"
+_LIMIT_S = 120
 
 # Both hold what users have put there. The CDK's specification calls neither stateful.
 _ALSO_STATEFUL = frozenset({"AWS::FSx::Volume", "AWS::ECR::Repository"})
@@ -53,20 +51,13 @@ class TemplateDiff:
 
 
 def rules(kind: str) -> TypeRules:
-    """The rules of a resource type; a type that the CDK does not know has none.
-
-    Raises:
-        Problem: the packages are not installed.
-    """
-    return _all_rules().get(CUSTOM_RESOURCE if kind.startswith(CUSTOM) else kind, TypeRules())
+    """The rules of a resource type; a type that the CDK does not know has none. Raises Problem without the packages."""
+    known = "AWS::CloudFormation::CustomResource" if kind.startswith(CUSTOM) else kind
+    return _all_rules().get(known, TypeRules())
 
 
 def template_diffs(old: Stacks, new: Stacks) -> list[TemplateDiff]:
-    """The diffs of all stacks whose templates differ, new stacks included. Needs no account.
-
-    Raises:
-        Problem: the packages are not installed.
-    """
+    """The diffs of all stacks whose templates differ, new stacks included. Raises Problem without the packages."""
     pairs = [
         {"name": stack.name, "old": before, "new": after}
         for key, stack in new.items()
@@ -76,20 +67,11 @@ def template_diffs(old: Stacks, new: Stacks) -> list[TemplateDiff]:
     return [TemplateDiff(**item) for item in _run("diff", pairs)] if pairs else []
 
 
-def diff_text(old: Stacks, new: Stacks) -> str:
-    """The CDK's diff of all stacks, for people.
-
-    Raises:
-        Problem: the packages are not installed.
-    """
-    return "\n\n".join(diff.text for diff in template_diffs(old, new) if diff.text)
-
-
 def _without_metadata(template: Mapping[str, Any]) -> dict[str, Any]:
     """Without the construct paths that the CDK CLI adds to each resource; this command synthesizes without the CLI."""
     resources = template.get("Resources", {})
     kept = {name: {key: part[key] for key in part if key != "Metadata"} for name, part in resources.items()}
-    return {**template, "Resources": kept} if resources else dict(template)
+    return {**template, "Resources": kept}
 
 
 @functools.cache
@@ -105,12 +87,11 @@ def _all_rules() -> dict[str, TypeRules]:
 def _run(command: str, given: object = None) -> Any:  # noqa: ANN401 - JSON
     try:
         result = subprocess.run(
-            ["node", str(SCRIPT), command],
-            cwd=ROOT,
+            ["node", SCRIPT, command],
             input=json.dumps(given),
             capture_output=True,
             text=True,
-            timeout=LIMIT_S,
+            timeout=_LIMIT_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

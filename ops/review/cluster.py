@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
 from ops import pcluster_subprocess
-from ops.review.references import References, Resource
-from ops.review.stacks import Stacks
+from ops.review.stacks import References, Resource, Stacks
 
 TYPE = "Custom::ParallelCluster"
 
@@ -57,7 +56,7 @@ class Key:
     old: object
     new: object
     policy: str
-    need: Need
+    needs: Need
     strategies: tuple[str, ...] = ()
     reason: str = ""
     ignored: bool = False
@@ -89,77 +88,57 @@ class Cluster:
     predecessors: tuple[str, ...] = ()
 
 
-class _Side:
-    """The cluster resources of one side, by the name of their cluster."""
-
-    def __init__(self, stacks: Stacks, references: References) -> None:
-        self.properties: dict[str, dict[str, Any]] = {}
-        self.resources: dict[str, Resource] = {}
-        for key, stack in stacks.items():
-            for logical_id, resource in stack.resources.items():
-                if resource["Type"] == TYPE:
-                    resolved = references.resolve(resource["Properties"], key)
-                    self.properties[resolved["ClusterName"]] = resolved
-                    self.resources[resolved["ClusterName"]] = (key, logical_id)
-
-    @property
-    def main(self) -> str:
-        return next((name for name in self.properties if not self.is_predecessor(name)), "")
-
-    def is_predecessor(self, name: str) -> bool:
-        """Whether the resource only keeps a predecessor; its properties do not describe that cluster."""
-        return str(self.properties[name].get("Frozen", "false")).lower() == "true"
-
-
 def compare(old: Stacks, new: Stacks, replaced: Collection[Resource]) -> Cluster:
     """The clusters of both sides; the resources `replaced` get new ids in the new side's configuration."""
-    before, after = _Side(old, References(old)), _Side(new, References(new, replaced))
-    name = after.main
+    before, after = _clusters(old, References(old)), _clusters(new, References(new, replaced))
+    predecessors = [name for name, (_, properties) in after.items() if _is_predecessor(properties)]
+    name = next((name for name in after if name not in predecessors), "")
     others: dict[str, Any] = {
-        "deleted": tuple(sorted(set(before.properties) - set(after.properties))),
-        "predecessors": tuple(sorted(other for other in after.properties if after.is_predecessor(other))),
+        "deleted": tuple(sorted(set(before) - set(after))),
+        "predecessors": tuple(sorted(predecessors)),
     }
     if not name:
         return Cluster("", Outcome.NONE, **others)
-    wanted, present = after.properties[name], before.properties.get(name)
+    place, wanted = after[name]
     others["updates"] = wanted.get("Updates")
-    if present is None:
+    if name not in before:
         return Cluster(name, Outcome.CREATED, **others)
-    if before.is_predecessor(name):
+    old_place, present = before[name]
+    if _is_predecessor(present):
         return Cluster(name, Outcome.RESUMED, **others)
     step = (name, present["Configuration"], wanted["Configuration"])
     answer = pcluster_subprocess.compare_configurations({name: step})[name]
     outcome = Outcome.UPDATED if answer["changes"] else Outcome.UNCHANGED
-    if before.resources[name] != after.resources[name]:
+    if old_place != place:
         outcome = Outcome.DISPLACED
     elif present.get("ApiVersion") != wanted.get("ApiVersion"):
         outcome = Outcome.OTHER_VERSION
-    return Cluster(
-        name,
-        outcome,
-        keys=keys_of(answer),
-        strategy=answer["strategy"],
-        accepted=answer["accepted"],
-        version=str(present.get("ApiVersion", "")),
-        **others,
-    )
+    others |= {"keys": keys_of(answer), "strategy": answer["strategy"], "accepted": answer["accepted"]}
+    return Cluster(name, outcome, version=str(present.get("ApiVersion", "")), **others)
+
+
+def _clusters(stacks: Stacks, references: References) -> dict[str, tuple[Resource, dict[str, Any]]]:
+    """The cluster resources of one side and their properties, by the name of the cluster."""
+    found = {}
+    for key, stack in stacks.items():
+        for logical_id, resource in stack.resources.items():
+            if resource["Type"] == TYPE:
+                properties = references.within(key).resolve(resource["Properties"])
+                found[properties["ClusterName"]] = (key, logical_id), properties
+    return found
+
+
+def _is_predecessor(properties: Mapping[str, Any]) -> bool:
+    """Whether the resource only keeps a predecessor; its properties do not describe that cluster."""
+    return str(properties.get("Frozen", "false")).lower() == "true"
 
 
 def keys_of(answer: Mapping[str, Any]) -> tuple[Key, ...]:
     """The changes of one answer of `parallelcluster.policies.examine`, those that need most first."""
-    order = list(Need)
-    keys = [
-        Key(
-            change["path"],
-            change["old"],
-            change["new"],
-            change["policy"],
-            Need(change["needs"]),
-            tuple(change["strategies"]),
-            change["reason"] if change["needs"] != Need.NOTHING else "",
-            change["ignored"],
-            change["internal_error"],
-        )
-        for change in answer["changes"]
-    ]
-    return tuple(sorted(keys, key=lambda key: -order.index(key.need)))
+    keys = []
+    for change in answer["changes"]:
+        needs = Need(change["needs"])
+        reason = "" if needs is Need.NOTHING else change["reason"]
+        known = {field.name: change[field.name] for field in fields(Key)}
+        keys.append(Key(**known | {"needs": needs, "strategies": tuple(change["strategies"]), "reason": reason}))
+    return tuple(sorted(keys, key=lambda key: -list(Need).index(key.needs)))

@@ -1,19 +1,30 @@
-"""The two sides of a diff: a file's synthesis against another revision, or against what is deployed."""
+"""`trainyard diff` and `trainyard gate`: the verdict on a file or an assembly against what is deployed."""
 
 from __future__ import annotations
 
+import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ops.review.cdk import diff_text
-from ops.review.stacks import deployed
+from ops.problem import Problem
+from ops.review.cdk import TemplateDiff, template_diffs
+from ops.review.permissions import not_counted_by_cdk
+from ops.review.stacks import Stacks, deployed, never_created, synthesized
 from ops.review.synthesis import ROOT, revision, synthesize
 from ops.review.verdict import Verdict, judge
 from settings import Environment
 
 if TYPE_CHECKING:
     import boto3
+
+HEADLINE_CHARACTERS = 300
+"""CodePipeline allows 1000 characters for the message that contains the headline, a link and a few words."""
+
+_SAME = "No permission is broadened."
+_CHANGED = "**Permissions are broadened, or may be.** How is in permissions.txt, and in the log of the run."
+_UNSAFE = re.compile(r"[^A-Za-z0-9 .,;:()\[\]/_+=-]")
 
 
 def against_revision(file: Path, environment: Environment, name: str, *, with_cdk: bool) -> tuple[Verdict, str]:
@@ -28,7 +39,7 @@ def against_revision(file: Path, environment: Environment, name: str, *, with_cd
         # A file that the other revision does not have yet describes a new environment.
         old = synthesize(tree, there, Path(folder) / "old") if there.exists() else {}
         verdict = judge(environment.name, f"revision {name}", old, new)
-        return verdict, diff_text(old, new) if with_cdk else ""
+        return verdict, _text(template_diffs(old, new)) if with_cdk else ""
 
 
 def against_account(
@@ -43,4 +54,72 @@ def against_account(
         new = synthesize(ROOT, file, Path(folder), bundle=True)
         old = deployed(session.client("cloudformation"), new)
         verdict = judge(environment.name, f"what is deployed in {environment.account}", old, new)
-        return verdict, diff_text(old, new) if with_cdk else ""
+        return verdict, _text(template_diffs(old, new)) if with_cdk else ""
+
+
+def _text(diffs: Sequence[TemplateDiff]) -> str:
+    return "\n\n".join(diff.text for diff in diffs if diff.text)
+
+
+def gate(environment: Environment, assembly: Path, output: Path) -> int:
+    """Compare `assembly` with what is deployed, and write the files that a pipeline's approvals need into `output`.
+
+    `verdict.md` is for people, `verdict.json` for programs; `permissions.txt` lists what broadens permissions, or may.
+    `variables` has one line `NAME=value` each for LEVEL (nothing, safe, disruptive, destructive), PERMISSIONS (same
+    where nothing is broadened, else changed) and HEADLINE. Returns 0, whatever the verdict: the approvals act on it.
+
+    Raises:
+        Problem: there is no verdict.
+    """
+    import boto3
+
+    from ops.report import json_text, markdown
+    from ops.report.commands import review_report
+
+    new = synthesized(assembly)
+    _require_environment(environment, assembly, new)
+    client = boto3.Session(region_name=environment.region).client("cloudformation")
+    if failed := never_created(client, new):
+        # A verdict would call these stacks new, and their deployment would fail at the change set.
+        found = "; ".join(f"the stack {name} is in {status}" for name, status in failed.items())
+        options = f"--region {environment.region}"
+        delete = "; ".join(f"aws cloudformation delete-stack --stack-name {name} {options}" for name in failed)
+        raise Problem(
+            f"No verdict: {found}. Its first creation failed, so it cannot be updated. Delete it, then run again: "
+            f"{delete}. Only resources that its template retains stay in the account, and may keep names that the "
+            "next creation needs."
+        )
+    old = deployed(client, new)
+    verdict = judge(environment.name, f"what is deployed in {environment.account}", old, new)
+    diffs = template_diffs(old, new)
+    broadened = [diff.security for diff in diffs if diff.broadened]
+    if others := not_counted_by_cdk(verdict):
+        broadened.append("\n".join(["The CDK does not count these, which may grant more:", *others]))
+    output.mkdir(parents=True, exist_ok=True)
+    report = review_report(verdict, _text(diffs))
+    (output / "verdict.json").write_text(json_text(report), "utf-8")
+    (output / "permissions.txt").write_text("\n\n".join(broadened or [_SAME]) + "\n", "utf-8")
+    (output / "variables").write_text(variables(verdict, changed=bool(broadened)), "utf-8")
+    # Last: a reader who finds it finds the others too.
+    (output / "verdict.md").write_text(f"{markdown(report)}\n{_CHANGED if broadened else _SAME}\n", "utf-8")
+    return 0
+
+
+def variables(verdict: Verdict, *, changed: bool) -> str:
+    """The lines of `variables`. Values have no character that is special in a shell, in JSON or in a pipeline."""
+    headline = _UNSAFE.sub("", verdict.headline)
+    if len(headline) > HEADLINE_CHARACTERS:
+        headline = f"{headline[: HEADLINE_CHARACTERS - 4]} ..."
+    permissions = "changed" if changed else "same"
+    return f"LEVEL={verdict.level.name.lower()}\nPERMISSIONS={permissions}\nHEADLINE={headline}\n"
+
+
+def _require_environment(environment: Environment, assembly: Path, stacks: Stacks) -> None:
+    """An assembly of another environment would be compared with nothing and called safe."""
+    strange = [stack.name for stack in stacks.values() if stack.name != f"{environment.name}-{stack.id}"]
+    if strange or not stacks or {stack.region for stack in stacks.values()} != {environment.region}:
+        found = ", ".join(sorted(stack.name for stack in stacks.values())) or "no stack"
+        raise Problem(
+            f"{assembly} is not an assembly of {environment.name} in {environment.region}: it has {found}. "
+            "Give the folder that a synthesis of this environment wrote."
+        )

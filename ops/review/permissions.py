@@ -8,20 +8,18 @@ Each change of these is reported, whether it grants more or less: only the accou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ops.review.cluster import Cluster, Key, Outcome
 from ops.review.resources import Effect, ResourceChange
-from ops.review.structure import Difference, shown
+from ops.review.structure import Difference
 from ops.review.verdict import Verdict, label
 
 SECTIONS = frozenset({"Iam", "AllowedIps", "AdditionalSecurityGroups", "SecurityGroups", "Imds"})
 """Keys of a cluster configuration that set what its nodes may do, and who may connect to them."""
 
-_NESTED_STACK = "AWS::CloudFormation::Stack"
-_PROVIDER = "AWS::IAM::OIDCProvider"
-_PREFIX = "AWS::IAM::"
-_BOUNDARY = "PermissionsBoundary"
+_WHOLE = ("AWS::CloudFormation::Stack", "AWS::IAM::OIDCProvider")
+"""Types of which every property counts."""
 _OPENING = {
     "AWS::S3::Bucket": ("PublicAccessBlockConfiguration", "AccessControl"),
     "AWS::FSx::FileSystem": ("NfsExports",),
@@ -41,47 +39,41 @@ def of_cluster(cluster: Cluster) -> tuple[str, ...]:
         return (f"cluster {cluster.name}: created, with the roles and security groups of its configuration",)
     if cluster.outcome is Outcome.RESUMED:
         return (f"cluster {cluster.name}: gets the file's configuration, with its roles and security groups",)
-    return tuple(line for key in cluster.keys for line in _of_key(cluster.name, key))
+    return tuple(f"cluster {cluster.name}: {change}" for key in cluster.keys for change in _of_key(key))
 
 
-def _of_key(cluster: str, key: Key) -> Iterator[str]:
+def _of_key(key: Key) -> Iterator[Difference]:
     if SECTIONS & set(_segments(key.path)):
-        yield f"cluster {cluster}: {key.path}: {shown(key.old)} -> {shown(key.new)}"
+        yield Difference(key.path, key.old, key.new)
         return
     before = dict(_sections(key.old, key.path))
     for path, value in _sections(key.new, key.path):
         if before.get(path) != value:
-            yield f"cluster {cluster}: {path}: {shown(before.get(path))} -> {shown(value)}"
+            yield Difference(path, before.get(path), value)
 
 
 def _sections(value: object, path: str) -> Iterator[tuple[str, object]]:
     """The `SECTIONS` within a value, by their path."""
+    items: Iterable[tuple[str, object]] = ()
     if isinstance(value, Mapping):
-        for name, item in value.items():
-            if name in SECTIONS:
-                yield f"{path}.{name}", item
-            else:
-                yield from _sections(item, f"{path}.{name}")
+        items = ((f"{path}.{name}", item) for name, item in value.items())
     elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _sections(item, f"{path}[{index}]")
+        items = ((f"{path}[{index}]", item) for index, item in enumerate(value))
+    for inner, item in items:
+        if inner.rpartition(".")[2] in SECTIONS:
+            yield inner, item
+        else:
+            yield from _sections(item, inner)
 
 
 def _of_resource(change: ResourceChange) -> Iterator[str]:
-    if change.kind in (_NESTED_STACK, _PROVIDER) and change.effect is Effect.ADDED:
-        yield f"{label(change)} ({change.stack}): added"
+    named = f"{label(change)} ({change.stack})"
+    if change.type in _WHOLE and change.effect is Effect.ADDED:
+        yield f"{named}: added"
+    counted = (*_OPENING.get(change.type, ()), *(("PermissionsBoundary",) if "::IAM::" in change.type else ()))
     for difference in change.differences:
-        if _counts(change.kind, difference):
-            yield f"{label(change)} ({change.stack}): {difference}"
-
-
-def _counts(kind: str, difference: Difference) -> bool:
-    if kind in (_NESTED_STACK, _PROVIDER):
-        return True
-    names = _segments(difference.path)
-    if kind.startswith(_PREFIX) and _BOUNDARY in names:
-        return True
-    return any(name in names for name in _OPENING.get(kind, ()))
+        if change.type in _WHOLE or set(counted) & set(_segments(difference.path)):
+            yield f"{named}: {difference}"
 
 
 def _segments(path: str) -> list[str]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from ops.review.cdk import CUSTOM, rules
 from ops.review.data_loss import data_disposition, expirations
-from ops.review.references import References, Resource
-from ops.review.stacks import Stacks
+from ops.review.stacks import References, Resource, Stacks
 from ops.review.structure import ABSENT, Difference, differences
+
+Json = Mapping[str, Any]
 
 _ATTRIBUTES = ("DeletionPolicy", "UpdateReplacePolicy")
 _NAMES = ("ClusterName", "RepositoryName", "BucketName", "Name")
@@ -45,7 +46,7 @@ class ResourceChange:
 
     stack: str
     logical_id: str
-    kind: str
+    type: str
     name: str
     effect: Effect
     differences: tuple[Difference, ...] = ()
@@ -70,7 +71,7 @@ def _replaced(old: Stacks, new: Stacks) -> set[Resource]:
     """Resources that are replaced, and those that are replaced because they refer to one of them, in any stack."""
     before = References(old)
     pairs = {
-        (key, logical_id): (resource["Type"], before.resolve(was.get("Properties", {}), key), resource)
+        (key, logical_id): (was["Type"], _properties(was, before.within(key)), resource)
         for key, stack in new.items()
         if key in old
         for logical_id, resource in stack.resources.items()
@@ -82,11 +83,16 @@ def _replaced(old: Stacks, new: Stacks) -> set[Resource]:
         found = {
             place
             for place, (kind, was, now) in pairs.items()
-            if any(_causes(kind, was, after.resolve(now.get("Properties", {}), place[0])).values())
+            if any(_causes(kind, was, _properties(now, after.within(place[0]))).values())
         }
         if found <= replaced:
             return replaced
         replaced |= found
+
+
+def _properties(resource: Json, references: References) -> dict[str, Any]:
+    found: dict[str, Any] = references.resolve(resource.get("Properties", {}))
+    return found
 
 
 def _causes(kind: str, was: object, now: object) -> dict[str, bool]:
@@ -105,64 +111,47 @@ def _at(value: Any, path: str) -> object:  # noqa: ANN401 - JSON
 
 
 def _of_stack(key: str, old: Stacks, new: Stacks, replaced: Collection[Resource]) -> Iterator[ResourceChange]:
-    before, after = References(old), References(new, replaced)
-    there: Mapping[str, Mapping[str, Any]] = old[key].resources if key in old else {}
+    before, after = References(old).within(key), References(new, replaced).within(key)
+    there: Mapping[str, Json] = old[key].resources if key in old else {}
     here = new[key].resources
     for logical_id in dict.fromkeys([*here, *there]):
         was, now = there.get(logical_id), here.get(logical_id)
-        if was is None and now is not None:
-            kind = now["Type"]
-            yield ResourceChange(
-                key, logical_id, kind, _name(logical_id, now), Effect.ADDED, stateful=rules(kind).stateful
+        resource = was or here[logical_id]
+        kind = str(resource["Type"])
+        stateful = rules(kind).stateful
+        change = ResourceChange(key, logical_id, kind, _name(logical_id, resource), Effect.ADDED, stateful=stateful)
+        if was is None:
+            yield change
+        elif now is None:
+            yield replace(
+                change, effect=Effect.REMOVED, data_disposition=data_disposition(was, None) if stateful else ""
             )
-        elif was is not None and now is None:
-            kind, stateful = was["Type"], rules(was["Type"]).stateful
-            disposition = data_disposition(was, None) if stateful else ""
-            name = _name(logical_id, was)
-            yield ResourceChange(
-                key, logical_id, kind, name, Effect.REMOVED, stateful=stateful, data_disposition=disposition
-            )
-        elif was is not None and now is not None:
-            found = tuple(differences(_content(was, before, key), _content(now, after, key)))
-            if found:
-                sides = before.resolve(was.get("Properties", {}), key), after.resolve(now.get("Properties", {}), key)
-                yield _changed(key, logical_id, (was, now), sides, found)
+        else:
+            properties = _properties(was, before), _properties(now, after)
+            if found := tuple(differences(_content(was, properties[0]), _content(now, properties[1]))):
+                yield _changed(replace(change, differences=found), (was, now), properties)
 
 
-def _changed(
-    key: str,
-    logical_id: str,
-    resources: tuple[Mapping[str, Any], Mapping[str, Any]],
-    properties: tuple[Mapping[str, Any], Mapping[str, Any]],
-    found: tuple[Difference, ...],
-) -> ResourceChange:
-    was, now = resources
-    kind = str(was["Type"])
-    stateful = rules(kind).stateful
-    causes = _causes(kind, *properties)
-    refused = _refused(was, now)
-    if refused or (causes and kind.startswith(CUSTOM)):
+def _content(resource: Json, properties: Json) -> dict[str, Any]:
+    """What counts as a change: neither metadata nor the order of creation."""
+    return {"Type": resource["Type"], **properties, **{key: resource[key] for key in _ATTRIBUTES if key in resource}}
+
+
+def _changed(change: ResourceChange, resources: tuple[Json, Json], properties: tuple[Json, Json]) -> ResourceChange:
+    causes, refused = _causes(change.type, *properties), _refused(*resources)
+    if refused or (causes and change.type.startswith(CUSTOM)):
         effect = Effect.REFUSED
     elif any(causes.values()):
         effect = Effect.REPLACED
     else:
         effect = Effect.MAY_BE_REPLACED if causes else Effect.CHANGED
-    leaves = stateful and effect in (Effect.REPLACED, Effect.MAY_BE_REPLACED)
-    return ResourceChange(
-        key,
-        logical_id,
-        kind,
-        _name(logical_id, was),
-        effect,
-        differences=found,
-        causes=tuple(causes) or refused,
-        stateful=stateful,
-        data_disposition=data_disposition(was, now) if leaves else "",
-        expires=expirations(kind, *properties) if effect is Effect.CHANGED else (),
-    )
+    change = replace(change, effect=effect, causes=tuple(causes) or refused)
+    if effect is Effect.CHANGED:
+        return replace(change, expires=expirations(change.type, *properties))
+    return replace(change, data_disposition=data_disposition(*resources) if change.stateful and change.gone else "")
 
 
-def _refused(was: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+def _refused(was: Json, now: Json) -> tuple[str, ...]:
     """What no update does: another type under one logical id; an FSx file system that shrinks."""
     if was["Type"] != now["Type"]:
         return ("Type",)
@@ -173,18 +162,12 @@ def _refused(was: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
     return ()
 
 
-def _content(resource: Mapping[str, Any], references: References, stack: str) -> dict[str, Any]:
-    """What counts as a change: not metadata, and not the order of creation."""
-    return {
-        "Type": resource["Type"],
-        **references.resolve(resource.get("Properties", {}), stack),
-        **{key: resource[key] for key in _ATTRIBUTES if key in resource},
-    }
-
-
-def _name(logical_id: str, resource: Mapping[str, Any]) -> str:
+def _name(logical_id: str, resource: Json) -> str:
     properties = resource.get("Properties", {})
-    tags = properties.get("Tags") if isinstance(properties.get("Tags"), list) else ()
-    named = [tag.get("Value") for tag in tags or () if isinstance(tag, Mapping) and tag.get("Key") == "Name"]
-    candidates = [*(properties.get(key) for key in _NAMES), *named]
+    tags = properties.get("Tags")
+    named = [tag for tag in tags if isinstance(tag, Mapping)] if isinstance(tags, list) else []
+    candidates = [
+        *(properties.get(key) for key in _NAMES),
+        *(tag.get("Value") for tag in named if tag.get("Key") == "Name"),
+    ]
     return next((item for item in candidates if isinstance(item, str)), logical_id)

@@ -1,15 +1,17 @@
-"""The stacks of a deployment: synthesized ones, and those that CloudFormation has."""
+"""The stacks of a deployment, synthesized ones and those that CloudFormation has, and references between resources."""
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from ops.intrinsics import Resolver
 from ops.problem import Problem
 
 if TYPE_CHECKING:
@@ -38,6 +40,56 @@ class Stack:
 
 Stacks = Mapping[str, Stack]
 """By construct id."""
+Resource = tuple[str, str]
+"""Construct id of the stack, and logical id."""
+
+
+class References(Resolver):
+    """Writes a reference as text that names the resource, so that two sides can be compared: `${network.Subnet}`.
+
+    Where CloudFormation replaces a resource, its id changes. References to the resources `replaced` have a mark, so
+    that everything that refers to them differs too, in other stacks as well.
+    """
+
+    symbolic = True
+
+    def __init__(self, stacks: Stacks, replaced: Collection[Resource] = ()) -> None:
+        self._stacks = stacks
+        self._replaced = replaced
+        self._stack = ""
+        self._exports = {
+            name: (key, output["Value"])
+            for key, stack in stacks.items()
+            for output in stack.template.get("Outputs", {}).values()
+            if isinstance(name := output.get("Export", {}).get("Name"), str)
+        }
+
+    def within(self, stack: str) -> References:
+        """The same, for values of the template of `stack`."""
+        other = copy.copy(self)
+        other._stack = stack
+        return other
+
+    def reference(self, name: str) -> str:
+        return self._name(name)
+
+    def attribute(self, logical_id: str, name: str) -> str:
+        return self._name(logical_id, f".{name}")
+
+    def imported(self, export: str) -> str:
+        if export not in self._exports:
+            return f"${{{export}}}"
+        stack, value = self._exports[export]
+        return str(self.within(stack).resolve(value))
+
+    def unresolved(self, function: str, argument: Any) -> str:  # noqa: ANN401 - JSON
+        return json.dumps({function: self.resolve(argument)}, sort_keys=True)
+
+    def _name(self, logical_id: str, attribute: str = "") -> str:
+        if logical_id not in self._stacks[self._stack].resources:
+            return f"${{{logical_id}{attribute}}}"
+        mark = " (new)" if (self._stack, logical_id) in self._replaced else ""
+        return f"${{{self._stack}.{logical_id}{attribute}{mark}}}"
 
 
 def synthesized(folder: Path) -> dict[str, Stack]:

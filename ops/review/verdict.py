@@ -69,7 +69,7 @@ class Verdict:
             or (
                 change.stateful
                 and (change.gone or change.effect is Effect.REFUSED)
-                and (change.kind != _LOG_GROUP or change.data_disposition.startswith(LOST))
+                and (change.type != _LOG_GROUP or change.data_disposition.startswith(LOST))
             )
         )
 
@@ -116,16 +116,16 @@ def meaning(key: Key, cluster: Cluster) -> str:
     """What a changed key of the configuration means for this cluster."""
     if key.ignored:
         return "not counted as a change; it says how later changes are made"
-    if key.need in (Need.FLEET, Need.FLEET_AND_LOGIN):
+    if key.needs in (Need.FLEET, Need.FLEET_AND_LOGIN):
         return _of_the_fleet(key, cluster)
-    if key.need is Need.NEW_CLUSTER and (cluster.updates or {}).get("Replace") == "when-needed":
+    if key.needs is Need.NEW_CLUSTER and (cluster.updates or {}).get("Replace") == "when-needed":
         return "impossible in place: the cluster is deleted and created again (cluster.updates.replace)"
     return {
         Need.NOTHING: "in place, while jobs run",
         Need.LOGIN: "needs the login nodes stopped: an update to count 0 before it",
         Need.HEAD: "needs the head node stopped",
         Need.NEW_CLUSTER: "impossible without a new cluster: refused (cluster.updates.replace is never)",
-    }[key.need]
+    }[key.needs]
 
 
 def _of_the_fleet(key: Key, cluster: Cluster) -> str:
@@ -133,7 +133,7 @@ def _of_the_fleet(key: Key, cluster: Cluster) -> str:
         how = "ended at once" if cluster.strategy == "TERMINATE" else "drained"
         return f"needs its nodes {how}, which QueueUpdateStrategy {cluster.strategy} does"
     means = "needs the compute fleet stopped"
-    if key.need is Need.FLEET_AND_LOGIN:
+    if key.needs is Need.FLEET_AND_LOGIN:
         means = "needs the compute fleet and the login nodes stopped"
     if key.strategies:
         means += f", or QueueUpdateStrategy {' or '.join(key.strategies)}"
@@ -155,9 +155,9 @@ def _of_data(verdict: Verdict) -> Iterator[Reason]:
 
 
 def _of_cluster(cluster: Cluster) -> Iterator[Reason]:
-    blocked = [key.path for key in cluster.keys if key.need is Need.NEW_CLUSTER]
-    stopping = [key.path for key in cluster.keys if key.need not in (Need.NOTHING, Need.NEW_CLUSTER)]
-    in_place = [key for key in cluster.keys if key.need is Need.NOTHING]
+    blocked = [key.path for key in cluster.keys if key.needs is Need.NEW_CLUSTER]
+    stopping = [key.path for key in cluster.keys if key.needs not in (Need.NOTHING, Need.NEW_CLUSTER)]
+    in_place = [key for key in cluster.keys if key.needs is Need.NOTHING]
     for key in cluster.keys:
         if key.path == _CLUSTER_LOGS and is_shorter(key.old or _CLUSTER_LOG_DAYS, key.new or _CLUSTER_LOG_DAYS):
             text = f"logs of the cluster are kept for {key.new or _CLUSTER_LOG_DAYS} days instead of "
@@ -189,7 +189,7 @@ def _of_resources(verdict: Verdict) -> Iterator[Reason]:
     for change in rest:
         if change.effect is Effect.REFUSED:
             yield Reason(Level.DESTRUCTIVE, f"CloudFormation refuses {label(change)}: {', '.join(change.causes)}")
-        elif change.gone and change.kind.startswith(_INTERRUPTING):
+        elif change.gone and change.type.startswith(_INTERRUPTING):
             yield Reason(Level.DISRUPTIVE, f"{label(change)} {change.effect}")
     if rest:
         yield Reason(Level.SAFE, f"{_count(len(rest), 'resource')} added or changed")
@@ -199,7 +199,7 @@ def _of_resources(verdict: Verdict) -> Iterator[Reason]:
 
 def label(change: ResourceChange) -> str:
     """A resource as reports name it."""
-    kind = change.kind.split("::", 1)[1].replace("::", " ")
+    kind = change.type.split("::", 1)[1].replace("::", " ")
     return f"{kind} {change.name}"
 
 

@@ -42,7 +42,7 @@ def test_gate_has_an_approval_and_a_function_action(synthesis: Synthesis, stage:
 
 
 def test_longest_headline_fits_the_limit_of_codepipeline(synthesis: Synthesis) -> None:
-    from ops.review.gate import HEADLINE_CHARACTERS
+    from ops.review.command import HEADLINE_CHARACTERS
 
     link = "https://us-west-2.console.aws.amazon.com/codesuite/codebuild/555566667777/projects/" + "x" * 180
     for actions in synthesis.stages.values():

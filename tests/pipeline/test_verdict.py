@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cli import main
-from ops.review import cdk, gate
+from ops.review import cdk, command
 from ops.review.verdict import Level, Verdict
 from tests.pipeline.conftest import Synthesis
 
@@ -208,8 +208,8 @@ def test_headline_has_nothing_that_a_shell_or_a_pipeline_evaluates(monkeypatch: 
     monkeypatch.setattr(Verdict, "headline", property(lambda _: text))
     monkeypatch.setattr(Verdict, "level", property(lambda _: Level.DESTRUCTIVE))
     verdict = object.__new__(Verdict)
-    level, permissions, headline = gate.variables(verdict, changed=True).splitlines()
+    level, permissions, headline = command.variables(verdict, changed=True).splitlines()
     assert (level, permissions) == ("LEVEL=destructive", "PERMISSIONS=changed")
     assert headline.startswith("HEADLINE=DESTRUCTIVE: a  (b) cd.E f; g xxx")
-    assert len(headline) == len("HEADLINE=") + gate.HEADLINE_CHARACTERS
+    assert len(headline) == len("HEADLINE=") + command.HEADLINE_CHARACTERS
     assert headline.endswith(" ...")

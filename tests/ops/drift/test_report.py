@@ -13,7 +13,7 @@ from rich.console import Console
 from cli import main
 from ops.drift.findings import Finding, Report
 from ops.report import html, json_text, markdown, text, write
-from ops.report.drift import drift_report
+from ops.report.commands import drift_report
 from ops.report.model import Report as Shown
 from ops.review.structure import ABSENT
 
@@ -65,7 +65,7 @@ def test_text() -> None:
 
 def test_markdown() -> None:
     lines = markdown(report()).splitlines()
-    assert "> [!WARNING]" in lines
+    assert "> [!CAUTION]" in lines
     assert "| cluster | demo | `Tags[a]` | `1` | `2` | Deploy. |" in lines
     assert any("`tcp 22 from \\| all`" in line for line in lines)
     assert "Not compared: demo-api: IAM refuses to &lt;say>" in lines

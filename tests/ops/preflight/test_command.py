@@ -30,7 +30,7 @@ from ops.preflight.results import CheckResult, Report, Verdict
 from ops.preflight.run import run
 from ops.problem import Problem
 from ops.report import json_text, markdown, text
-from ops.report.preflight import preflight_report
+from ops.report.commands import preflight_report
 from tests.cluster_config.builder import environment
 from tests.ops.preflight.account import NOW, Account, refusal
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ops.report import Alert, Code, Report, Row, Section, Tone, html, markdown, write
+from ops.report import Code, Report, Row, Section, Tone, html, markdown, write
 from ops.report.rendering import GITHUB_LIMIT
 
 NASTY = "<script>alert(1)</script> | [bold]x[/] `y`\nz"
@@ -18,7 +18,6 @@ def report(rows: int = 1, attachment: str = "") -> Report:
         title=NASTY,
         headline=NASTY,
         tone=Tone.BAD,
-        alert=Alert.CAUTION,
         data={"value": NASTY},
         sections=(Section("Many", ("One", "Two", "Three"), (row,) * rows, lead=2, note=NASTY), Section("None", (), ())),
         notes=(NASTY,),
@@ -54,10 +53,10 @@ def test_markdown_fits_into_a_comment(rows: int, attachment: str) -> None:
 def test_text_is_not_cut_where_no_terminal_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
     long = "i-" + "0123456789" * 20
     folded = Section("Folded", ("One", "Two"), (Row((long, long)),), folded=True)
-    write(Report("title", "headline", Tone.GOOD, Alert.NOTE, {}, sections=(folded,)))
+    write(Report("title", "headline", Tone.GOOD, {}, sections=(folded,)))
     assert capsys.readouterr().out.count(long) == 2
 
 
 def test_json_is_the_data(capsys: pytest.CaptureFixture[str]) -> None:
     write(report(), "json")
-    assert json.loads(capsys.readouterr().out) == {"value": NASTY}
+    assert json.loads(capsys.readouterr().out) == {"headline": NASTY, "value": NASTY}

@@ -49,8 +49,8 @@ def test_verdict(name: str, answers: dict[str, dict[str, Any]]) -> None:
     assert verdict.cluster.keys, "the edit changes nothing"
     for key in verdict.cluster.keys:
         wanted = next((need for suffix, need in edit.needs.items() if key.path.endswith(suffix)), Need.NOTHING)
-        assert (key.path, key.need) == (key.path, wanted)
-    assert {key.need for key in verdict.cluster.keys} >= set(edit.needs.values())
+        assert (key.path, key.needs) == (key.path, wanted)
+    assert {key.needs for key in verdict.cluster.keys} >= set(edit.needs.values())
 
 
 @pytest.mark.parametrize("name", CLUSTER)
@@ -58,7 +58,7 @@ def test_the_packages_own_check_of_the_update_agrees(name: str, answers: dict[st
     """`ConfigPatch.check` judges the whole update as the API does; the verdict judges key by key."""
     edit, verdict = CLUSTER[name], verdict_of(answers[name])
     accepted, strategy = verdict.cluster.accepted, verdict.cluster.strategy
-    by_key = all(key.need is Need.NOTHING or strategy in key.strategies for key in verdict.cluster.keys)
+    by_key = all(key.needs is Need.NOTHING or strategy in key.strategies for key in verdict.cluster.keys)
     assert accepted is not None
     assert accepted["running"] is by_key
     assert accepted["stopped"] is (set(edit.needs.values()) <= {Need.FLEET})

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from ops.report import json_text, markdown, text
-from ops.report.review import review_report
+from ops.report.commands import review_report
 from ops.review.cluster import Cluster, Key, Need, Outcome
 from ops.review.permissions import not_counted_by_cdk, of_cluster
 from ops.review.stacks import Stack

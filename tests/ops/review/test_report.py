@@ -13,7 +13,7 @@ from rich.console import Console
 
 from cli import main, verdicts
 from ops.report import json_text, markdown, text
-from ops.report.review import review_report
+from ops.report.commands import review_report
 from ops.review.stacks import Stack, deployed
 from ops.review.verdict import Verdict, judge
 from tests.ops.review.edits import CLUSTER

@@ -126,7 +126,7 @@ def test_verdict(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     assert verdict.level is case.level, verdict.headline
     assert re.search(case.says, verdict.headline), verdict.headline
     at_stake = sorted(
-        f"{change.kind} {change.name} {change.effect} {change.data_disposition}" for change in verdict.data
+        f"{change.type} {change.name} {change.effect} {change.data_disposition}" for change in verdict.data
     )
     assert len(at_stake) == len(case.data), at_stake
     for expression in case.data:
@@ -135,7 +135,7 @@ def test_verdict(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def test_what_follows_a_replacement_is_replaced_too(tmp_path_factory: pytest.TempPathFactory) -> None:
     verdict = verdict_of("a faster file system", tmp_path_factory.getbasetemp())
-    links = [change for change in verdict.resources if change.kind == "AWS::FSx::DataRepositoryAssociation"]
+    links = [change for change in verdict.resources if change.type == "AWS::FSx::DataRepositoryAssociation"]
     assert {change.effect for change in links} == {Effect.REPLACED}
     assert {change.causes for change in links} == {("FileSystemId",)}
     [cause] = [change.causes for change in verdict.data]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ops.review.cdk import template_diffs
-from ops.review.references import References
-from ops.review.stacks import Stack
+from ops.review.stacks import References, Stack
 from ops.review.structure import ABSENT, differences, shown
 
 
@@ -50,19 +49,19 @@ BOTH = {"network": NETWORK, "storage": STORAGE}
 
 
 def test_references_name_the_resource_across_stacks() -> None:
-    references = References(BOTH)
-    assert references.resolve({"SubnetIds": [{"Fn::ImportValue": "local-network:Out"}]}, "storage") == {
+    references = References(BOTH).within("storage")
+    assert references.resolve({"SubnetIds": [{"Fn::ImportValue": "local-network:Out"}]}) == {
         "SubnetIds": ["${network.Subnet}"]
     }
     uri = {"Fn::Join": ["", ["s3://", {"Ref": "Bucket"}, "/", {"Ref": "AWS::Region"}]]}
-    assert references.resolve(uri, "storage") == "s3://${storage.Bucket}/${AWS::Region}"
-    assert references.resolve({"Fn::Sub": "${Bucket.Arn}/${!Literal}"}, "storage") == "${storage.Bucket.Arn}/${Literal}"
-    assert references.resolve({"Fn::ImportValue": "unknown"}, "storage") == "${unknown}"
+    assert references.resolve(uri) == "s3://${storage.Bucket}/${AWS::Region}"
+    assert references.resolve({"Fn::Sub": "${Bucket.Arn}/${!Literal}"}) == "${storage.Bucket.Arn}/${Literal}"
+    assert references.resolve({"Fn::ImportValue": "unknown"}) == "${unknown}"
 
 
 def test_a_reference_to_a_replaced_resource_differs() -> None:
-    replaced = References(BOTH, {("network", "Subnet")})
-    assert replaced.resolve({"Fn::ImportValue": "local-network:Out"}, "storage") == "${network.Subnet (new)}"
+    replaced = References(BOTH, {("network", "Subnet")}).within("storage")
+    assert replaced.resolve({"Fn::ImportValue": "local-network:Out"}) == "${network.Subnet (new)}"
 
 
 def test_construct_paths_are_no_difference_of_templates() -> None:
