@@ -10,7 +10,7 @@ import urllib3
 import yaml
 
 from cluster_resource.api import OWNER_TAG, ApiError, ApiTrouble
-from cluster_resource.client import HttpClusterApi, RoleSigner, session_name, signing_region
+from cluster_resource.client import HttpClusterApi, RoleSigner
 from cluster_resource.request import owner_of
 from ops.drift.compare import compared
 from ops.drift.deployed_stack import DeployedStack, Resource
@@ -77,7 +77,7 @@ class HttpReader:
     """`Reader` over HTTP, signed as the API's user role."""
 
     def __init__(self, cluster: DeployedCluster, region: str) -> None:
-        signer = RoleSigner(cluster.role, session_name(cluster.name), signing_region(cluster.api_url, region))
+        signer = RoleSigner(cluster.role, cluster.name, cluster.api_url, region)
         self._api = _Api(cluster.api_url, region, signer)
 
     def describe(self, name: str) -> Mapping[str, Any] | None:

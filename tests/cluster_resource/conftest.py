@@ -39,7 +39,7 @@ def receiver() -> Iterator[Receiver]:
 @pytest.fixture
 def tokens(monkeypatch: pytest.MonkeyPatch) -> TokenService:
     tokens = TokenService()
-    monkeypatch.setattr(client, "_token_service", lambda: tokens)
+    monkeypatch.setattr(client, "new_client", lambda _: tokens)
     return tokens
 
 
@@ -51,5 +51,5 @@ def waits() -> list[float]:
 @pytest.fixture
 def api(server: Server, tokens: TokenService, waits: list[float]) -> HttpClusterApi:
     assert tokens.assumed == []
-    signer = RoleSigner("arn:aws:iam::123456789012:role/ApiUser", "trainyard-local", "us-east-1")
+    signer = RoleSigner("arn:aws:iam::123456789012:role/ApiUser", "local", server.url, "us-east-1")
     return HttpClusterApi(server.url, "us-east-1", signer, sleep=waits.append)

@@ -1,12 +1,12 @@
 """CloudFormation events of one resource, and the state machine that takes them through the steps."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cluster_resource import reconcile, response
 from cluster_resource.api import ClusterApi, StackEvent
-from cluster_resource.aws import Execution
+from cluster_resource.aws import Aws, Execution
 from cluster_resource.operation import Operation, Verdict, epoch_seconds
 from cluster_resource.request import Request
 
@@ -92,7 +92,7 @@ def tags_of(text: str) -> dict[str, str]:
 
 
 @dataclass
-class FakeAws:
+class FakeAws(Aws):
     """`Aws`, steered.
 
     Attributes:
@@ -110,7 +110,7 @@ class FakeAws:
         assert stack_id == STACK
         return self.stack
 
-    def failed_events(self, stack_id: str) -> tuple[StackEvent, ...]:
+    def stack_events(self, stack_id: str) -> tuple[StackEvent, ...]:
         return self.nested.get(stack_id, ())
 
     def running_jobs(self, instance_id: str) -> int | None:
@@ -158,7 +158,7 @@ class Machine:
         if item["state"] == "early":
             assert self.told is None, "CloudFormation is told once"
             self.told = response.early(work, "local")
-            work = reconcile.early(work)
+            work = replace(work, handed_over=True)
         return work
 
 

@@ -6,7 +6,7 @@ Delete, a failed update by an Update back, a changed physical id by a Delete of 
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cluster_resource import on_event, reconcile
@@ -159,7 +159,7 @@ class Stack:
             work = Operation.from_json(json.loads(json.dumps(work.to_json(now))))
             if work.to_json(now)["state"] == "early":
                 told = early(work, "x")
-                work = reconcile.early(work)
+                work = replace(work, handed_over=True)
             done = reconcile.step(work, now, outside)
             work = reconcile.step(work, now, outside) if number in self.crashes else done
         if work.verdict is None:
@@ -170,7 +170,7 @@ class Stack:
 
 
 @dataclass
-class _Started:
+class _Started(on_event.Executions):
     """`Executions` of one delivery."""
 
     known_before: Sequence[Known]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from cluster_resource.aws import UNKNOWN, BotoAws, Execution
+from cluster_resource.aws import UNKNOWN, Aws, Execution
 
 HEAD = "i-0123456789abcdef0"
 
@@ -23,7 +23,7 @@ class Service:
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        def call(**request: Any) -> Any:  # noqa: ANN401
+        def call(*_: str, **request: Any) -> Any:  # noqa: ANN401
             self.calls.append((name, request))
             answers = self.answers[name]
             answer = answers.pop(0) if len(answers) > 1 else answers[0]
@@ -34,9 +34,9 @@ class Service:
         return call
 
 
-def aws(service: Service, **others: Any) -> BotoAws:  # noqa: ANN401
+def aws(service: Service, **others: Any) -> Aws:  # noqa: ANN401
     ticks = iter(range(1000))
-    return BotoAws(lambda _: service, clock=lambda: next(ticks), sleep=lambda _: None, **others)
+    return Aws(lambda _: service, clock=lambda: next(ticks), sleep=lambda _: None, **others)
 
 
 def test_the_status_of_a_stack() -> None:
@@ -92,21 +92,15 @@ def test_an_execution_and_why_it_failed() -> None:
     assert aws(Service(describe_execution=refused("ExecutionDoesNotExist"))).execution("arn:execution") is None
 
 
-def test_the_events_of_a_stack_are_read_page_by_page() -> None:
-    item = {
-        "Timestamp": datetime(2026, 11, 21, 8, tzinfo=UTC),
-        "StackId": "arn:nested",
-        "LogicalResourceId": "Queue",
-        "ResourceStatus": "CREATE_FAILED",
-        "ResourceStatusReason": "why",
-    }
-    service = Service(get_paginator=None)
-    service.answers["paginate"] = [[{"StackEvents": [item]}, {"StackEvents": [item]}]]
+def test_the_events_of_the_latest_operation_are_read_page_by_page() -> None:
+    common = {"Timestamp": datetime(2026, 11, 21, 8, tzinfo=UTC), "StackId": "arn:nested"}
+    failed = {**common, "LogicalResourceId": "Queue", "ResourceStatus": "CREATE_FAILED", "ResourceStatusReason": "why"}
+    start = {**common, "PhysicalResourceId": "arn:nested", "ResourceStatus": "CREATE_IN_PROGRESS"}
 
-    class Clients:
-        def get_paginator(self, _name: str) -> Service:
-            return service
+    class Paginator:
+        def paginate(self, **_: str) -> list[dict[str, Any]]:
+            return [{"StackEvents": [failed]}, {"StackEvents": [failed, start, failed]}]
 
-    events = BotoAws(lambda _: Clients()).failed_events("arn:nested")
-    assert [(event.logical_id, event.reason) for event in events] == [("Queue", "why")] * 2
+    events = aws(Service(get_paginator=Paginator())).stack_events("arn:nested")
+    assert [(event.logical_id, event.reason) for event in events] == [("Queue", "why"), ("Queue", "why"), ("", "")]
     assert events[0].timestamp == "2026-11-21T08:00:00.000Z"

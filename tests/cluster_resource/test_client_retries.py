@@ -42,7 +42,8 @@ def test_a_call_of_unknown_outcome_is_not_repeated_but_a_look_is(
 @pytest.mark.usefixtures("tokens")
 def test_a_server_that_is_not_there_is_unknown_after_a_few_attempts() -> None:
     waits: list[float] = []
-    api = HttpClusterApi("http://127.0.0.1:1/prod", "us-east-1", RoleSigner("r", "n", "us-east-1"), sleep=waits.append)
+    url = "http://127.0.0.1:1/prod"
+    api = HttpClusterApi(url, "us-east-1", RoleSigner("r", "n", url, "us-east-1"), sleep=waits.append)
     with pytest.raises(ApiUnknownError):
         api.create("local", "x")
     assert len(waits) == 3

@@ -1,76 +1,16 @@
 """The Lambda handlers, and what reaches CloudFormation."""
 
-import json
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
-from cluster_resource import on_event, response, work
+from cluster_resource import work
 from cluster_resource.operation import epoch_seconds
-from cluster_resource.request import Request
 from tests.cluster_resource import events
 from tests.cluster_resource.events import STARTED, own_id, properties
 from tests.cluster_resource.fake_api import FakeApi
 from tests.cluster_resource.replay import Receiver
-
-
-class Executions:
-    """Step Functions; `known` are names and statuses of executions."""
-
-    def __init__(self, error: Exception | None = None, **known: str) -> None:
-        self.started: list[dict[str, Any]] = []
-        self.stopped: list[str] = []
-        self.known = {name.replace("_", "-"): status for name, status in known.items()}
-        self.error = error
-
-    def list_executions(self, **request: Any) -> dict[str, Any]:  # noqa: ANN401
-        assert request["stateMachineArn"] == "arn:machine"
-        return {
-            "executions": [
-                {"name": name, "executionArn": f"arn:{name}", "status": status} for name, status in self.known.items()
-            ]
-        }
-
-    def stop_execution(self, **request: Any) -> None:  # noqa: ANN401
-        self.stopped.append(request["executionArn"])
-
-    def start_execution(self, **request: Any) -> None:  # noqa: ANN401
-        self.started.append(request)
-        if self.error:
-            raise self.error
-
-
-DIGEST = Request.of(events.create()).digest
-
-
-def refused(code: str) -> ClientError:
-    return ClientError({"Error": {"Code": code, "Message": "no"}}, "StartExecution")
-
-
-def test_an_event_starts_one_execution_named_after_its_request() -> None:
-    client = Executions()
-    on_event.receive(events.create(), on_event.StepFunctions(client, "arn:machine"), send=pytest.fail)
-    assert client.started[0]["name"] == f"{DIGEST}-0-99999999-0000-0000-0000-000000000000"
-    assert json.loads(client.started[0]["input"]) == events.create()
-
-
-def test_an_event_delivered_twice_is_one_execution_and_no_failure() -> None:
-    client = Executions(refused("ExecutionAlreadyExists"))
-    on_event.receive(events.create(), on_event.StepFunctions(client, "arn:machine"), send=pytest.fail)
-
-
-@pytest.mark.parametrize(
-    ("event", "physical_id"), [(events.create(), "not-created/local"), (events.delete(), own_id("local"))]
-)
-def test_work_that_cannot_be_started_is_answered_at_once(
-    event: dict[str, Any], physical_id: str, receiver: Receiver
-) -> None:
-    client = Executions(refused("AccessDeniedException"))
-    on_event.receive({**event, "ResponseURL": receiver.url}, on_event.StepFunctions(client, "arn:machine"))
-    body = receiver.received[0][1]
-    assert (body["Status"], body["PhysicalResourceId"]) == ("FAILED", physical_id)
-    assert "AccessDeniedException" in body["Reason"]
+from tests.cluster_resource.test_on_event import StepFunctions
 
 
 @pytest.fixture
@@ -153,5 +93,5 @@ def test_nothing_of_the_configuration_is_logged(receiver: Receiver, caplog: pyte
     event = {**events.create(wanted), "ResponseURL": receiver.url}
     item = work.handler({"step": "begin", "work": {"event": event, "started": STARTED}}, None)
     work.handler({"step": "poll", "work": item}, None)
-    on_event.receive(event, on_event.StepFunctions(Executions(), "arn:machine"), send=response.send)
+    StepFunctions().receive(event)
     assert "hidden-value" not in caplog.text and "secret" not in caplog.text

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cluster_resource.api import ApiError, ApiUnknownError, Change
-from cluster_resource.request import ConfigurationError, Policy, Request
+from cluster_resource.request import Policy, Request
 from tests.cluster_resource import events
 from tests.cluster_resource.events import FakeAws, Machine, own_id, properties, rolling_back, text_of
 from tests.cluster_resource.fake_api import MAX_COUNT, FakeApi, owned
@@ -172,20 +172,6 @@ def test_a_rollback_may_do_what_the_update_was_allowed_to_do() -> None:
     event = events.update(SMALL, allowed(LARGE, RunningJobs="may-be-killed", Replace="when-needed"))
     assert Request.of(event).policy(rollback=True) == Policy(replace=True, kill_jobs=True, rollback=True)
     assert Request.of(event).policy(rollback=False) == Policy()
-
-
-@pytest.mark.parametrize(
-    ("updates", "message"),
-    [
-        ({"StopFleet": "always"}, "Updates.StopFleet is 'always'; allowed are never and when-needed"),
-        ({"Jobs": "x"}, "Updates has the key 'Jobs'; allowed are StopFleet, Replace, RunningJobs"),
-        ("x", "Updates must map"),
-    ],
-)
-def test_a_policy_that_is_none_is_named(updates: object, message: str) -> None:
-    event = events.create({**properties(), "Updates": updates})
-    with pytest.raises(ConfigurationError, match=message):
-        Request.of(event).policy(rollback=False)
 
 
 def test_a_rollback_undoes_a_cluster_that_the_update_made_in_place_of_a_lost_one() -> None:

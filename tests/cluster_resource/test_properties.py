@@ -30,11 +30,6 @@ def test_a_value_that_is_not_of_its_type_is_named(kind: str, value: str) -> None
         restore({"X": [{"Y": value}]}, {kind: ["X[].Y"]})
 
 
-def test_an_unknown_type_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="'date'; allowed are integer, number, boolean"):
-        restore({}, {"date": []})
-
-
 def test_the_ownership_tag_cannot_be_forged_by_the_configuration() -> None:
     forged = {"Tags": [{"Key": OWNER_TAG, "Value": "somebody"}, {"Key": "a", "Value": "b"}]}
     assert json.loads(render(forged, "me"))["Tags"] == [
@@ -58,7 +53,6 @@ def test_the_rendered_configuration_is_the_same_in_yaml() -> None:
         ({"ClusterName": "x" * 61}, "ClusterName is 'xxx"),
         ({"Configuration": "text"}, "Configuration must be"),
         ({"ConfigurationTypes": []}, None),
-        ({"ConfigurationTypes": "x"}, "ConfigurationTypes must map"),
         ({"ApiUrl": ""}, "The property ApiUrl is missing"),
     ],
 )
@@ -72,10 +66,9 @@ def test_wrong_properties_are_named(wrong: dict[str, Any], message: str | None) 
         _ = (request.cluster, request.place)
 
 
-@pytest.mark.parametrize("wrong", ["0", "721", "soon", "1.5", None])
-def test_a_time_limit_of_the_wrong_kind_is_named(wrong: str | None) -> None:
-    event = events.create({**properties(), "TimeoutMinutes": wrong})
-    with pytest.raises(ConfigurationError, match=f"TimeoutMinutes is {wrong!r}; allowed are whole numbers from 1 to"):
+def test_a_time_limit_that_is_not_a_number_is_named() -> None:
+    event = events.create({**properties(), "TimeoutMinutes": "soon"})
+    with pytest.raises(ConfigurationError, match="TimeoutMinutes is 'soon'; allowed are whole numbers"):
         _ = Request.of(event).timing
 
 

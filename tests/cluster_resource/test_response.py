@@ -9,10 +9,10 @@ import urllib3
 
 from cluster_resource import response
 from cluster_resource.api import ClusterView
-from cluster_resource.failures import Report
+from cluster_resource.failures import reported
 from cluster_resource.operation import Kind, Operation, Progress, Verdict
 from cluster_resource.request import Request
-from cluster_resource.response import Room, body_of, room_for_reason, send, with_reason
+from cluster_resource.response import body_of, send, with_reason
 from tests.cluster_resource import events
 from tests.cluster_resource.events import EXECUTION, STARTED, own_id
 from tests.cluster_resource.replay import Receiver
@@ -100,21 +100,26 @@ def test_an_answer_that_nobody_takes_is_an_error_without_the_signed_url(
     assert "secret" not in f"{refused.value}{lost.value}{caplog.text}"
 
 
+def operation(kind: Kind, note: str = "") -> Operation:
+    return Operation(events.create(), STARTED, kind, "local/abc", execution=EXECUTION, progress=Progress(note=note))
+
+
 @pytest.mark.parametrize("line", ["The validator says no. " * 20, "\u00dc\U0001f600\n" * 60])
 def test_a_long_report_fits_the_answer_and_keeps_what_to_do(line: str) -> None:
     request = Request.of(events.create())
-    verdict = Verdict("FAILED", own_id("local"), "")
-    report = Report("It failed.", "To do: this.", tuple(f"{n}: {line}" for n in range(100)), "Logs: there.")
-    reason = report.text(room_for_reason(request, verdict))
-    assert LIMIT - 700 < len(body_of(request, Verdict("FAILED", own_id("local"), reason))) <= LIMIT
-    assert reason.startswith("It failed.\n0: ") and " more in the log)" in reason
-    assert "To do: this.\nLogs: there.\nFull report: " in reason
+    lines = [f"{n}: {line}" for n in range(100)]
+    verdict = reported(
+        request, Verdict("FAILED", own_id("local"), ""), "It failed.", lines, "To do: this.", "Logs: there."
+    )
+    assert LIMIT - 700 < len(body_of(request, verdict)) <= LIMIT
+    assert verdict.reason.startswith("It failed.\n0: ") and " more in the log)" in verdict.reason
+    assert "To do: this.\nLogs: there.\nFull report: " in verdict.reason
 
 
 def test_one_line_that_is_longer_than_the_answer_is_cut() -> None:
-    room = Room(500)
-    reason = Report("x" * 5000, "To do: this.").text(room)
-    assert room.fits(reason) and "To do: this." in reason
+    request = Request.of(events.create())
+    verdict = reported(request, VERDICT, "x" * 5000, (), "To do: this.")
+    assert len(body_of(request, verdict)) == LIMIT and "xx...\nTo do: this.\nFull report: " in verdict.reason
 
 
 @pytest.mark.parametrize("verdict", [VERDICT, Verdict("FAILED", "local/a-longer-id", "not counted" * 9)])
@@ -138,21 +143,18 @@ def test_an_answer_is_cut_when_it_is_sent(receiver: Receiver) -> None:
         (10, "abcdefghijk", "", "abcdefg..."),
         (10, "abcdefghijk", "XYZ", "abcd...XYZ"),
         (7, "abcd", "wxyz", "...wxyz"),
-        (6, "abcd", "wxyz1234", "wxyz12"),
-        (8, "abcd", "wxyz1234", "wxyz1234"),
+        (8, "abcd", "wxyz", "abcdwxyz"),
         (12, "\u00fc\u00fc\u00fc", "", "\u00fc..."),
         (4, '""""', "", "..."),
-        (2, "abcd", "", ""),
     ],
 )
-def test_a_reason_is_cut_at_the_end_of_its_head_then_of_its_tail(room: int, head: str, tail: str, cut: str) -> None:
-    assert Room(room).cut(head, tail) == cut
-
-
-def operation(kind: Kind, note: str = "") -> Operation:
-    return Operation(
-        Request.of(events.create()), STARTED, 0, kind, "local/abc", Progress(note=note), execution=EXECUTION
-    )
+def test_the_end_of_a_reasons_head_is_cut(
+    room: int, head: str, tail: str, cut: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = Request.of(events.create())
+    empty = Verdict("FAILED", "id", "")
+    monkeypatch.setattr(response, "LIMIT", len(body_of(request, empty)) + room)
+    assert with_reason(request, empty, head, tail).reason == cut
 
 
 VIEW = ClusterView("local", "CREATE_COMPLETE", "CREATE_COMPLETE", "arn:stack", "3.16.1")
@@ -173,7 +175,7 @@ def test_a_success_has_the_attributes_of_the_cluster(caplog: pytest.LogCaptureFi
     assert caplog.messages == ["create succeeded: done"]
     assert response.success(operation("delete"), VIEW, "gone") == Verdict("SUCCESS", "local/abc", "gone", {})
     assert response.success(operation("update"), None, "gone") == Verdict("SUCCESS", "local/abc", "gone", {})
-    assert response.attributes(VIEW, "")["Execution"] == "none"
+    assert response.attributes("local", "", VIEW)["Execution"] == "none"
 
 
 @pytest.mark.parametrize(("note", "said"), [("", "it has begun"), ("the cluster is busy", "the cluster is busy")])
@@ -181,4 +183,4 @@ def test_an_early_answer_has_every_attribute_before_there_is_a_cluster(note: str
     why = f"The operation on the cluster local goes on: {said}. Another resource waits for its end."
     data = {**dict.fromkeys(ATTRIBUTES, "none"), "ClusterName": "local", "Execution": EXECUTION}
     assert response.early(operation("create", note), "local") == Verdict("SUCCESS", "local/abc", why, data)
-    assert response.attributes_without_cluster("local", "")["Execution"] == "none"
+    assert response.attributes("local", "")["Execution"] == "none"

@@ -1,7 +1,7 @@
 """The ParallelCluster API as the handler uses it: its calls, answers and errors."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,15 +11,16 @@ _STOP_FLEET = re.compile(r"compute nodes must be stopped|stop the compute fleet"
 _STOP_LOGIN = re.compile(r"login nodes must be stopped|stop the login nodes", re.IGNORECASE)
 _NEVER = re.compile(r"not currently supported", re.IGNORECASE)
 _COUNTS = re.compile(r"\.(MinCount|MaxCount)$")
+_STARTS = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
+_EVENT_KEYS = (
+    *("timestamp", "stackId", "logicalResourceId", "physicalResourceId"),
+    *("resourceType", "resourceStatus", "resourceStatusReason"),
+)
 
 
 @dataclass(frozen=True)
 class ClusterView:
-    """A DescribeCluster answer, reduced to what decisions and attributes need.
-
-    `status` is the API's clusterStatus; `stack_status`, that of the CloudFormation stack, also shows whether a rollback
-    is finished.
-    """
+    """A DescribeCluster answer. `stack_status` also shows whether a rollback is finished; `status` does not."""
 
     name: str
     status: str
@@ -46,6 +47,9 @@ class Message:
     level: str
     type: str
     text: str
+
+    def __str__(self) -> str:
+        return f"{self.level} {self.type}: {self.text}"
 
 
 @dataclass(frozen=True)
@@ -107,24 +111,18 @@ class ApiTrouble(Exception):
     """A call that failed: one of the three below."""
 
 
+@dataclass(eq=False)
 class ApiError(ApiTrouble):
     """The API refused the request. `http_status` 412: a dry run that would have succeeded."""
 
-    def __init__(
-        self,
-        http_status: int,
-        message: str,
-        *,
-        messages: tuple[Message, ...] = (),
-        refused: tuple[Change, ...] = (),
-        changes: tuple[Change, ...] = (),
-    ) -> None:
-        super().__init__(f"HTTP {http_status}: {message}")
-        self.http_status = http_status
-        self.message = message
-        self.messages = messages
-        self.refused = refused
-        self.changes = changes
+    http_status: int
+    message: str
+    messages: tuple[Message, ...] = ()
+    refused: tuple[Change, ...] = ()
+    changes: tuple[Change, ...] = ()
+
+    def __str__(self) -> str:
+        return f"HTTP {self.http_status}: {self.message}"
 
 
 class ApiUnknownError(ApiTrouble):
@@ -190,7 +188,7 @@ def error_of(http_status: int, body: Mapping[str, Any]) -> ApiError:
     return ApiError(
         http_status,
         str(body.get("message") or body.get("Message") or "no message"),
-        messages=messages_of(body.get("configurationValidationErrors") or body.get("validationMessages")),
+        messages_of(body.get("configurationValidationErrors") or body.get("validationMessages")),
         refused=_changes(body.get("updateValidationErrors")),
         changes=_changes(body.get("changeSet")),
     )
@@ -203,12 +201,20 @@ def messages_of(items: list[Mapping[str, str]] | None) -> tuple[Message, ...]:
 
 
 def _changes(items: list[Mapping[str, str]] | None) -> tuple[Change, ...]:
-    return tuple(
-        Change(
-            item.get("parameter", "?"),
-            item.get("currentValue", "-"),
-            item.get("requestedValue", "-"),
-            item.get("message", ""),
-        )
-        for item in items or []
-    )
+    defaults = {"parameter": "?", "currentValue": "-", "requestedValue": "-", "message": ""}
+    return tuple(Change(*(item.get(key, default) for key, default in defaults.items())) for item in items or [])
+
+
+def latest_operation(items: Iterable[Mapping[str, Any]]) -> tuple[StackEvent, ...]:
+    """The stack's events, newest first, back to the start of its latest operation.
+
+    Args:
+        items: from the ParallelCluster API, whose keys start with a small letter, or from CloudFormation.
+    """
+    events: list[StackEvent] = []
+    for item in items:
+        given = {key[0].lower() + key[1:]: value for key, value in item.items()}
+        events.append(StackEvent(*(str(given.get(key) or "") for key in _EVENT_KEYS)))
+        if events[-1].physical_id == events[-1].stack_id and events[-1].status in _STARTS:
+            break
+    return tuple(events)

@@ -4,26 +4,17 @@ An update needs a dry run first. It stops the fleet or replaces the cluster only
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cluster_resource import decide, failures, outcomes
-from cluster_resource.api import (
-    Accepted,
-    ApiAccessError,
-    ApiError,
-    ApiTrouble,
-    ApiUnknownError,
-    Change,
-    ClusterView,
-)
-from cluster_resource.decide import Create, Decision, Delete, Fail, Replace, Succeed, Update, Verify, Wait
+from cluster_resource.api import Accepted, ApiError, ApiTrouble, ApiUnknownError, Change
+from cluster_resource.decide import Create, Decision, Delete, Fail, Replace, Succeed, Update, Verify
 from cluster_resource.operation import Operation
 from cluster_resource.outcomes import Turn
 
 _LOG = logging.getLogger(__name__)
 _STOPPING = ("STOP_REQUESTED", "STOPPING")
 _CAN_START = ("STOPPED", "PROTECTED")
-_POLICIES = "docs/cluster-updates.md says what an environment can allow"
 
 
 def call(turn: Turn, decision: Create | Update | Delete) -> Operation:
@@ -38,7 +29,7 @@ def call(turn: Turn, decision: Create | Update | Delete) -> Operation:
                 turn.api.delete(turn.name)
                 return turn.progress(clearing=True) if clearing else turn.progress(asked="accepted")
     except ApiUnknownError as error:
-        return outcomes.unknown(turn, error, decision)
+        return outcomes.unknown(turn, error, None if isinstance(decision, Delete) else decision)
     except ApiError as error:
         return refusal(turn, error, decision)
 
@@ -52,8 +43,7 @@ def refusal(turn: Turn, error: ApiError, decision: Decision) -> Operation:
         return no_changes(turn)
     if isinstance(decision, Delete) and error.http_status == 404:
         return turn.progress(asked="accepted") if not decision.clearing else turn.operation
-    touched = not isinstance(decision, Create | Verify)
-    return outcomes.refused(turn, error, touched=touched)
+    return outcomes.refused(turn, error, touched=not isinstance(decision, Create | Verify))
 
 
 def no_changes(turn: Turn) -> Operation:
@@ -61,51 +51,78 @@ def no_changes(turn: Turn) -> Operation:
     if turn.view and (turn.view.status in decide.STEADY or turn.view.stack_status == "UPDATE_ROLLBACK_COMPLETE"):
         why = f"No changes: the cluster has the wanted configuration; it is {turn.view}."
         return stabilize(turn, Succeed(why))
-    return outcomes.finish(turn, failures.half_updated(turn.name, turn.seen))
+    fail = Fail(
+        f"The cluster {turn.name} has the wanted configuration, but is {turn.seen}.",
+        "Bring its stack to a stable state, then deploy again.",
+        events=True,
+    )
+    return outcomes.finish(turn, fail)
 
 
 def _accepted(turn: Turn, accepted: Accepted) -> Operation:
-    failures.log_messages(accepted.messages)
+    for message in accepted.messages:
+        _LOG.warning("%s", message)
     turn.progress(asked="accepted", clearing=False, note="the request was accepted")
-    if accepted.version and accepted.version != turn.wanted.version:
-        fail = failures.wrong_api_version(turn.place.api_url, accepted.version, turn.wanted.version)
-        return outcomes.finish(turn, fail)
-    return turn.operation
+    wrong = wrong_version(turn, accepted.version)
+    return outcomes.finish(turn, wrong) if wrong else turn.operation
+
+
+def wrong_version(turn: Turn, version: str) -> Fail | None:
+    """The failure if the API has another version than wanted; `version` is empty if the API does not name its own."""
+    if not version or version == turn.wanted.version:
+        return None
+    return Fail(
+        f"The API at {turn.operation.request.place.api_url} creates clusters of ParallelCluster {version}, but"
+        f" {turn.wanted.version} is wanted.",
+        "Point the environment at an API of that version, or set the version to that of the API.",
+        touched=False,
+    )
+
+
+def _dry_run(call: Callable[..., Accepted], name: str, text: str) -> ApiError:
+    """The answer to a dry run: 412 if the request would succeed.
+
+    Raises:
+        ApiUnknownError: there is no clear answer.
+    """
+    try:
+        call(name, text, dry_run=True)
+    except ApiError as error:
+        return error
+    raise ApiUnknownError("the API answered a dry run as if it were a real request")
 
 
 def update(turn: Turn) -> Operation:
     """Dry run, then what it shows to be needed: the update, a stopped fleet, or a replacement."""
     if turn.operation.progress.fleet == "stopped":
-        status = turn.api.fleet(turn.name)
+        try:
+            status = turn.api.fleet(turn.name)
+        except ApiUnknownError as error:
+            return outcomes.blind(turn, error)
+        if status in _STOPPING:
+            return outcomes.wait(turn, f"the compute fleet is {status}")
         if status != "STOPPED":
-            return (
-                _stop_fleet(turn) if status not in _STOPPING else outcomes.wait(turn, f"the compute fleet is {status}")
-            )
-    try:
-        turn.api.update(turn.name, turn.text, dry_run=True)
-    except ApiUnknownError as error:
-        return outcomes.unknown(turn, error, Verify())
-    except ApiError as error:
-        if error.http_status == 412:
-            return _send(turn, error.changes)
-        return _refused(turn, error) if error.refused else refusal(turn, error, Update())
-    return outcomes.not_a_dry_run(turn, Update())
+            return _stop_fleet(turn)
+    answer = _dry_run(turn.api.update, turn.name, turn.text)
+    if answer.http_status == 412:
+        return _send(turn, answer.changes)
+    return _refused(turn, answer) if answer.refused else refusal(turn, answer, Update())
 
 
 def verify(turn: Turn) -> Operation:
     """The cluster exists already: does it have the wanted configuration?"""
-    try:
-        turn.api.update(turn.name, turn.text, dry_run=True)
-    except ApiUnknownError as error:
-        return outcomes.unknown(turn, error, Verify())
-    except ApiError as error:
-        if error.http_status != 412 and not error.refused:
-            return refusal(turn, error, Verify())
-        if turn.operation.request.type == "Update":
-            # The rollback of a rename, to a cluster that had another configuration.
-            return update(turn)
-        return outcomes.finish(turn, failures.differs(turn.name), details=failures.change_lines(error.changes))
-    return outcomes.not_a_dry_run(turn, Verify())
+    answer = _dry_run(turn.api.update, turn.name, turn.text)
+    if answer.http_status != 412 and not answer.refused:
+        return refusal(turn, answer, Verify())
+    if turn.operation.request.type == "Update":
+        # The rollback of a rename, to a cluster that had another configuration.
+        return update(turn)
+    fail = Fail(
+        f"A cluster {turn.name} of this resource exists already, with another configuration. It was not touched.",
+        "Delete it, or deploy with its configuration first and change that afterwards.",
+        touched=False,
+    )
+    return outcomes.finish(turn, fail, tuple(map(failures.change_line, answer.changes)))
 
 
 def replace_cluster(turn: Turn, why: str, details: tuple[str, ...] = ()) -> Operation:
@@ -113,19 +130,19 @@ def replace_cluster(turn: Turn, why: str, details: tuple[str, ...] = ()) -> Oper
 
     A dry run validates the new configuration first.
     """
-    invalid = _invalid(turn)
-    if invalid:
-        return invalid
+    answer = _dry_run(turn.api.create, f"{turn.name[:30]}-checked", turn.text)
+    if answer.http_status != 412:
+        return refusal(turn, answer, Verify())
     protected = _protect_jobs(turn, f"{why} The cluster has to be replaced", details)
     if protected:
         return protected
     _LOG.warning("%s: %s The cluster is replaced, as its environment allows.", turn.name, why)
     try:
         turn.api.delete(turn.name)
-    except ApiUnknownError as error:
+    except ApiUnknownError:
         # Repeated in the next turn: a second delete is harmless.
         turn.progress(replacing=True, clearing=True, asked="nothing")
-        return outcomes.unknown(turn, error, Replace(why))
+        raise
     except ApiError as error:
         return refusal(turn, error, Replace(why))
     return turn.progress(replacing=True, clearing=True, asked="nothing", note="the cluster is being replaced")
@@ -134,12 +151,9 @@ def replace_cluster(turn: Turn, why: str, details: tuple[str, ...] = ()) -> Oper
 def _send(turn: Turn, wanted: Sequence[Change]) -> Operation:
     terminates = turn.properties is not None and turn.properties.queue_update == "TERMINATE"
     ended = [change.parameter for change in wanted if change.ends_nodes] if terminates else []
-    if ended:
-        keys = ", ".join(ended)
-        protected = _protect_jobs(turn, f"QueueUpdateStrategy TERMINATE ends the nodes behind {keys}", ())
-        if protected:
-            return protected
-    return call(turn, Update())
+    why = f"QueueUpdateStrategy TERMINATE ends the nodes behind {', '.join(ended)}"
+    protected = _protect_jobs(turn, why, ()) if ended else None
+    return protected or call(turn, Update())
 
 
 def _refused(turn: Turn, error: ApiError) -> Operation:
@@ -159,9 +173,9 @@ def _refused(turn: Turn, error: ApiError) -> Operation:
 def _stop_fleet(turn: Turn) -> Operation:
     try:
         turn.api.request_fleet(turn.name, running=False)
-    except ApiUnknownError as error:
+    except ApiUnknownError:
         turn.progress(fleet="stopped")
-        return outcomes.unknown(turn, error, Verify())
+        raise
     except ApiError as error:
         return outcomes.wait(turn, f"the compute fleet cannot be stopped yet: {error}")
     _LOG.warning("%s: the compute fleet is stopped for the update", turn.name)
@@ -173,85 +187,51 @@ def _protect_jobs(turn: Turn, why: str, details: tuple[str, ...]) -> Operation |
     """None if no job runs, or jobs may be killed. With running jobs, a rollback waits and an update fails."""
     if turn.policy.kill_jobs or turn.view is None:
         return None
+    head_node = turn.view.head_node_instance_id
     try:
-        count = _running_jobs(turn, turn.view)
+        idle = turn.api.compute_nodes(turn.name) == 0
     except ApiTrouble as error:
         return outcomes.blind(turn, error)
+    count = 0 if idle else turn.aws.running_jobs(head_node) if head_node else None
     if count == 0:
         return None
-    sentence = _jobs_sentence(count)
+    sentence = "1 job runs" if count == 1 else f"{count} jobs run"
+    if count is None:
+        sentence = "whether jobs run could not be found out (the head node does not answer through SSM)"
     if turn.policy.rollback and count:
         return outcomes.wait(turn, f"{why}, and {sentence}; the rollback waits for their end")
-    return outcomes.finish(
-        turn,
-        Fail(
-            f"{why}, and {sentence}. Nothing was touched.",
-            "Wait until the jobs have ended and deploy again, or let the environment allow it"
-            f" (cluster.updates.running_jobs: may-be-killed; {_POLICIES}).",
-        ),
-        details=details,
+    fail = Fail(
+        f"{why}, and {sentence}. Nothing was touched.",
+        "Wait until the jobs have ended and deploy again, or let the environment allow it"
+        " (cluster.updates.running_jobs: may-be-killed; docs/cluster-updates.md says what an environment can allow).",
     )
-
-
-def _running_jobs(turn: Turn, view: ClusterView) -> int | None:
-    """The number of running jobs; None if it cannot be found out. Without compute nodes, Slurm is not asked."""
-    if turn.api.compute_nodes(view.name) == 0:
-        return 0
-    return turn.aws.running_jobs(view.head_node_instance_id) if view.head_node_instance_id else None
-
-
-def _jobs_sentence(count: int | None) -> str:
-    if count is None:
-        return "whether jobs run could not be found out (the head node does not answer through SSM)"
-    return "1 job runs" if count == 1 else f"{count} jobs run"
-
-
-def _invalid(turn: Turn) -> Operation | None:
-    """None if a dry-run create accepts the configuration."""
-    name = f"{turn.name[:30]}-checked"
-    try:
-        turn.api.create(name, turn.text, dry_run=True)
-    except ApiUnknownError as error:
-        return outcomes.unknown(turn, error, Verify())
-    except ApiError as error:
-        if error.http_status == 412:
-            return None
-        return refusal(turn, error, Verify())
-    return outcomes.not_a_dry_run(turn, Verify())
+    return outcomes.finish(turn, fail, details)
 
 
 def stabilize(turn: Turn, succeed: Succeed) -> Operation:
     """Finish with success once the configuration is verified and the compute fleet runs."""
+    progress = turn.operation.progress
+    if turn.operation.kind == "update" and progress.asked == "accepted" and not progress.replacing:
+        unsettled = _verified(turn)
+        if unsettled:
+            return unsettled
     try:
-        if turn.operation.kind == "update" and turn.operation.progress.asked == "accepted":
-            unsettled = _verified(turn)
-            if unsettled:
-                return unsettled
         return _fleet_runs(turn, succeed)
-    except ApiAccessError:
-        raise
-    except ApiTrouble as error:
+    except (ApiError, ApiUnknownError) as error:
         return outcomes.blind(turn, error)
 
 
 def _verified(turn: Turn) -> Operation | None:
     """None if a dry run finds no changes; otherwise the update is sent again."""
-    if turn.operation.progress.replacing:
-        return None
-    try:
-        turn.api.update(turn.name, turn.text, dry_run=True)
-    except ApiUnknownError as error:
-        return outcomes.unknown(turn, error, Wait("its configuration is being verified"))
-    except ApiError as error:
-        if error.http_status == 412:
-            note = "the update ended, but the cluster has another configuration"
-            return outcomes.unknown(turn, ApiUnknownError(note), Update())
-        if error.http_status in (409, 429):
-            return outcomes.wait(turn, f"the API answered: {error}")
-        if "no changes found" not in error.message.lower():
-            _LOG.warning("The configuration of %s could not be verified after its update: %s", turn.name, error)
-        return None
-    raise ApiUnknownError("the API answered a dry run as if it were a real request")
+    answer = _dry_run(turn.api.update, turn.name, turn.text)
+    if answer.http_status == 412:
+        note = "the update ended, but the cluster has another configuration"
+        return outcomes.unknown(turn, ApiUnknownError(note), Update())
+    if answer.http_status in (409, 429):
+        return outcomes.wait(turn, f"the API answered: {answer}")
+    if "no changes found" not in answer.message.lower():
+        _LOG.warning("The configuration of %s could not be verified after its update: %s", turn.name, answer)
+    return None
 
 
 def _fleet_runs(turn: Turn, succeed: Succeed) -> Operation:
@@ -262,16 +242,14 @@ def _fleet_runs(turn: Turn, succeed: Succeed) -> Operation:
     progress = turn.operation.progress
     new = progress.asked != "nothing" and (turn.operation.kind == "create" or progress.replacing)
     if status == "PROTECTED" and (new or progress.fleet == "started"):
-        return outcomes.finish(
-            turn,
-            Fail(
-                f"The cluster {turn.name} is {turn.seen}, but its compute fleet is PROTECTED: nodes failed to start too"
-                " often, and ParallelCluster starts no more.",
-                "Look for the cause in the cluster's logs (clustermgtd, and the bootstrap of the compute nodes),"
-                " correct it and deploy again.",
-                events=True,
-            ),
+        fail = Fail(
+            f"The cluster {turn.name} is {turn.seen}, but its compute fleet is PROTECTED: nodes failed to start too"
+            " often, and ParallelCluster starts no more.",
+            "Look for the cause in the cluster's logs (clustermgtd, and the bootstrap of the compute nodes),"
+            " correct it and deploy again.",
+            events=True,
         )
+        return outcomes.finish(turn, fail)
     if status in _CAN_START:
         _LOG.warning("%s: the compute fleet is %s and is started", turn.name, status)
         turn.api.request_fleet(turn.name, running=True)

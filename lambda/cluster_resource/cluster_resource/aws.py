@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from itertools import islice
+from typing import Any
 
 import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from cluster_resource.api import StackEvent
+from cluster_resource.api import StackEvent, latest_operation
 
 _LOG = logging.getLogger(__name__)
 _CONFIG = Config(connect_timeout=5, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 4})
@@ -30,26 +31,11 @@ class Execution:
     cause: str = ""
 
 
-class Aws(Protocol):
-    """None of these raises: a failed call returns None or nothing, which callers treat as the worse case."""
-
-    def stack_status(self, stack_id: str) -> str | None:
-        """The status of a CloudFormation stack."""
-
-    def failed_events(self, stack_id: str) -> tuple[StackEvent, ...]:
-        """The events of a stack, newest first."""
-
-    def running_jobs(self, instance_id: str) -> int | None:
-        """The number of running jobs, from Slurm on that head node."""
-
-    def execution(self, arn: str) -> Execution | None:
-        """An execution of the state machine; None if Step Functions does not know it (any more)."""
-
-
-class BotoAws:
-    """`Aws` by botocore.
+class Aws:
+    """No method raises: a failed call returns None or nothing, which callers treat as the worse case.
 
     Args:
+        client: returns the botocore client of a service.
         jobs_document: the SSM document that counts jobs; None: jobs cannot be counted.
     """
 
@@ -74,19 +60,21 @@ class BotoAws:
             return None
         return str(stacks[0]["StackStatus"]) if stacks else None
 
-    def failed_events(self, stack_id: str) -> tuple[StackEvent, ...]:
-        events: list[StackEvent] = []
+    def stack_events(self, stack_id: str) -> tuple[StackEvent, ...]:
+        """The events of the stack's latest operation, newest first."""
         try:
-            pages = self._client("cloudformation").get_paginator("describe_stack_events")
-            for number, page in enumerate(pages.paginate(StackName=stack_id)):
-                events += [_event(item) for item in page["StackEvents"]]
-                if number + 1 == _EVENT_PAGES:
-                    break
+            pages = self._client("cloudformation").get_paginator("describe_stack_events").paginate(StackName=stack_id)
+            return latest_operation(
+                {**item, "Timestamp": item["Timestamp"].strftime("%Y-%m-%dT%H:%M:%S.000Z")}
+                for page in islice(pages, _EVENT_PAGES)
+                for item in page["StackEvents"]
+            )
         except (ClientError, BotoCoreError) as error:
             _LOG.warning("The events of the stack %s could not be read: %s", stack_id, error)
-        return tuple(events)
+            return ()
 
     def running_jobs(self, instance_id: str) -> int | None:
+        """The number of running jobs, from Slurm on that head node."""
         if not self._jobs_document:
             return None
         try:
@@ -116,6 +104,7 @@ class BotoAws:
         return None
 
     def execution(self, arn: str) -> Execution | None:
+        """An execution of the state machine; None if Step Functions does not know it (any more)."""
         try:
             found = self._client("stepfunctions").describe_execution(executionArn=arn)
         except (ClientError, BotoCoreError) as error:
@@ -130,23 +119,13 @@ def error_code(error: ClientError) -> str | None:
     return error.response.get("Error", {}).get("Code")
 
 
-def _event(item: Any) -> StackEvent:  # noqa: ANN401 - botocore's
-    return StackEvent(
-        timestamp=item["Timestamp"].strftime("%Y-%m-%dT%H:%M:%S.000Z"),
-        stack_id=item["StackId"],
-        logical_id=item.get("LogicalResourceId", ""),
-        physical_id=item.get("PhysicalResourceId", ""),
-        type=item.get("ResourceType", ""),
-        status=item.get("ResourceStatus", ""),
-        reason=item.get("ResourceStatusReason", ""),
-    )
-
-
-@cache
-def client(service: str) -> Any:  # noqa: ANN401 - botocore's
-    """A client of the function's own region, cached while the function is warm."""
+def new_client(service: str) -> Any:  # noqa: ANN401 - botocore's
+    """A client of the function's own region."""
     return botocore.session.get_session().create_client(service, config=_CONFIG)
 
 
-def own_aws() -> BotoAws:
-    return BotoAws(client, jobs_document=os.environ.get("JOBS_DOCUMENT"))
+client = cache(new_client)
+
+
+def own_aws() -> Aws:
+    return Aws(client, jobs_document=os.environ.get("JOBS_DOCUMENT"))

@@ -8,10 +8,10 @@ the event's ResponseURL, in seconds since the epoch, 0 if the URL does not show 
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -24,7 +24,6 @@ _LOG = logging.getLogger("cluster_resource")
 _LOG.setLevel(logging.INFO)
 _LISTED = 200
 _NAME_CHARACTERS = 80  # of a Step Functions execution
-_PARTS = 2
 
 
 @dataclass(frozen=True)
@@ -36,36 +35,8 @@ class Known:
     running: bool
 
 
-@dataclass(frozen=True)
-class Order:
-    """What an event's place among the others means for it.
-
-    Attributes:
-        name: of the event's execution.
-        twice: the event was delivered before.
-        overtaken_by: the execution of a newer event; this event must not be carried out.
-        outdated: executions of older events that still run.
-    """
-
-    name: str
-    twice: bool
-    overtaken_by: str | None
-    outdated: tuple[Known, ...]
-
-
-class Executions(Protocol):
+class Executions:
     """The executions of the resource's state machine."""
-
-    def known(self) -> list[Known]:
-        """The newest ones."""
-
-    def start(self, name: str, event: dict[str, Any]) -> None: ...
-
-    def stop(self, arn: str, why: str) -> None: ...
-
-
-class StepFunctions:
-    """`Executions` on AWS Step Functions."""
 
     def __init__(self, stepfunctions: Any, state_machine_arn: str) -> None:  # noqa: ANN401 - botocore's
         self._client = stepfunctions
@@ -96,7 +67,7 @@ class StepFunctions:
 
 
 def handler(event: dict[str, Any], _context: object) -> None:
-    receive(event, StepFunctions(client("stepfunctions"), os.environ["STATE_MACHINE_ARN"]))
+    receive(event, Executions(client("stepfunctions"), os.environ["STATE_MACHINE_ARN"]))
 
 
 def receive(event: dict[str, Any], executions: Executions, *, send: Callable[..., None] = response.send) -> None:
@@ -104,42 +75,34 @@ def receive(event: dict[str, Any], executions: Executions, *, send: Callable[...
     request = Request.of(event)
     _LOG.info("%s %s of %s", request.type, request.logical_id, request.request_id)
     try:
-        order = order_of(request, executions.known())
-        if order.twice:
-            _LOG.info("The execution %s exists already: the event was delivered twice", order.name)
-            return
-        if order.overtaken_by:
-            _refuse(request, f"A later event of this resource ({order.overtaken_by}) took its place.", send)
-            return
-        for outdated in order.outdated:
-            _LOG.warning("The execution %s is stopped: a later event took its place", outdated.name)
-            executions.stop(outdated.arn, f"A later event took its place: {order.name}")
-        executions.start(order.name, event)
+        failure = _start(request, executions)
     except (ClientError, BotoCoreError) as error:
-        _refuse(request, f"The operation could not be started: {error}", send)
+        failure = f"The operation could not be started: {error}"
+    if failure:
+        todo = "check the state machine and this function's permission to start it, then deploy again."
+        send(request, failures.without_outcome(request, failure, todo, asked=False))
 
 
-def _refuse(request: Request, what: str, send: Callable[..., None]) -> None:
-    todo = "check the state machine and this function's permission to start it, then deploy again."
-    send(request, failures.without_outcome(request, what, todo, asked=False))
+def _start(request: Request, executions: Executions) -> str:
+    """Start the execution in place of older ones of the resource. Returns why it was not started, or an empty text."""
+    name = name_of(request)
+    others = [execution for execution in executions.known() if execution.name.startswith(f"{request.digest}-")]
+    if any(execution.name == name for execution in others):
+        _LOG.info("The execution %s exists already: the event was delivered twice", name)
+        return ""
+    newer = [execution.name for execution in others if _time(execution.name) > _time(name) > 0]
+    if newer:
+        return f"A later event of this resource ({max(newer, key=_time)}) took its place."
+    for outdated in others:
+        if outdated.running:
+            _LOG.warning("The execution %s is stopped: a later event took its place", outdated.name)
+            executions.stop(outdated.arn, f"A later event took its place: {name}")
+    executions.start(name, request.event)
+    return ""
 
 
 def name_of(request: Request) -> str:
     return f"{request.digest}-{signed_at(request)}-{request.request_id}"[:_NAME_CHARACTERS]
-
-
-def order_of(request: Request, known: Sequence[Known]) -> Order:
-    """The event's place among the known executions, of this resource and of others."""
-    name, prefix = name_of(request), f"{request.digest}-"
-    mine = _time(name)
-    others = [execution for execution in known if execution.name.startswith(prefix) and execution.name != name]
-    newer = [execution for execution in others if mine and _time(execution.name) > mine]
-    return Order(
-        name=name,
-        twice=any(execution.name == name for execution in known),
-        overtaken_by=max((execution.name for execution in newer), key=_time, default=None),
-        outdated=tuple(execution for execution in others if execution.running and execution not in newer),
-    )
 
 
 def signed_at(request: Request) -> int:
@@ -158,5 +121,4 @@ def signed_at(request: Request) -> int:
 
 
 def _time(name: str) -> int:
-    parts = name.split("-", _PARTS)
-    return int(parts[1]) if len(parts) > _PARTS and parts[1].isdigit() else 0
+    return int(name.split("-")[1])

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Literal
 
 from cluster_resource.request import Request
@@ -59,6 +60,8 @@ class Operation:
     """One execution between two steps.
 
     Attributes:
+        event: of CloudFormation.
+        started: when the execution started (ISO 8601, UTC).
         deadline: when the operation fails, in seconds since the epoch.
         answer_by: when CloudFormation must have an answer, in seconds since the epoch; earlier than the deadline only
             if another resource waits for the end.
@@ -66,57 +69,35 @@ class Operation:
         handed_over: CloudFormation has an early answer; the verdict is for the resources that wait.
     """
 
-    request: Request
+    event: dict[str, Any] = field(repr=False)
     started: str
-    deadline: int
     kind: Kind
     physical_id: str
-    progress: Progress = Progress()
-    verdict: Verdict | None = None
+    deadline: int = 0
     answer_by: int = 0
     execution: str = ""
+    progress: Progress = Progress()
+    verdict: Verdict | None = None
     handed_over: bool = False
+
+    @cached_property
+    def request(self) -> Request:
+        return Request.of(self.event)
 
     def decided(self, verdict: Verdict) -> "Operation":
         return replace(self, verdict=verdict)
 
     def to_json(self, now: float = 0) -> dict[str, Any]:
         """The operation as the state machine carries it; the state machine branches on `state`."""
-        return {
-            "event": self.request.event,
-            "started": self.started,
-            "deadline": self.deadline,
-            "operation": self.kind,
-            "physical_id": self.physical_id,
-            "progress": asdict(self.progress),
-            "verdict": asdict(self.verdict) if self.verdict else None,
-            "answer_by": self.answer_by,
-            "execution": self.execution,
-            "handed_over": self.handed_over,
-            "state": self._state(now),
-        }
-
-    def _state(self, now: float) -> str:
-        if self.verdict is not None:
-            return "done"
-        goes_on = self.kind != "delete" and self.answer_by < self.deadline
-        return "early" if goes_on and not self.handed_over and self.answer_by <= now else "waiting"
+        waits = self.kind != "delete" and not self.handed_over and self.answer_by < self.deadline
+        state = "early" if waits and self.answer_by <= now else "waiting"
+        return {**asdict(self), "state": "done" if self.verdict else state}
 
     @classmethod
     def from_json(cls, item: dict[str, Any]) -> "Operation":
-        verdict = item.get("verdict")
-        return cls(
-            request=Request.of(item["event"]),
-            started=item["started"],
-            deadline=item["deadline"],
-            kind=item["operation"],
-            physical_id=item["physical_id"],
-            progress=Progress(**item["progress"]),
-            verdict=Verdict(**verdict) if verdict else None,
-            answer_by=item["answer_by"],
-            execution=item["execution"],
-            handed_over=item["handed_over"],
-        )
+        given = {key: value for key, value in item.items() if key != "state"}
+        verdict = Verdict(**given["verdict"]) if given["verdict"] else None
+        return cls(**{**given, "progress": Progress(**given["progress"]), "verdict": verdict})
 
 
 def epoch_seconds(started: str) -> int:

@@ -7,9 +7,9 @@ from typing import Any
 from cluster_resource import decide, failures, response
 from cluster_resource.api import ApiAccessError, ApiError, ApiTrouble, ApiUnknownError, ClusterApi, ClusterView
 from cluster_resource.aws import Aws
-from cluster_resource.decide import Create, Decision, Delete, Fail, Replace, Succeed, Verify, Wait, Wanted
+from cluster_resource.decide import Create, Decision, Fail, Succeed, Update, Wait, Wanted
 from cluster_resource.operation import Operation, Verdict
-from cluster_resource.request import ClusterProperties, Place, Policy
+from cluster_resource.request import ClusterProperties, Policy
 
 _LOG = logging.getLogger(__name__)
 _MAX_UNKNOWN_CALLS = 5
@@ -28,7 +28,6 @@ class Turn:
     api: ClusterApi
     aws: Aws
     operation: Operation
-    place: Place
     wanted: Wanted
     policy: Policy
     now: float
@@ -49,13 +48,9 @@ class Turn:
         self.seen = str(self.view) if self.view else "no such cluster"
 
     def in_time(self, decision: Decision) -> Decision:
+        deadline, note = self.operation.deadline, self.operation.progress.note
         return decide.decide_poll(
-            decision,
-            now=self.now,
-            deadline=self.operation.deadline,
-            wanted=self.wanted,
-            seen=self.seen,
-            note=self.operation.progress.note,
+            decision, now=self.now, deadline=deadline, wanted=self.wanted, seen=self.seen, note=note
         )
 
     def progress(self, **changes: Any) -> Operation:  # noqa: ANN401 - the fields of Progress
@@ -65,7 +60,8 @@ class Turn:
 
 def finish(turn: Turn, decision: Succeed | Fail, details: tuple[str, ...] = ()) -> Operation:
     behind = turn.operation.progress.left_behind
-    warnings = (failures.left_behind(behind),) if behind else ()
+    lost = f"The cluster {behind}, left by a failed rename, could not be deleted: delete it, it costs money."
+    warnings = (lost,) if behind else ()
     if isinstance(decision, Succeed):
         verdict = response.success(turn.operation, turn.view, " ".join((decision.why, *warnings)))
     else:
@@ -80,20 +76,25 @@ def wait(turn: Turn, why: str) -> Operation:
     return finish(turn, decision) if isinstance(decision, Fail) else turn.progress(note=why)
 
 
-def not_a_dry_run(turn: Turn, decision: Decision) -> Operation:
-    return unknown(turn, ApiUnknownError("the API answered a dry run as if it were a real request"), decision)
-
-
-def unknown(turn: Turn, error: ApiUnknownError, decision: Decision) -> Operation:
-    calls = turn.operation.progress.unknown_calls + 1
-    asked = turn.operation.progress.asked if isinstance(decision, Verify | Delete | Replace | Wait) else "unknown"
-    replacing = turn.operation.progress.replacing or (isinstance(decision, Create) and turn.operation.kind == "update")
-    note = f"a call had no clear answer ({error})"
-    turn.progress(asked=asked, unknown_calls=calls, replacing=replacing, note=note)
-    _LOG.warning("%s: no clear answer (%d): %s", type(decision).__name__, calls, error)
+def unknown(turn: Turn, error: ApiUnknownError, sent: Create | Update | None = None) -> Operation:
+    """`sent`: the decision whose own call may have been carried out."""
+    before = turn.operation.progress
+    calls = before.unknown_calls + 1
+    turn.progress(
+        asked="unknown" if sent else before.asked,
+        unknown_calls=calls,
+        replacing=before.replacing or (isinstance(sent, Create) and turn.operation.kind == "update"),
+        note=f"a call had no clear answer ({error})",
+    )
+    _LOG.warning("%s: no clear answer (%d): %s", turn.name, calls, error)
     if calls < _MAX_UNKNOWN_CALLS:
         return turn.operation
-    return finish(turn, failures.no_answer(turn.operation, turn.name, error, turn.seen))
+    fail = Fail(
+        f"The ParallelCluster API did not carry out the {turn.operation.kind} of the cluster {turn.name} in"
+        f" {calls} attempts; the last answer: {error}. The cluster: {turn.seen}.",
+        "Look at the log group of the ParallelCluster API's function, then deploy again.",
+    )
+    return finish(turn, fail)
 
 
 def blind(turn: Turn, error: ApiTrouble) -> Operation:
@@ -108,11 +109,21 @@ def no_access(turn: Turn, error: ApiAccessError) -> Operation:
     turn.progress(refusals=refusals, note=str(error))
     if refusals < _MAX_REFUSALS and turn.now < turn.operation.deadline:
         return turn.operation
-    return finish(turn, failures.no_access(turn.place, error))
+    place = turn.operation.request.place
+    fail = Fail(
+        f"The ParallelCluster API could not be called: {error}.",
+        f"Check that this function may assume {place.api_user_role_arn}, and that the role may call {place.api_url}.",
+    )
+    return finish(turn, fail)
 
 
-def refused(turn: Turn, error: ApiError, *, touched: bool) -> Operation:
-    fail = failures.refused(turn.operation, turn.name, error, touched=touched)
+def refused(turn: Turn, error: ApiError, *, touched: bool, what: str = "") -> Operation:
+    """`what`: the report's first line, if the API refused something else than the operation."""
+    what = what or (
+        f"The ParallelCluster API refused the {turn.operation.kind} of the cluster {turn.name}"
+        f" (HTTP {error.http_status})."
+    )
+    fail = Fail(what, failures.refusal_todo(error), touched=touched)
     return finish(turn, fail, details=failures.refusal_lines(error))
 
 
@@ -129,23 +140,18 @@ def _start_fleet_again(turn: Turn) -> tuple[str, ...]:
 
 def _failure(turn: Turn, fail: Fail, details: tuple[str, ...]) -> Verdict:
     view = turn.view
-    events = failures.stack_failures(turn.api, turn.aws, turn.name) if fail.events and view else ()
-    causes = tuple(f"{code}: {reason}" for code, reason in view.failures) if view else ()
-    report = failures.Report(
-        what=fail.what,
-        todo=_todo(turn, fail),
-        details=(*details, *causes, *events),
-        cluster_logs=failures.cluster_logs(turn.api, turn.name) if fail.events and view else "",
-    )
-    return failures.reported(turn.operation.request, Verdict("FAILED", _failed_id(turn, fail), ""), report)
-
-
-def _todo(turn: Turn, fail: Fail) -> str:
-    todo = fail.todo if fail.todo.startswith("To do:") else f"To do: {fail.todo}"
-    if not turn.policy.rollback:
-        return todo
-    stack = turn.operation.request.stack_id
-    return f"{todo} This was a rollback: go on by `aws cloudformation continue-update-rollback --stack-name {stack}`."
+    todo = f"To do: {fail.todo}"
+    if turn.policy.rollback:
+        stack = turn.operation.request.stack_id
+        todo += f" This was a rollback: go on by `aws cloudformation continue-update-rollback --stack-name {stack}`."
+    advice = [todo]
+    if view:
+        details += tuple(f"{code}: {reason}" for code, reason in view.failures)
+    if view and fail.events:
+        details += failures.stack_failures(turn.api, turn.aws, turn.name)
+        advice.append(failures.cluster_logs(turn.api, turn.name))
+    verdict = Verdict("FAILED", _failed_id(turn, fail), "")
+    return failures.reported(turn.operation.request, verdict, fail.what, details, *advice)
 
 
 def _failed_id(turn: Turn, fail: Fail) -> str:

@@ -7,17 +7,17 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from cluster_resource import api_calls, decide, failures, outcomes, response, waiters
+from cluster_resource import api_calls, decide, outcomes, response, waiters
 from cluster_resource.api import ApiAccessError, ApiError, ApiTrouble, ApiUnknownError, ClusterApi, ClusterView
 from cluster_resource.aws import Aws
 from cluster_resource.decide import Create, Decision, Fail, Replace, Succeed, Update, Verify, Wait, Wanted
-from cluster_resource.operation import Kind, Operation, Progress, epoch_seconds
+from cluster_resource.operation import Kind, Operation, Progress, Verdict, epoch_seconds
 from cluster_resource.outcomes import Turn
 from cluster_resource.request import GONE_TYPE, WAIT_TYPE, Place, Policy, Request
 
 _LOG = logging.getLogger(__name__)
-_DecideKind = Callable[[ClusterView | None, Progress, Wanted], Decision]
-_DECIDE: Mapping[Kind, _DecideKind] = {
+_Decide = Callable[[ClusterView | None, Progress, Wanted], Decision]
+_DECIDE: Mapping[Kind, _Decide] = {
     "create": decide.decide_create,
     "update": decide.decide_update,
     "delete": decide.decide_delete,
@@ -44,24 +44,19 @@ def begin(request: Request, started: str, now: float, clients: Clients, executio
     if request.resource_type in (WAIT_TYPE, GONE_TYPE):
         return _begin_waiter(request, started, now, clients, execution)
     if request.type == "Delete" and request.never_created:
-        operation = Operation(request, started, 0, "delete", request.physical_id or "", execution=execution)
+        operation = Operation(request.event, started, "delete", request.physical_id or "", execution=execution)
         why = "The cluster was never created; there is nothing to delete."
         return operation.decided(response.success(operation, None, why))
     kind, name = _kind(request)
     own_id = request.own_id(name)
-    operation = Operation(
-        request=request,
-        started=started,
-        deadline=0,
-        kind=kind,
-        physical_id=own_id if kind == "create" else (request.physical_id or own_id),
-        execution=execution,
-    )
+    given_id = request.physical_id or own_id
+    operation = Operation(request.event, started, kind, own_id if kind == "create" else given_id, execution=execution)
     if kind != "delete" and request.frozen:
-        return waiters.frozen(replace(operation, physical_id=request.physical_id or own_id), clients.api_for)
+        return waiters.frozen(replace(operation, physical_id=given_id), clients.api_for)
     if kind != "delete":
         _ = request.cluster  # wrong properties fail here, before any call
-    rollback = _is_rollback(request, clients.aws) if request.type == "Update" else False
+    status = clients.aws.stack_status(request.stack_id) if request.type == "Update" else ""
+    rollback = None if status is None else "ROLLBACK" in status
     operation = replace(operation, progress=Progress(leftover=_leftover(request, name), rollback=rollback))
     return step(_timed(operation, name), now, clients)
 
@@ -71,24 +66,21 @@ def step(operation: Operation, now: float, clients: Clients) -> Operation:
     if operation.kind == "wait":
         return waiters.wait(operation, now, clients.aws, clients.api_for)
     turn = _turn(operation, now, clients)
+    gone = operation.request.resource_type == GONE_TYPE
     try:
-        gone = operation.request.resource_type == GONE_TYPE
         done = reconcile(turn, decide.decide_gone if gone else _DECIDE[operation.kind])
     except ApiAccessError as error:
         done = outcomes.no_access(turn, error)
     except ApiUnknownError as error:
         done = outcomes.blind(turn, error)
     except ApiError as error:
-        if error.http_status == 429:
-            done = outcomes.blind(turn, error)
-        else:
-            what = f"The ParallelCluster API refused to describe the cluster {turn.name}."
-            fail = Fail(what, failures.refusal_todo(error))
-            done = outcomes.finish(turn, fail, details=failures.refusal_lines(error))
+        what = f"The ParallelCluster API refused to describe the cluster {turn.name}."
+        throttled = error.http_status == 429
+        done = outcomes.blind(turn, error) if throttled else outcomes.refused(turn, error, touched=True, what=what)
     return _handed_on(done, turn)
 
 
-def reconcile(turn: Turn, decide_kind: _DecideKind) -> Operation:  # noqa: PLR0911 - one return a decision
+def reconcile(turn: Turn, decide_kind: _Decide) -> Operation:
     progress = turn.operation.progress
     if progress.leftover and not _leftover_dropped(turn, progress.leftover):
         return outcomes.wait(turn, turn.operation.progress.note)
@@ -98,6 +90,14 @@ def reconcile(turn: Turn, decide_kind: _DecideKind) -> Operation:  # noqa: PLR09
     turn.progress(refusals=0)
     if isinstance(decision, Create | Update | Replace) and (wrong := _wrong_api_version(turn)):
         return outcomes.finish(turn, wrong)
+    try:
+        return _carried_out(turn, decision)
+    except ApiUnknownError as error:
+        # Of a read or a dry run: api_calls handles the calls that it does not repeat.
+        return outcomes.unknown(turn, error)
+
+
+def _carried_out(turn: Turn, decision: Decision) -> Operation:  # noqa: PLR0911 - one return a decision
     match decision:
         case Succeed() if turn.operation.kind != "delete":
             return api_calls.stabilize(turn, decision)
@@ -117,26 +117,19 @@ def reconcile(turn: Turn, decide_kind: _DecideKind) -> Operation:  # noqa: PLR09
 
 def _begin_waiter(request: Request, started: str, now: float, clients: Clients, execution: str) -> Operation:
     waits = request.resource_type == WAIT_TYPE
+    identifier = request.physical_id or request.own_id("wait" if waits else "gone")
     window = epoch_seconds(started) + request.timing.answer_minutes * 60
-    operation = Operation(
-        request=request,
-        started=started,
-        deadline=window,
-        kind="wait" if waits else "delete",
-        physical_id=request.physical_id or request.own_id("wait" if waits else "gone"),
-        answer_by=window,
-        execution=execution,
-    )
+    kind: Kind = "wait" if waits else "delete"
+    operation = Operation(request.event, started, kind, identifier, window, window, execution)
     if waits == (request.type == "Delete"):
-        return waiters.idle(operation)
+        return operation.decided(Verdict("SUCCESS", identifier, "There is nothing to do."))
     return step(operation, now, clients)
 
 
 def _timed(operation: Operation, name: str) -> Operation:
     """The operation with its time limit, and the time by which CloudFormation must have an answer."""
     begun, timing = epoch_seconds(operation.started), operation.request.timing
-    answer_by = begun + timing.answer_minutes * 60
-    limit = begun + timing.timeout_minutes * 60
+    answer_by, limit = begun + timing.answer_minutes * 60, begun + timing.timeout_minutes * 60
     if not _another_resource_waits(operation, name):
         limit = min(limit, answer_by)
     elif operation.kind == "delete":
@@ -154,11 +147,6 @@ def _another_resource_waits(operation: Operation, name: str) -> bool:
     if operation.kind == "delete":
         return timing.waits_before > 0 and operation.request.claimed_name == name
     return timing.waits_behind > 0 and operation.progress.rollback is False
-
-
-def _is_rollback(request: Request, aws: Aws) -> bool | None:
-    status = aws.stack_status(request.stack_id)
-    return None if status is None else "ROLLBACK" in status
 
 
 def _kind(request: Request) -> tuple[Kind, str]:
@@ -199,7 +187,7 @@ def _leftover_dropped(turn: Turn, name: str) -> bool:
 
 
 def _wrong_api_version(turn: Turn) -> Fail | None:
-    """Whether the API has another version than wanted; not every API shows its version."""
+    """The failure if the API has another version than wanted; not every API shows its version."""
     if turn.operation.progress.api_checked or not turn.properties:
         return None
     try:
@@ -207,31 +195,26 @@ def _wrong_api_version(turn: Turn) -> Fail | None:
     except ApiTrouble as error:
         _LOG.warning("The API's version could not be found out: %s", error)
         version = None
-    if version and version != turn.wanted.version:
-        return failures.wrong_api_version(turn.place.api_url, version, turn.wanted.version)
-    turn.progress(api_checked=True)
-    return None
+    wrong = api_calls.wrong_version(turn, version or "")
+    turn.progress(api_checked=wrong is None)
+    return wrong
 
 
 def _handed_on(operation: Operation, turn: Turn) -> Operation:
     """A delete in progress at the end of the window is left to the resource that CloudFormation deletes next."""
-    if operation.kind != "delete" or turn.now < operation.answer_by:
-        return operation
-    if not _another_resource_waits(operation, turn.name):
-        return operation
-    if not turn.view or turn.view.status != "DELETE_IN_PROGRESS":
+    deleting = operation.kind == "delete" and turn.view is not None and turn.view.status == "DELETE_IN_PROGRESS"
+    if not deleting or turn.now < operation.answer_by or not _another_resource_waits(operation, turn.name):
         return operation
     why = f"The cluster {turn.name} is being deleted; another resource waits for the end of it."
     return operation.decided(response.success(operation, None, why))
 
 
 def _turn(operation: Operation, now: float, clients: Clients) -> Turn:
-    request = operation.request
-    place, rollback = request.place, bool(operation.progress.rollback)
-    api = clients.api_for(place)
+    request, rollback = operation.request, bool(operation.progress.rollback)
+    api = clients.api_for(request.place)
     if request.resource_type == GONE_TYPE:
-        wanted = Wanted(place.cluster_name, request.text("Owner"), "")
-        return Turn(api, clients.aws, operation, place, wanted, Policy(), now)
+        wanted = Wanted(request.place.cluster_name, request.text("Owner"), "")
+        return Turn(api, clients.aws, operation, wanted, Policy(), now)
     properties = request.cluster if operation.kind != "delete" else None
     policy = request.policy(rollback=rollback) if properties else Policy()
     wanted = Wanted(
@@ -241,9 +224,4 @@ def _turn(operation: Operation, now: float, clients: Clients) -> Turn:
         unchanged=request.unchanged(rollback=rollback),
         may_replace=policy.replace,
     )
-    return Turn(api, clients.aws, operation, place, wanted, policy, now, properties)
-
-
-def early(operation: Operation) -> Operation:
-    """The operation after CloudFormation's early answer."""
-    return replace(operation, handed_over=True)
+    return Turn(api, clients.aws, operation, wanted, policy, now, properties)

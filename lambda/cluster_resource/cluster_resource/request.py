@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, cast
@@ -19,15 +19,11 @@ RequestType = Literal["Create", "Update", "Delete"]
 WAIT_TYPE = "Custom::ParallelClusterWait"
 GONE_TYPE = "Custom::ParallelClusterGone"
 NOT_CREATED = "not-created"
-TYPES = ("integer", "number", "boolean")
 _TAG_VALUE_LIMIT = 256  # Amazon EC2 and CloudFormation tag values
 _DIGEST_DIGITS = 12
 _CLUSTER_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{1,59}")  # the API's own pattern, with ParallelCluster's length limit
-_UPDATES = {
-    "StopFleet": ("never", "when-needed"),
-    "Replace": ("never", "when-needed"),
-    "RunningJobs": ("protect", "may-be-killed"),
-}
+_TYPES_KEY = "ConfigurationTypes"
+_TYPES = {"boolean": (bool,), "integer": (int,), "number": (int, float)}
 
 
 class ConfigurationError(ValueError):
@@ -46,10 +42,7 @@ class Place:
 
 @dataclass(frozen=True)
 class ClusterProperties:
-    """The cluster that `Custom::ParallelCluster` asks for.
-
-    `configuration_text` is the body for the API; it is left out of the representation, so that no log shows it.
-    """
+    """The cluster that `Custom::ParallelCluster` asks for. `configuration_text` is the body for the API."""
 
     configuration_text: str = field(repr=False)
     api_version: str
@@ -193,10 +186,7 @@ class Request:
         configuration = self.given.get("Configuration")
         if not isinstance(configuration, dict) or not configuration:
             raise ConfigurationError("Configuration must be the ParallelCluster configuration as a nested structure.")
-        types = self.given.get(_TYPES_KEY) or {}
-        if not isinstance(types, dict):
-            raise ConfigurationError("ConfigurationTypes must map integer, number and boolean to lists of paths.")
-        restored = restore(configuration, types)
+        restored = restore(configuration, self.given.get(_TYPES_KEY) or {})
         slurm = (restored.get("Scheduling") or {}).get("SlurmSettings") or {}
         return ClusterProperties(
             configuration_text=render(restored, self.owner),
@@ -208,11 +198,11 @@ class Request:
     @cached_property
     def timing(self) -> Timing:
         return Timing(
-            timeout_minutes=self._whole("TimeoutMinutes", 55, 1, 720),
+            timeout_minutes=self._whole("TimeoutMinutes", 55),
             # CloudFormation waits 60 minutes for an answer, which takes some time itself.
-            answer_minutes=self._whole("AnswerMinutes", 55, 1, 55),
-            waits_behind=self._whole("WaitsBehind", 0, 0, 720),
-            waits_before=self._whole("WaitsBefore", 0, 0, 720),
+            answer_minutes=self._whole("AnswerMinutes", 55),
+            waits_behind=self._whole("WaitsBehind", 0),
+            waits_before=self._whole("WaitsBefore", 0),
         )
 
     def policy(self, *, rollback: bool) -> Policy:
@@ -221,11 +211,12 @@ class Request:
         A rollback may do what the update that it undoes was allowed to do: its own properties are those from before, in
         which the permission may be missing.
         """
-        sides = [_updates(self.given)] + ([_updates(self.old)] if rollback else [])
+        sides = [self.given, self.old] if rollback else [self.given]
+        allowed = {item for side in sides for item in (side.get("Updates") or {}).items()}
         return Policy(
-            stop_fleet=any(side.get("StopFleet") == "when-needed" for side in sides),
-            replace=any(side.get("Replace") == "when-needed" for side in sides),
-            kill_jobs=any(side.get("RunningJobs") == "may-be-killed" for side in sides),
+            stop_fleet=("StopFleet", "when-needed") in allowed,
+            replace=("Replace", "when-needed") in allowed,
+            kill_jobs=("RunningJobs", "may-be-killed") in allowed,
             rollback=rollback,
         )
 
@@ -235,18 +226,12 @@ class Request:
             raise ConfigurationError(f"The property {key} is missing.")
         return value
 
-    def _whole(self, key: str, default: int, least: int, most: int) -> int:
+    def _whole(self, key: str, default: int) -> int:
         value = self.given.get(key, default)
         try:
-            number = int(value)
+            return int(value)
         except (TypeError, ValueError):
-            number = least - 1
-        if not least <= number <= most:
-            raise ConfigurationError(f"{key} is {value!r}; allowed are whole numbers from {least} to {most}.")
-        return number
-
-
-_TYPES_KEY = "ConfigurationTypes"
+            raise ConfigurationError(f"{key} is {value!r}; allowed are whole numbers.") from None
 
 
 def owner_of(stack_id: str, logical_id: str) -> str:
@@ -268,19 +253,7 @@ def _frozen(given: Mapping[str, Any]) -> bool:
     return str(given.get("Frozen", "false")).lower() == "true"
 
 
-def _updates(given: Mapping[str, Any]) -> Mapping[str, str]:
-    updates = given.get("Updates") or {}
-    if not isinstance(updates, dict):
-        raise ConfigurationError(f"Updates must map {', '.join(_UPDATES)} to their values.")
-    for key, value in updates.items():
-        if key not in _UPDATES:
-            raise ConfigurationError(f"Updates has the key {key!r}; allowed are {', '.join(_UPDATES)}.")
-        if value not in _UPDATES[key]:
-            raise ConfigurationError(f"Updates.{key} is {value!r}; allowed are {' and '.join(_UPDATES[key])}.")
-    return updates
-
-
-def restore(configuration: Any, types: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+def restore(configuration: Any, types: Mapping[str, list[str]]) -> Any:  # noqa: ANN401 - JSON
     """`configuration` with its numbers and booleans; CloudFormation delivers every scalar as a string.
 
     Args:
@@ -289,16 +262,9 @@ def restore(configuration: Any, types: Mapping[str, Any]) -> Any:  # noqa: ANN40
             list; `.`, `[` and the backslash within a key are escaped by a backslash.
 
     Raises:
-        ConfigurationError: an unknown type, or a value that is not of its type.
+        ConfigurationError: a value that is not of its type.
     """
-    kinds: dict[str, str] = {}
-    for kind, paths in types.items():
-        if kind not in TYPES:
-            raise ConfigurationError(f"ConfigurationTypes has the type {kind!r}; allowed are {', '.join(TYPES)}.")
-        if not isinstance(paths, list):
-            raise ConfigurationError(f"ConfigurationTypes.{kind} must be a list of paths.")
-        kinds.update((str(path), kind) for path in paths)
-    return _restored(configuration, "", kinds)
+    return _restored(configuration, "", {path: kind for kind, paths in types.items() for path in paths})
 
 
 def _restored(value: Any, path: str, kinds: Mapping[str, str]) -> Any:  # noqa: ANN401 - JSON
@@ -311,41 +277,19 @@ def _restored(value: Any, path: str, kinds: Mapping[str, str]) -> Any:  # noqa: 
     if kind is None or not isinstance(value, str):
         return value
     try:
-        return _PARSERS[kind](value)
+        parsed = json.loads(value.lower())
     except ValueError:
-        raise ConfigurationError(f"Configuration: {path} is {value!r}, which is not of type {kind}.") from None
+        parsed = None
+    # JavaScript has one kind of number: a whole one may arrive as "4.0".
+    if kind == "integer" and isinstance(parsed, float) and parsed.is_integer():
+        parsed = int(parsed)
+    if type(parsed) not in _TYPES[kind]:
+        raise ConfigurationError(f"Configuration: {path} is {value!r}, which is not of type {kind}.")
+    return parsed
 
 
 def _escaped(key: str) -> str:
     return key.replace("\\", "\\\\").replace(".", "\\.").replace("[", "\\[")
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError(text)
-    return text.lower() == "true"
-
-
-def _number(text: str) -> int | float:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
-
-
-def _integer(text: str) -> int:
-    # JavaScript has one kind of number: a whole one may arrive as "4.0".
-    number = _number(text)
-    if number != int(number):
-        raise ValueError(text)
-    return int(number)
-
-
-_PARSERS: dict[str, Callable[[str], bool | int | float]] = {
-    "boolean": _boolean,
-    "integer": _integer,
-    "number": _number,
-}
 
 
 def render(configuration: Mapping[str, Any], owner: str) -> str:

@@ -4,9 +4,9 @@ import json
 import logging
 import random
 import time
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import urllib3
@@ -20,60 +20,40 @@ LIMIT = 4096  # bytes of the whole answer, from CloudFormation's reference of re
 _ATTEMPTS = 5
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=15.0)
 _NONE = "none"
-_ATTRIBUTES = ("ClusterName", "HeadNodeInstanceId", "HeadNodePrivateIp", "StackArn", "Status", "Version", "Execution")
 
 
-@dataclass(frozen=True)
-class Room:
-    """The bytes that one answer leaves for the reason."""
-
-    bytes: int
-
-    def fits(self, reason: str) -> bool:
-        return len(json.dumps(reason)) - 2 <= self.bytes
-
-    def cut(self, head: str, tail: str = "") -> str:
-        """`head` and `tail`, without as much of the head's end, then of the tail's, as does not fit."""
-        if self.fits(head + tail):
-            return head + tail
-        if self.fits(f"...{tail}"):
-            return f"{head[: self._most(head, f'...{tail}')]}...{tail}"
-        return tail[: self._most(tail, "")]
-
-    def _most(self, text: str, rest: str) -> int:
-        """How many characters of `text` fit before `rest`."""
-        return bisect_right(range(1, len(text) + 1), False, key=lambda count: not self.fits(text[:count] + rest))
+def fits(request: Request, verdict: Verdict) -> bool:
+    return len(body_of(request, verdict)) <= LIMIT
 
 
-def room_for_reason(request: Request, verdict: Verdict) -> Room:
-    return Room(LIMIT - len(body_of(request, replace(verdict, reason=""))))
+def with_reason(request: Request, verdict: Verdict, head: str, tail: str = "") -> Verdict:
+    """The verdict with `head` and `tail` as its reason; the end of `head` is cut if the answer has no room for it."""
+
+    def cut(characters: int) -> Verdict:
+        return replace(verdict, reason=f"{head[:characters]}...{tail}")
+
+    whole = replace(verdict, reason=head + tail)
+    if fits(request, whole):
+        return whole
+    return cut(bisect_left(range(1, len(head)), True, key=lambda characters: not fits(request, cut(characters))))
 
 
-def with_reason(request: Request, verdict: Verdict, reason: str) -> Verdict:
-    """The verdict with as much of the reason as its answer has room for."""
-    return replace(verdict, reason=room_for_reason(request, verdict).cut(reason))
-
-
-def attributes(view: ClusterView, execution: str) -> dict[str, str]:
+def attributes(name: str, execution: str, view: ClusterView | None = None) -> dict[str, str]:
     """The resource's attributes. Each has a value: a missing one would fail every stack that refers to it."""
     return {
-        "ClusterName": view.name,
-        "HeadNodeInstanceId": view.head_node_instance_id or _NONE,
-        "HeadNodePrivateIp": view.head_node_private_ip or _NONE,
-        "StackArn": view.stack_arn,
-        "Status": view.status,
-        "Version": view.version,
+        "ClusterName": name,
+        "HeadNodeInstanceId": (view and view.head_node_instance_id) or _NONE,
+        "HeadNodePrivateIp": (view and view.head_node_private_ip) or _NONE,
+        "StackArn": view.stack_arn if view else _NONE,
+        "Status": view.status if view else _NONE,
+        "Version": view.version if view else _NONE,
         "Execution": execution or _NONE,
     }
 
 
-def attributes_without_cluster(name: str, execution: str) -> dict[str, str]:
-    return dict.fromkeys(_ATTRIBUTES, _NONE) | {"ClusterName": name, "Execution": execution or _NONE}
-
-
 def success(operation: Operation, view: ClusterView | None, why: str) -> Verdict:
     _LOG.info("%s succeeded: %s", operation.kind, why)
-    data = attributes(view, operation.execution) if operation.kind != "delete" and view else {}
+    data = attributes(view.name, operation.execution, view) if operation.kind != "delete" and view else {}
     return with_reason(operation.request, Verdict("SUCCESS", operation.physical_id, "", data), why)
 
 
@@ -81,7 +61,7 @@ def early(operation: Operation, name: str) -> Verdict:
     """The answer while the operation goes on and another resource waits for its end. The cluster may still change."""
     note = operation.progress.note or "it has begun"
     why = f"The operation on the cluster {name} goes on: {note}. Another resource waits for its end."
-    data = attributes_without_cluster(name, operation.execution)
+    data = attributes(name, operation.execution)
     return with_reason(operation.request, Verdict("SUCCESS", operation.physical_id, "", data), why)
 
 
@@ -120,14 +100,8 @@ def send(
             sleep(random.uniform(0.5, 1.0) * 2**attempt)  # noqa: S311 - jitter
         try:
             # The URL is signed for an empty content type.
-            answer = pool.request(
-                "PUT",
-                request.event["ResponseURL"],
-                body=body,
-                headers={"Content-Type": ""},
-                timeout=_TIMEOUT,
-                retries=False,
-            )
+            url = request.event["ResponseURL"]
+            answer = pool.request("PUT", url, body=body, headers={"Content-Type": ""}, timeout=_TIMEOUT, retries=False)
         except urllib3.exceptions.HTTPError as error:
             # Not the exception's text: it holds the pre-signed URL.
             trouble = type(error).__name__

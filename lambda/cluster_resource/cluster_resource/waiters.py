@@ -18,11 +18,6 @@ from cluster_resource.request import ConfigurationError, Place
 _AT_REST = (*STEADY, "UPDATE_FAILED")
 
 
-def idle(operation: Operation) -> Operation:
-    """An event that asks nothing of the resource."""
-    return _succeeded(operation, "There is nothing to do.")
-
-
 def frozen(operation: Operation, api_for: Callable[[Place], ClusterApi]) -> Operation:
     """A cluster that stays as it is until its successor takes over: it is only described.
 
@@ -32,10 +27,10 @@ def frozen(operation: Operation, api_for: Callable[[Place], ClusterApi]) -> Oper
     request, place = operation.request, operation.request.place
     view = api_for(place).describe(place.cluster_name)
     if view and view.owner == request.owner:
-        data = response.attributes(view, operation.execution)
+        data = response.attributes(view.name, operation.execution, view)
         return _succeeded(operation, f"The cluster is {view}, and was left as it is.", data)
     if operation.kind == "update" and view is None:
-        data = response.attributes_without_cluster(place.cluster_name, operation.execution)
+        data = response.attributes(place.cluster_name, operation.execution)
         return _succeeded(operation, "The cluster does not exist any more; nothing was made.", data)
     if operation.kind != "update":
         operation = replace(operation, physical_id=failures.not_created_id(place.cluster_name))
@@ -53,13 +48,15 @@ def wait(operation: Operation, now: float, aws: Aws, api_for: Callable[[Place], 
     if status == "SUCCEEDED":
         return _ended(operation, now, api_for)
     if status in ("RUNNING", "PENDING_REDRIVE", UNKNOWN):
-        return _still_running(operation, now)
+        name = operation.request.place.cluster_name
+        if now < operation.deadline:
+            return operation
+        if operation.request.timing.waits_behind == 0:
+            return _failed(operation, f"The work on the cluster {name} goes on past its time limit.")
+        return operation.decided(response.early(operation, name))
+    cause = (execution and execution.cause) or "it gave no reason; its log group is that of the state machine"
     if status == "ABORTED":
         cause = "a later event of the cluster took its place"
-    else:
-        cause = (
-            execution.cause if execution else ""
-        ) or "it gave no reason; its log group is that of the state machine"
     return _failed(operation, f"The work on the cluster ended as {status}: {cause}")
 
 
@@ -75,20 +72,12 @@ def _ended(operation: Operation, now: float, api_for: Callable[[Place], ClusterA
         return _failed(operation, f"The cluster {place.cluster_name} could not be described: {error}")
     if view is None or view.owner != operation.request.text("Owner") or view.status not in _AT_REST:
         return _failed(operation, f"The cluster {place.cluster_name} is {view or 'gone'}, and no work on it is known.")
-    return _succeeded(operation, f"The cluster is {view}.", response.attributes(view, _execution_of(operation)))
+    data = response.attributes(view.name, _execution_of(operation), view)
+    return _succeeded(operation, f"The cluster is {view}.", data)
 
 
-def _still_running(operation: Operation, now: float) -> Operation:
-    if now < operation.deadline:
-        return operation
-    name = operation.request.place.cluster_name
-    if operation.request.timing.waits_behind == 0:
-        return _failed(operation, f"The work on the cluster {name} goes on past its time limit.")
-    return operation.decided(response.early(operation, name))
-
-
-def _succeeded(operation: Operation, reason: str, data: dict[str, str] | None = None) -> Operation:
-    return operation.decided(Verdict("SUCCESS", operation.physical_id, reason, data or {}))
+def _succeeded(operation: Operation, reason: str, data: dict[str, str]) -> Operation:
+    return operation.decided(Verdict("SUCCESS", operation.physical_id, reason, data))
 
 
 def _failed(operation: Operation, reason: str) -> Operation:

@@ -7,13 +7,14 @@ the shapes.
 import logging
 import os
 import time
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from cluster_resource import failures, reconcile, response
 from cluster_resource.api import ClusterApi
 from cluster_resource.aws import own_aws
-from cluster_resource.client import HttpClusterApi, RoleSigner, session_name, signing_region
+from cluster_resource.client import HttpClusterApi, RoleSigner
 from cluster_resource.operation import Operation, Verdict
 from cluster_resource.request import ConfigurationError, Place, Request
 
@@ -55,14 +56,14 @@ def _begin(item: dict[str, Any]) -> dict[str, Any]:
             "correct the property and deploy again.",
             asked=False,
         )
-        return Operation(request, item["started"], 0, "create", verdict.physical_id, verdict=verdict).to_json(now)
+        return Operation(request.event, item["started"], "create", verdict.physical_id, verdict=verdict).to_json(now)
 
 
 def _answer_early(item: dict[str, Any]) -> dict[str, Any]:
     """Answer while the operation goes on; its verdict is for the resources that wait."""
     operation = Operation.from_json(item)
     response.send(operation.request, response.early(operation, operation.request.claimed_name or ""))
-    return reconcile.early(operation).to_json(time.time())
+    return replace(operation, handed_over=True).to_json(time.time())
 
 
 def _answer(item: dict[str, Any]) -> dict[str, Any]:
@@ -92,11 +93,10 @@ def _clients() -> reconcile.Clients:
 
 
 def _api_for(place: Place) -> ClusterApi:
-    signer = _signer(place.api_url, place.api_user_role_arn, session_name(place.cluster_name))
-    return HttpClusterApi(place.api_url, place.region, signer)
+    return HttpClusterApi(place.api_url, place.region, _signer(place))
 
 
 @cache
-def _signer(api_url: str, role_arn: str, name: str) -> RoleSigner:
+def _signer(place: Place) -> RoleSigner:
     """Cached while the function is warm, so that polling does not assume the role each time."""
-    return RoleSigner(role_arn, name, signing_region(api_url, os.environ["AWS_REGION"]))
+    return RoleSigner(place.api_user_role_arn, place.cluster_name, place.api_url, os.environ["AWS_REGION"])

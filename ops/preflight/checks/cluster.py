@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from cluster_resource.api import OWNER_TAG, Accepted, ApiAccessError, ApiError, ApiTrouble, ClusterApi, Message
-from cluster_resource.client import HttpClusterApi, RoleSigner, session_name, signing_region
+from cluster_resource.client import HttpClusterApi, RoleSigner
 from cluster_resource.request import render as render_body
 from ops import pcluster_subprocess
 from ops.preflight import configuration, placeholders
@@ -32,7 +32,7 @@ _NO_ANSWER = (
 
 def api_of(wanted: Wanted, region: str) -> ClusterApi:
     """The client that the custom resource uses too."""
-    signer = RoleSigner(wanted.api_user_role_arn, session_name(wanted.name), signing_region(wanted.api_url, region))
+    signer = RoleSigner(wanted.api_user_role_arn, wanted.name, wanted.api_url, region)
     return HttpClusterApi(wanted.api_url, region, signer)
 
 
