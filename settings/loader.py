@@ -28,7 +28,7 @@ def load(path: Path) -> Environment:
     source = read(Path(path))
     environment = typed(source, Environment)
     for finding in findings(environment):
-        source.add(finding.key, finding.given, finding.allowed, finding.advice)
+        source.add(*finding)
     if source.faults:
         raise Faults(source.faults)
     return environment

@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from settings.model import Environment
-from settings.rules import (
-    associations,
-    capacity,
-    compute,
-    file_systems,
-    images,
-    models,
-    mounts,
-    names,
-    network,
-    slurm,
-)
-from settings.rules.finding import Finding, Rule
+from settings.rules import compute, file_systems, models, names, network, slurm
+from settings.rules.items import Finding, Rule
 
-MODULES = (names, network, file_systems, associations, mounts, images, compute, capacity, slurm, models)
+MODULES = (names, network, file_systems, compute, slurm, models)
 RULES: tuple[Rule, ...] = tuple(rule for module in MODULES for rule in module.RULES)
 
 

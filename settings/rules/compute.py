@@ -1,16 +1,15 @@
-"""Nodes: instance types, numbers of nodes, health checks, images and root volumes."""
+"""Nodes: instance types, capacity, numbers of nodes, health checks, images and root volumes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from settings.explain import suggestion
 from settings.faults import KeyPath
 from settings.instances import InstanceFacts, instance_types, region_families
 from settings.model import Environment
-from settings.model.cluster import Compute, Queue, RootVolume
-from settings.rules.finding import Finding, for_each
-from settings.rules.items import TypeUse, computes, queues, type_uses
+from settings.model.cluster import Compute, HeadNode, Queue
+from settings.rules.items import Finding, Items, TypeUse, computes, for_each, queues, type_uses
 
 MAX_COMPUTE_RESOURCES = 50
 SOURCE_OF_TYPES = "scripts/instance_types.py updates the list, or add the type to settings/data/additions.json"
@@ -19,6 +18,7 @@ NODES_PER_GIB, SYSTEM_GIB, MAX_HEAD_GIB = 25, 0.6, 16
 MEMORY_MARGIN_MIB, MEMORY_MARGIN = 4096, 0.2
 IOPS_PER_GIB = 500
 IOPS_PER_MB_S = 4
+ALIKE = {"vcpus": "vCPUs", "gpus": "GPUs", "neuron_devices": "Neuron devices"}
 
 
 def _family(name: str) -> str:
@@ -26,12 +26,22 @@ def _family(name: str) -> str:
 
 
 @for_each(type_uses)
-def known(_: Environment, key: KeyPath, use: TypeUse) -> Iterator[Finding]:
-    """The type exists. Source: settings/data."""
-    if use.name not in instance_types():
+def known(environment: Environment, key: KeyPath, use: TypeUse) -> Iterator[Finding]:
+    """The type exists, and nodes have the head node's architecture.
+
+    Source: settings/data; ParallelCluster, InstanceArchitectureCompatibilityValidator.
+    """
+    facts = instance_types().get(use.name)
+    if facts is None:
         meant = suggestion(use.name, list(instance_types()))
         advice = f"{meant} For a newer type: {SOURCE_OF_TYPES}".strip()
         yield Finding(key, use.name, "an EC2 instance type (x86_64 or arm64)", advice)
+        return
+    head = instance_types().get(environment.cluster.head_node.instance_type)
+    if head and facts.architecture != head.architecture:
+        given = f"{use.name} ({facts.architecture})"
+        allowed = f"a type of the head node's architecture, {head.architecture}"
+        yield Finding(key, given, allowed, "change this type or cluster.head_node.instance_type")
 
 
 @for_each(type_uses)
@@ -61,17 +71,6 @@ def _similar(name: str, families: frozenset[str]) -> list[str]:
     )[-3:]
 
 
-@for_each(type_uses)
-def architecture(environment: Environment, key: KeyPath, use: TypeUse) -> Iterator[Finding]:
-    """Nodes have the head node's architecture. Source: ParallelCluster, InstanceArchitectureCompatibilityValidator."""
-    head = instance_types().get(environment.cluster.head_node.instance_type)
-    facts = instance_types().get(use.name)
-    if head and facts and facts.architecture != head.architecture:
-        given = f"{use.name} ({facts.architecture})"
-        allowed = f"a type of the head node's architecture, {head.architecture}"
-        yield Finding(key, given, allowed, "change this type or cluster.head_node.instance_type")
-
-
 def _facts(compute: Compute) -> list[tuple[int, str, InstanceFacts]]:
     types = instance_types()
     return [(i, name, types[name]) for i, name in enumerate(compute.instance_types) if name in types]
@@ -88,53 +87,34 @@ def efa(_: Environment, key: KeyPath, compute: Compute) -> Iterator[Finding]:
             yield Finding((*key, "efa"), f"true, with {name}", "false: this type has no EFA", advice)
 
 
-SAME: tuple[tuple[str, Callable[[InstanceFacts], int]], ...] = (
-    ("vCPUs", lambda facts: facts.vcpus),
-    ("GPUs", lambda facts: facts.gpus),
-    ("Neuron devices", lambda facts: facts.neuron_devices),
-)
-
-
 @for_each(computes)
-def interchangeable(_: Environment, key: KeyPath, compute: Compute) -> Iterator[Finding]:
+def interchangeable(environment: Environment, key: KeyPath, compute: Compute) -> Iterator[Finding]:
     """Types of one compute resource have as many vCPUs, GPUs and accelerators. Each type is listed once.
 
-    Source: ParallelCluster, InstancesCPUValidator and InstancesAcceleratorsValidator.
+    Scheduling by memory uses the smallest type's memory for all types; the rest is unused. Source: ParallelCluster,
+    InstancesCPUValidator, InstancesAcceleratorsValidator and InstancesMemorySchedulingWarningValidator, which only
+    warns, beyond 4 GiB and 20 %.
     """
     if len(set(compute.instance_types)) != len(compute.instance_types):
         yield Finding((*key, "instance_types"), ", ".join(compute.instance_types), "each type once")
     facts = _facts(compute)
-    for what, count in SAME:
-        for index, name, its in facts[1:]:
-            first, first_facts = facts[0][1:]
-            if count(its) != count(first_facts):
-                yield Finding(
-                    (*key, "instance_types", index),
-                    f"{name} with {count(its)} {what}",
-                    f"types with as many {what} as {first}, which has {count(first_facts)}",
-                    "put it into a compute resource of its own",
-                )
-
-
-@for_each(computes)
-def memory(environment: Environment, key: KeyPath, compute: Compute) -> Iterator[Finding]:
-    """Scheduling by memory uses the smallest type's memory for all types of a compute resource; the rest is unused.
-
-    Source: ParallelCluster, InstancesMemorySchedulingWarningValidator, which only warns, beyond 4 GiB and 20 %.
-    """
-    facts = _facts(compute)
-    if not environment.cluster.slurm.memory_scheduling or not facts:
+    if not facts:
         return
-    smallest, smallest_facts = min(facts, key=lambda fact: fact[2].memory_mib)[1:]
+    advice = "put it into a compute resource of its own"
+    _, first, first_facts = facts[0]
+    _, smallest, smallest_facts = min(facts, key=lambda fact: fact[2].memory_mib)
     least = smallest_facts.memory_mib
     for index, name, its in facts:
-        if its.memory_mib - least > max(MEMORY_MARGIN_MIB, least * MEMORY_MARGIN):
-            yield Finding(
-                (*key, "instance_types", index),
-                f"{name} with {its.memory_mib // 1024} GiB, under memory_scheduling",
-                f"types with about the memory of {smallest}, {least // 1024} GiB",
-                "put it into a compute resource of its own",
-            )
+        at = (*key, "instance_types", index)
+        for field, what in ALIKE.items():
+            count, wanted = getattr(its, field), getattr(first_facts, field)
+            if count != wanted:
+                allowed = f"types with as many {what} as {first}, which has {wanted}"
+                yield Finding(at, f"{name} with {count} {what}", allowed, advice)
+        margin = max(MEMORY_MARGIN_MIB, least * MEMORY_MARGIN)
+        if environment.cluster.slurm.memory_scheduling and its.memory_mib - least > margin:
+            given = f"{name} with {its.memory_mib // 1024} GiB, under memory_scheduling"
+            yield Finding(at, given, f"types with about the memory of {smallest}, {least // 1024} GiB", advice)
 
 
 @for_each(computes)
@@ -169,47 +149,98 @@ def head_memory(environment: Environment) -> Iterator[Finding]:
 @for_each(queues)
 def gpu_check(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]:
     """The GPU health check needs GPUs."""
-    if not queue.gpu_health_check:
-        return
-    for compute in queue.compute:
+    for compute in queue.compute if queue.gpu_health_check else ():
         without = [name for _, name, its in _facts(compute) if not its.gpus]
         if without:
             given = f"true, with {', '.join(without)} in {compute.name}"
             yield Finding((*key, "gpu_health_check"), given, "true only if all types have GPUs")
 
 
-def _node_groups(environment: Environment) -> Iterator[tuple[KeyPath, str | None, RootVolume]]:
-    head = environment.cluster.head_node
-    yield ("cluster", "head_node"), head.ami, head.root_volume
-    for key, queue in queues(environment):
-        yield key, queue.ami, queue.root_volume
+def _node_groups(environment: Environment) -> Items[HeadNode | Queue]:
+    yield ("cluster", "head_node"), environment.cluster.head_node
+    yield from queues(environment)
 
 
-def private_images(environment: Environment) -> Iterator[Finding]:
+@for_each(_node_groups)
+def private_images(environment: Environment, key: KeyPath, group: HeadNode | Queue) -> Iterator[Finding]:
     """ParallelCluster publishes no images for Rocky Linux. Source: its PRIVATE_OSES."""
     os = environment.cluster.os
-    for key, image, _ in _node_groups(environment):
-        if os.startswith("rocky") and image is None:
-            allowed = "the id of your own image: ParallelCluster publishes none"
-            advice = "build one with pcluster build-image, or choose another os"
-            yield Finding((*key, "ami"), f"no ami, with os {os}", allowed, advice)
+    if os.startswith("rocky") and group.ami is None:
+        allowed = "the id of your own image: ParallelCluster publishes none"
+        advice = "build one with pcluster build-image, or choose another os"
+        yield Finding((*key, "ami"), f"no ami, with os {os}", allowed, advice)
 
 
-def root_volumes(environment: Environment) -> Iterator[Finding]:
+@for_each(_node_groups)
+def root_volumes(_: Environment, key: KeyPath, group: HeadNode | Queue) -> Iterator[Finding]:
     """gp3 has up to 500 IOPS per GiB and 0.25 MB/s per IOPS. Source: EBS user guide, "General Purpose SSD"."""
-    for key, _, volume in _node_groups(environment):
-        most_iops = volume.size_gib * IOPS_PER_GIB
-        if volume.iops > most_iops:
-            given = f"{volume.iops} on {volume.size_gib} GiB"
-            yield Finding((*key, "root_volume", "iops"), given, f"at most {IOPS_PER_GIB} per GiB: {most_iops}")
-        if volume.throughput > volume.iops / IOPS_PER_MB_S:
-            given = f"{volume.throughput} with {volume.iops} IOPS"
-            allowed = f"at most {volume.iops // IOPS_PER_MB_S}"
-            advice = f"set iops to {volume.throughput * IOPS_PER_MB_S} or more"
-            yield Finding((*key, "root_volume", "throughput"), given, allowed, advice)
+    volume, at = group.root_volume, (*key, "root_volume")
+    most_iops = volume.size_gib * IOPS_PER_GIB
+    if volume.iops > most_iops:
+        given = f"{volume.iops} on {volume.size_gib} GiB"
+        yield Finding((*at, "iops"), given, f"at most {IOPS_PER_GIB} per GiB: {most_iops}")
+    if volume.throughput > volume.iops / IOPS_PER_MB_S:
+        given = f"{volume.throughput} with {volume.iops} IOPS"
+        advice = f"set iops to {volume.throughput * IOPS_PER_MB_S} or more"
+        yield Finding((*at, "throughput"), given, f"at most {volume.iops // IOPS_PER_MB_S}", advice)
+
+
+@for_each(queues)
+def reservation(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]:
+    """odcr needs one reservation or one group, capacity-block needs its id, the other types allow neither.
+
+    ParallelCluster accepts SPOT with a reservation silently and never uses the reservation. Source for capacity
+    blocks: ParallelCluster 3.16.1, CapacityTypeValidator.
+    """
+    at = (*key, "capacity")
+    capacity = queue.capacity
+    one, group = capacity.reservation, capacity.reservation_group
+    if capacity.type == "odcr" and bool(one) == bool(group):
+        given = "both" if one else "neither"
+        yield Finding(at, f"odcr with {given} of reservation and reservation_group", "exactly one of them")
+    if capacity.type == "capacity-block":
+        if not one:
+            yield Finding(at, "capacity-block without reservation", "the id of the capacity block as reservation")
+        if group:
+            yield Finding((*at, "reservation_group"), group, "reservation alone: a capacity block has an id, no group")
+    if capacity.type in {"on-demand", "spot"}:
+        for name, value in (("reservation", one), ("reservation_group", group)):
+            if value:
+                given = f"{value}, with type {capacity.type}"
+                advice = "set type: odcr or capacity-block, or remove the reservation"
+                yield Finding((*at, name), given, "no reservation with this type", advice)
+
+
+@for_each(queues)
+def one_type(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]:
+    """A reservation holds one instance type. Source: ParallelCluster 3.16.1, CapacityReservationValidator."""
+    names = {name for compute in queue.compute for name in compute.instance_types}
+    if queue.capacity.reservation and len(names) > 1:
+        given = f"{queue.capacity.reservation}, with {', '.join(sorted(names))}"
+        advice = "make a queue for each reservation, or use reservation_group"
+        allowed = "one instance type in a queue with a reservation"
+        yield Finding((*key, "capacity", "reservation"), given, allowed, advice)
+
+
+@for_each(queues)
+def capacity_block(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]:
+    """A capacity block is launched as a whole (min = max), with its own placement: in a placement group launches fail.
+
+    Source: ParallelCluster 3.16.1, capacity blocks; PlacementGroupCapacityTypeValidator, which only warns.
+    """
+    if queue.capacity.type != "capacity-block":
+        return
+    for index, compute in enumerate(queue.compute):
+        if compute.min != compute.max:
+            given = f"{compute.min}, with max {compute.max} in a capacity block"
+            at = (*key, "compute", index, "min")
+            yield Finding(at, given, "min = max, the size of the block", f"use {compute.max}")
+    if queue.placement_group:
+        allowed = "false: a capacity block has its own placement"
+        yield Finding((*key, "placement_group"), "true, with a capacity block", allowed)
 
 
 RULES = (
-    *(known, offered, architecture, efa, interchangeable, memory, counts),
-    *(resources, head_memory, gpu_check, private_images, root_volumes),
+    *(known, offered, efa, interchangeable, counts, resources, head_memory, gpu_check, private_images, root_volumes),
+    *(reservation, one_type, capacity_block),
 )

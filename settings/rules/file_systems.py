@@ -1,19 +1,20 @@
-"""FSx for Lustre and FSx for OpenZFS: capacity, throughput, backups, clients."""
+"""FSx for Lustre with its S3 associations, FSx for OpenZFS, and mount points."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from settings.faults import KeyPath
+from settings.faults import KeyPath, key_text
 from settings.model import Environment
-from settings.model.storage import Lustre, OpenZfs
-from settings.rules.finding import Finding, for_each
-from settings.rules.items import lustres, openzfs
+from settings.model.storage import Association, Lustre, OpenZfs
+from settings.rules import items
+from settings.rules.items import Finding, Items, clashes, for_each, overlap
 
 SMALLEST_GIB = 1200
 STEP_GIB = 2400
 EFA_STEP_GIB = {125: 38400, 250: 19200, 500: 9600, 1000: 4800}
 NO_EFA_CLIENT = ("rhel8", "rocky8")
+MAX_ASSOCIATIONS = 8
 
 FIRST_GENERATION = (64, 128, 256, 512, 1024, 2048, 3072, 4096)
 SECOND_GENERATION = (160, 320, 640, 1280, 2560, 3840, 5120, 7680, 10240)
@@ -27,8 +28,19 @@ OPENZFS_MB_S = {
 WINDOW_MINUTES = 30
 DAY_MINUTES = 24 * 60
 
+RESERVED = (
+    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/media", "/mnt", "/opt", "/proc", "/root", "/run", "/sbin"),
+    *("/srv", "/sys", "/tmp", "/usr", "/var"),  # noqa: S108 - names, not files
+)
+"""Folders that may not be mount points; folders inside them may be, unless they are inside one of SEALED."""
+SEALED = (
+    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var"),
+    *("/tmp", "/opt/amazon", "/opt/aws", "/opt/intel", "/opt/parallelcluster", "/opt/slurm"),  # noqa: S108
+)
+MAX_EXISTING = 20
 
-@for_each(lustres)
+
+@for_each(items.lustres)
 def lustre_capacity(_: Environment, key: KeyPath, lustre: Lustre) -> Iterator[Finding]:
     """PERSISTENT_2 on SSD comes in 1200 GiB and multiples of 2400 GiB; with EFA in steps that depend on throughput.
 
@@ -53,54 +65,99 @@ def _nearest(given: int, smallest: int, step: int) -> str:
     return f"use {below} or {above}" if below != above else f"use {above}"
 
 
-@for_each(lustres)
-def lustre_backups(_: Environment, key: KeyPath, lustre: Lustre) -> Iterator[Finding]:
-    """FSx does not back up a Lustre file system that is linked to S3. Source: FSx API reference, CreateBackup."""
-    if lustre.backups.days and lustre.associations:
-        yield Finding(
-            (*key, "backups", "days"),
-            f"{lustre.backups.days}, on a file system with associations",
-            "0: FSx makes no backups of a Lustre file system that is linked to S3",
-            "rely on the export to S3, or remove the associations",
-        )
+@for_each(items.lustres)
+def lustre_options(environment: Environment, key: KeyPath, lustre: Lustre) -> Iterator[Finding]:
+    """A file system that is linked to S3 has no backups and at most 8 links; EFA needs a client that has it.
 
-
-@for_each(lustres)
-def lustre_efa_client(environment: Environment, key: KeyPath, lustre: Lustre) -> Iterator[Finding]:
-    """EFA needs a Lustre client of Amazon Linux 2023, Ubuntu 22.04 or later, or RHEL 9.5 or later.
-
-    Source: FSx for Lustre guide, "Using EFA-enabled file systems", client requirements.
+    Sources: FSx API reference, CreateBackup and CreateDataRepositoryAssociation; FSx for Lustre guide, "Using
+    EFA-enabled file systems" (Amazon Linux 2023, Ubuntu 22.04 or later, RHEL 9.5 or later).
     """
+    if lustre.backups.days and lustre.associations:
+        given = f"{lustre.backups.days}, on a file system with associations"
+        allowed = "0: FSx makes no backups of a Lustre file system that is linked to S3"
+        yield Finding((*key, "backups", "days"), given, allowed, "rely on the export to S3, or remove the associations")
+    if len(lustre.associations) > MAX_ASSOCIATIONS:
+        given, allowed = f"{len(lustre.associations)} associations", f"at most {MAX_ASSOCIATIONS} on one file system"
+        yield Finding((*key, "associations"), given, allowed, "link a parent folder to S3, or add another file system")
     os = environment.cluster.os
     if lustre.efa and os in NO_EFA_CLIENT:
         yield Finding((*key, "efa"), f"true, with os {os}", "alinux2023, ubuntu2204, ubuntu2404, rhel9 or rocky9")
 
 
-@for_each(openzfs)
-def openzfs_throughput(_: Environment, key: KeyPath, system: OpenZfs) -> Iterator[Finding]:
-    """Each deployment type has its own steps of throughput.
+Linked = tuple[KeyPath, Association]
 
-    Source: FSx API reference, CreateFileSystemOpenZFSConfiguration, ThroughputCapacity and DeploymentType.
+
+def _one_file_system(one: Linked, other: Linked) -> bool:
+    return one[0][:-1] == other[0][:-1]
+
+
+def _same_objects(one: Association, other: Association) -> bool:
+    return one.bucket == other.bucket and (one.prefix.startswith(other.prefix) or other.prefix.startswith(one.prefix))
+
+
+def paths(environment: Environment) -> Iterator[Finding]:
+    """Folders of associations may not overlap. Source: FSx API reference, DataRepositoryAssociation, FileSystemPath."""
+
+    def clash(one: Linked, other: Linked) -> bool:
+        return _one_file_system(one, other) and overlap(one[1].path, other[1].path)
+
+    for key, item, first, before in clashes(items.associations(environment), clash):
+        given = f"{item.path}, which overlaps with {before.path} of {key_text(first)}"
+        yield Finding((*key, "path"), given, "folders that do not contain each other")
+
+
+def prefixes(environment: Environment) -> Iterator[Finding]:
+    """Prefixes of one bucket may not overlap: FSx would import and export the same objects twice.
+
+    Two file systems may not export to the same prefix: they would overwrite each other's objects.
+    Source: FSx API reference, CreateDataRepositoryAssociation ("a unique S3 bucket or prefix").
+    """
+
+    def clash(one: Linked, other: Linked) -> bool:
+        both_export = bool(one[1].export_events and other[1].export_events)
+        return (both_export or _one_file_system(one, other)) and _same_objects(one[1], other[1])
+
+    for key, item, first, before in clashes(items.associations(environment), clash):
+        given = f"{item.prefix!r}, which overlaps with {before.prefix!r} of {key_text(first)}"
+        allowed = f"prefixes of the bucket {item.bucket} of which none begins with another"
+        if not _one_file_system((key, item), (first, before)):
+            given = f"{item.prefix!r}, to which {key_text(first)} exports too"
+            allowed = "only one file system that exports to a prefix"
+        yield Finding((*key, "prefix"), given, allowed)
+
+
+@for_each(items.associations)
+def events(_: Environment, key: KeyPath, item: Association) -> Iterator[Finding]:
+    """At least one event: without any, nothing is copied automatically. Each event is listed once."""
+    for name, given in (("import_events", item.import_events), ("export_events", item.export_events)):
+        if len(set(given)) != len(given):
+            yield Finding((*key, name), ", ".join(given), "each of new, changed, deleted at most once")
+    if not item.import_events and not item.export_events:
+        allowed = "at least one of import_events and export_events"
+        yield Finding((*key, "export_events"), "no event in either direction", allowed)
+
+
+@for_each(items.openzfs)
+def openzfs_limits(_: Environment, key: KeyPath, system: OpenZfs) -> Iterator[Finding]:
+    """Each deployment type has its own steps of throughput, and a quota above the capacity has no effect.
+
+    Source: FSx API reference, CreateFileSystemOpenZFSConfiguration, ThroughputCapacity and DeploymentType. (Quotas of
+    several volumes may add up to more than the capacity.)
     """
     steps = OPENZFS_MB_S[system.deployment]
     if system.throughput not in steps:
         allowed = f"one of {', '.join(map(str, steps))} (MB/s) with {system.deployment}"
         nearest = min(steps, key=lambda step: abs(step - system.throughput))
         yield Finding((*key, "throughput"), str(system.throughput), allowed, f"use {nearest}")
-
-
-@for_each(openzfs)
-def openzfs_quotas(_: Environment, key: KeyPath, system: OpenZfs) -> Iterator[Finding]:
-    """A quota above the capacity has no effect. (Quotas of several volumes may add up to more than the capacity.)"""
     for index, volume in enumerate(system.volumes):
         if volume.quota_gib is not None and volume.quota_gib > system.capacity_gib:
             allowed = f"at most the file system's capacity_gib, {system.capacity_gib}"
             yield Finding((*key, "volumes", index, "quota_gib"), str(volume.quota_gib), allowed)
 
 
-def _file_systems(environment: Environment) -> Iterator[tuple[KeyPath, Lustre | OpenZfs]]:
-    yield from lustres(environment)
-    yield from openzfs(environment)
+def _file_systems(environment: Environment) -> Items[Lustre | OpenZfs]:
+    yield from items.lustres(environment)
+    yield from items.openzfs(environment)
 
 
 @for_each(_file_systems)
@@ -110,15 +167,11 @@ def windows(_: Environment, key: KeyPath, system: Lustre | OpenZfs) -> Iterator[
     Sources: FSx for Windows File Server guide, "Update a file system using the AWS CLI", for the same two fields; FSx
     for Lustre guide, "Maintenance windows" (30 minutes).
     """
-    if not system.backups.days:
-        return
     minutes = abs(_minute_of_day(system.backups.window) - _minute_of_day(system.maintenance_window))
-    if min(minutes, DAY_MINUTES - minutes) < WINDOW_MINUTES:
-        yield Finding(
-            (*key, "backups", "window"),
-            f"{system.backups.window}, inside the maintenance window {system.maintenance_window}",
-            f"a time at least {WINDOW_MINUTES} minutes before or after the maintenance window, UTC",
-        )
+    if system.backups.days and min(minutes, DAY_MINUTES - minutes) < WINDOW_MINUTES:
+        given = f"{system.backups.window}, inside the maintenance window {system.maintenance_window}"
+        allowed = f"a time at least {WINDOW_MINUTES} minutes before or after the maintenance window, UTC"
+        yield Finding((*key, "backups", "window"), given, allowed)
 
 
 def _minute_of_day(time: str) -> int:
@@ -126,4 +179,45 @@ def _minute_of_day(time: str) -> int:
     return int(hours) * 60 + int(minutes)
 
 
-RULES = (*(lustre_capacity, lustre_backups, lustre_efa_client, openzfs_throughput, openzfs_quotas, windows),)
+def _scratch(environment: Environment) -> Items[str]:
+    for key, queue in items.queues(environment):
+        yield (*key, "scratch"), queue.scratch
+
+
+def not_over_the_system(environment: Environment) -> Iterator[Finding]:
+    """Neither a mount nor the nodes' own disks hide files of the system.
+
+    Source: ParallelCluster 3.16.1, SharedStorageMountDirValidator, which refuses the exact names only.
+    """
+    for key, mount in (*items.mounts(environment), *_scratch(environment)):
+        if mount in RESERVED or any((mount + "/").startswith(folder + "/") for folder in SEALED):
+            allowed = "a folder that the operating system and ParallelCluster do not use, for example /fsx"
+            yield Finding(key, mount, allowed)
+
+
+def apart(environment: Environment) -> Iterator[Finding]:
+    """Shared mounts and the nodes' own disks do not contain each other; several queues may have the same disks.
+
+    Source: ParallelCluster 3.16.1, OverlappingMountDirValidator.
+    """
+
+    def clash(one: tuple[KeyPath, str], other: tuple[KeyPath, str]) -> bool:
+        return overlap(one[1], other[1]) and other[0][-1] == "mount"
+
+    for key, mount, before, other in clashes((*items.mounts(environment), *_scratch(environment)), clash):
+        given = f"{mount}, which overlaps with {other} of {key_text(before)}"
+        yield Finding(key, given, "mount points that do not contain each other")
+
+
+def count(environment: Environment) -> Iterator[Finding]:
+    """ParallelCluster mounts at most 20 existing FSx file systems. Source: its MAX_EXISTING_STORAGE_COUNT."""
+    found = list(items.mounts(environment))
+    if len(found) > MAX_EXISTING:
+        given = f"{len(found)} Lustre file systems and OpenZFS volumes"
+        yield Finding(found[MAX_EXISTING][0], given, f"at most {MAX_EXISTING} together")
+
+
+RULES = (
+    *(lustre_capacity, lustre_options, paths, prefixes, events, openzfs_limits, windows),
+    *(not_over_the_system, apart, count),
+)

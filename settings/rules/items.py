@@ -1,86 +1,128 @@
-"""The items of an environment that rules check one by one, each with its key."""
+"""What rules check and return: the items of an environment, each with its key, and findings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, Protocol, TypeVar
 
 from settings.faults import KeyPath
 from settings.model import Environment
 from settings.model.cluster import Compute, Queue
 from settings.model.environment import Model
+from settings.model.images import Repository
 from settings.model.storage import Association, Lustre, OpenZfs, Volume
 
-
-def lustres(environment: Environment) -> Iterator[tuple[KeyPath, Lustre]]:
-    """Each Lustre file system."""
-    for index, item in enumerate(environment.storage.lustre):
-        yield ("storage", "lustre", index), item
+T = TypeVar("T")
+Items = Iterator[tuple[KeyPath, T]]
 
 
-def associations(key: KeyPath, lustre: Lustre) -> Iterator[tuple[KeyPath, Association]]:
-    """Each data repository association of a Lustre file system."""
-    for index, item in enumerate(lustre.associations):
-        yield (*key, "associations", index), item
+class Finding(NamedTuple):
+    """A fault at a key; the loader adds file and line."""
+
+    key: KeyPath
+    given: str
+    allowed: str
+    advice: str = ""
 
 
-def openzfs(environment: Environment) -> Iterator[tuple[KeyPath, OpenZfs]]:
-    """The OpenZFS file system, if there is one."""
-    if environment.storage.openzfs is not None:
-        yield ("storage", "openzfs"), environment.storage.openzfs
+Rule = Callable[[Environment], Iterator[Finding]]
 
 
-def volumes(environment: Environment) -> Iterator[tuple[KeyPath, Volume]]:
-    """Each OpenZFS volume."""
-    for key, system in openzfs(environment):
-        for index, item in enumerate(system.volumes):
-            yield (*key, "volumes", index), item
+def for_each(
+    items: Callable[[Environment], Items[T]],
+) -> Callable[[Callable[[Environment, KeyPath, T], Iterator[Finding]]], Rule]:
+    """Makes a rule of a function that checks one item."""
+
+    def decorate(check: Callable[[Environment, KeyPath, T], Iterator[Finding]]) -> Rule:
+        def rule(environment: Environment) -> Iterator[Finding]:
+            for key, item in items(environment):
+                yield from check(environment, key, item)
+
+        return rule
+
+    return decorate
 
 
-def mounts(environment: Environment) -> Iterator[tuple[KeyPath, str]]:
-    """The mount point of each Lustre file system and each OpenZFS volume."""
-    for key, lustre in lustres(environment):
-        yield (*key, "mount"), lustre.mount
-    for key, volume in volumes(environment):
-        yield (*key, "mount"), volume.mount
+class Named(Protocol):
+    """An item with a name."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
 
 
-def queues(environment: Environment) -> Iterator[tuple[KeyPath, Queue]]:
-    """Each queue."""
-    for index, item in enumerate(environment.cluster.queues):
-        yield ("cluster", "queues", index), item
-
-
-def computes(environment: Environment) -> Iterator[tuple[KeyPath, Compute]]:
-    """Each compute resource of each queue."""
-    for key, queue in queues(environment):
-        for index, item in enumerate(queue.compute):
-            yield (*key, "compute", index), item
-
-
-def models(environment: Environment) -> Iterator[tuple[KeyPath, Model]]:
-    """Each training project."""
-    for index, item in enumerate(environment.models):
-        yield ("models", index), item
-
-
-@dataclass(frozen=True)
-class TypeUse:
+class TypeUse(NamedTuple):
     """An instance type in the file, and its role: `head`, `login` or `compute`."""
 
     name: str
     role: str
 
 
-def type_uses(environment: Environment) -> Iterator[tuple[KeyPath, TypeUse]]:
+def listed(key: KeyPath, items: Iterable[T]) -> Items[T]:
+    """Each item of a list."""
+    return (((*key, index), item) for index, item in enumerate(items))
+
+
+def lustres(environment: Environment) -> Items[Lustre]:
+    """Each Lustre file system."""
+    return listed(("storage", "lustre"), environment.storage.lustre)
+
+
+def associations(environment: Environment) -> Items[Association]:
+    """Each data repository association of each Lustre file system."""
+    for key, lustre in lustres(environment):
+        yield from listed((*key, "associations"), lustre.associations)
+
+
+def openzfs(environment: Environment) -> Items[OpenZfs]:
+    """The OpenZFS file system, if there is one."""
+    if environment.storage.openzfs is not None:
+        yield ("storage", "openzfs"), environment.storage.openzfs
+
+
+def volumes(environment: Environment) -> Items[Volume]:
+    """Each OpenZFS volume."""
+    for key, system in openzfs(environment):
+        yield from listed((*key, "volumes"), system.volumes)
+
+
+def mounts(environment: Environment) -> Items[str]:
+    """The mount point of each Lustre file system and each OpenZFS volume."""
+    for items in (lustres(environment), volumes(environment)):
+        for key, item in items:
+            yield (*key, "mount"), item.mount
+
+
+def queues(environment: Environment) -> Items[Queue]:
+    """Each queue."""
+    return listed(("cluster", "queues"), environment.cluster.queues)
+
+
+def computes(environment: Environment) -> Items[Compute]:
+    """Each compute resource of each queue."""
+    for key, queue in queues(environment):
+        yield from listed((*key, "compute"), queue.compute)
+
+
+def models(environment: Environment) -> Items[Model]:
+    """Each training project."""
+    return listed(("models",), environment.models)
+
+
+def repositories(environment: Environment) -> Items[Repository]:
+    """Each ECR repository."""
+    return listed(("images", "repositories"), environment.images.repositories)
+
+
+def type_uses(environment: Environment) -> Items[TypeUse]:
     """Each instance type of the cluster."""
     cluster = environment.cluster
     yield ("cluster", "head_node", "instance_type"), TypeUse(cluster.head_node.instance_type, "head")
     if cluster.login_nodes:
         yield ("cluster", "login_nodes", "instance_type"), TypeUse(cluster.login_nodes.instance_type, "login")
     for key, compute in computes(environment):
-        for index, name in enumerate(compute.instance_types):
-            yield (*key, "instance_types", index), TypeUse(name, "compute")
+        for at, name in listed((*key, "instance_types"), compute.instance_types):
+            yield at, TypeUse(name, "compute")
 
 
 def overlap(first: str, second: str) -> bool:
@@ -89,10 +131,13 @@ def overlap(first: str, second: str) -> bool:
     return a.startswith(b) or b.startswith(a)
 
 
-def repeated(named: Iterable[tuple[KeyPath, str]]) -> Iterator[tuple[KeyPath, str, KeyPath]]:
-    """Each value that occurred before, with the key of its first occurrence."""
-    first: dict[str, KeyPath] = {}
-    for key, value in named:
-        if value in first:
-            yield key, value, first[value]
-        first.setdefault(value, key)
+def clashes(
+    items: Iterable[tuple[KeyPath, T]], clash: Callable[[tuple[KeyPath, T], tuple[KeyPath, T]], bool]
+) -> Iterator[tuple[KeyPath, T, KeyPath, T]]:
+    """Each item that clashes with an earlier one, with the first such one: key, item, key of the other, the other."""
+    before: list[tuple[KeyPath, T]] = []
+    for item in items:
+        first = next((other for other in before if clash(item, other)), None)
+        if first:
+            yield *item, *first
+        before.append(item)

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from settings.faults import KeyPath, key_text
 from settings.model import Environment
 from settings.model.environment import Model
-from settings.rules.finding import Finding, for_each
-from settings.rules.items import models, mounts, overlap, queues
+from settings.rules.items import Finding, Items, clashes, for_each, models, mounts, overlap, queues
 
 OWN_FOLDERS = ("checkpoints", "outputs", "logs", "tensorboard")
 
@@ -32,13 +31,11 @@ def shares(environment: Environment) -> Iterator[Finding]:
         fleet = sum(compute.max for compute in item.compute)
         total = sum(model.nodes for _, model in mine)
         if mine and total != fleet:
-            given = f"{total} nodes for the queue {item.name}"
-            if len(mine) > 1:
-                given = f"{' + '.join(str(model.nodes) for _, model in mine)} = {given}"
+            added = f"{' + '.join(str(model.nodes) for _, model in mine)} = " if len(mine) > 1 else ""
             spare = f"{total - fleet} too many" if total > fleet else f"{fleet - total} would be idle"
             yield Finding(
                 (*mine[-1][0], "nodes"),
-                given,
+                f"{added}{total} nodes for the queue {item.name}",
                 f"nodes that add up to the queue's maximum, {fleet} ({key_text(key)})",
                 f"{spare}: change the projects' nodes, or max of the queue's compute resources",
             )
@@ -54,22 +51,26 @@ def on_a_mount(environment: Environment, key: KeyPath, model: Model) -> Iterator
             yield Finding((*key, "folders", name), folder, allowed)
 
 
+def _own_folders(environment: Environment) -> Items[str]:
+    for key, model in models(environment):
+        for name in OWN_FOLDERS:
+            yield (*key, "folders", name), str(getattr(model.folders, name))
+
+
 def own_folders(environment: Environment) -> Iterator[Finding]:
     """No two projects write to the same folder, or one inside the other's. They may share data.
 
     The folders of one project are apart too, except that logs may contain the TensorBoard folder.
     """
-    before: list[tuple[int, KeyPath, str]] = []
-    for index, (key, model) in enumerate(models(environment)):
-        for name in OWN_FOLDERS:
-            at, folder = (*key, "folders", name), str(getattr(model.folders, name))
-            for owner, other_key, other in before:
-                nested_logs = owner == index and name == "tensorboard" and other_key[-1] == "logs" and folder != other
-                if overlap(folder, other) and not nested_logs:
-                    given = f"{folder}, which overlaps with {other} of {key_text(other_key)}"
-                    yield Finding(at, given, "a folder that no other project and no other purpose uses")
-                    break
-            before.append((index, at, folder))
+
+    def clash(one: tuple[KeyPath, str], other: tuple[KeyPath, str]) -> bool:
+        (key, folder), (before, taken) = one, other
+        nested_logs = key == (*before[:-1], "tensorboard") and before[-1] == "logs" and folder != taken
+        return overlap(folder, taken) and not nested_logs
+
+    for key, folder, before, taken in clashes(_own_folders(environment), clash):
+        given = f"{folder}, which overlaps with {taken} of {key_text(before)}"
+        yield Finding(key, given, "a folder that no other project and no other purpose uses")
 
 
 RULES = (queue, shares, on_a_mount, own_folders)

@@ -1,4 +1,4 @@
-"""Names and tags: limits of ParallelCluster, Slurm, CloudFormation and S3, and uniqueness."""
+"""Names, tags and repositories: limits of ParallelCluster, Slurm, CloudFormation and S3, and uniqueness."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from settings.faults import KeyPath, key_text
 from settings.model import Environment
-from settings.model.cluster import Queue
-from settings.rules.finding import Finding, for_each
-from settings.rules.items import computes, lustres, models, queues, repeated, volumes
+from settings.rules import items
+from settings.rules.items import Finding, Items, Named, clashes, for_each
 from settings.stacks import STACKS, stack_name
 
 MAX_CLUSTER_NAME_WITH_ACCOUNTING = 40
@@ -24,7 +23,7 @@ def cluster(environment: Environment) -> Iterator[Finding]:
     """The cluster's name is not the name of another stack, as the cluster's own CloudFormation stack bears it.
 
     With accounting it has at most 40 characters, because Slurm uses it in table names. Source: ParallelCluster 3.16.1,
-    PCLUSTER_NAME_MAX_LENGTH_SLURM_ACCOUNTING.
+    PCLUSTER_NAME_MAX_LENGTH_SLURM_ACCOUNTING. The predecessor is another cluster.
     """
     name = environment.cluster_name
     key: KeyPath = ("cluster", "name") if environment.cluster.name else ("name",)
@@ -33,52 +32,66 @@ def cluster(environment: Environment) -> Iterator[Finding]:
         yield Finding(key, f"{name} ({len(name)} characters)", allowed)
     if name in {stack_name(environment, part) for part in STACKS}:
         yield Finding(key, name, "a name that none of the environment's own stacks has", "choose another name")
-
-
-def predecessor(environment: Environment) -> Iterator[Finding]:
-    """The predecessor is another cluster."""
-    if environment.cluster.predecessor == environment.cluster_name:
+    if environment.cluster.predecessor == name:
         allowed = "another name than the cluster's own"
-        yield Finding(("cluster", "predecessor"), environment.cluster_name, allowed, "give the new cluster a name")
+        yield Finding(("cluster", "predecessor"), name, allowed, "give the new cluster a name")
 
 
-def _storage(environment: Environment) -> list[tuple[KeyPath, str]]:
-    file_systems = [(key, item.name) for key, item in lustres(environment)]
-    return file_systems + [(key, item.name) for key, item in volumes(environment)]
+def _storage(environment: Environment) -> Items[Named]:
+    yield from items.lustres(environment)
+    yield from items.volumes(environment)
 
 
-def not_default(environment: Environment) -> Iterator[Finding]:
+def _named_for_parallelcluster(environment: Environment) -> Items[Named]:
+    yield from items.queues(environment)
+    yield from items.computes(environment)
+    yield from _storage(environment)
+    if environment.cluster.login_nodes:
+        yield ("cluster", "login_nodes"), environment.cluster.login_nodes
+
+
+@for_each(_named_for_parallelcluster)
+def not_default(_: Environment, key: KeyPath, item: Named) -> Iterator[Finding]:
     """ParallelCluster forbids the name `default`.
 
     Source: ParallelCluster 3.16.1, NameValidator and SharedStorageNameValidator.
     """
-    items: list[tuple[KeyPath, str]] = [(key, item.name) for key, item in queues(environment)]
-    items += [(key, item.name) for key, item in computes(environment)]
-    items += _storage(environment)
-    if environment.cluster.login_nodes:
-        items.append((("cluster", "login_nodes"), environment.cluster.login_nodes.name))
-    for key, name in items:
-        if name == "default":
-            yield Finding((*key, "name"), name, "any other name: ParallelCluster forbids this one")
-
-
-def _unique(named: list[tuple[KeyPath, str]], what: str) -> Iterator[Finding]:
-    for key, name, first in repeated(named):
-        yield Finding((*key, "name"), f"{name}, the name of {key_text(first)} too", f"a name that no other {what} has")
+    if item.name == "default":
+        yield Finding((*key, "name"), item.name, "any other name: ParallelCluster forbids this one")
 
 
 def unique(environment: Environment) -> Iterator[Finding]:
-    """Names of queues, of projects and of file systems are unique. Lustre and OpenZFS volumes share one namespace."""
-    yield from _unique([(key, item.name) for key, item in queues(environment)], "queue")
-    yield from _unique([(key, item.name) for key, item in models(environment)], "model")
-    yield from _unique(_storage(environment), "file system or volume")
+    """Names are unique. Lustre and OpenZFS volumes share one namespace.
+
+    Compute resources are unique in their queue: nodes are named <queue>-dy-<compute resource>-<number>.
+    """
+    namespaces: list[tuple[str, Items[Named]]] = [
+        ("queue", items.queues(environment)),
+        ("model", items.models(environment)),
+        ("file system or volume", _storage(environment)),
+        ("repository", items.repositories(environment)),
+    ]
+    for key, queue in items.queues(environment):
+        namespaces.append(("compute resource of the queue", items.listed((*key, "compute"), queue.compute)))
+    for what, named in namespaces:
+        for key, item, first, _ in clashes(named, lambda one, other: one[1].name == other[1].name):
+            given = f"{item.name}, the name of {key_text(first)} too"
+            yield Finding((*key, "name"), given, f"a name that no other {what} has")
 
 
-@for_each(queues)
-def unique_in_queue(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]:
-    """Compute resources are unique in their queue: nodes are named <queue>-dy-<compute resource>-<number>."""
-    named: list[tuple[KeyPath, str]] = [((*key, "compute", i), item.name) for i, item in enumerate(queue.compute)]
-    yield from _unique(named, "compute resource of the queue")
+def image_build(environment: Environment) -> Iterator[Finding]:
+    """A build pushes to one of the environment's repositories, and moves a tag there."""
+    build = environment.images.build
+    if build is None:
+        return
+    key = ("images", "build", "repository")
+    by_name = {repository.name: repository for repository in environment.images.repositories}
+    if build.repository not in by_name:
+        yield Finding(key, build.repository, f"one of the repositories: {', '.join(by_name) or 'there are none'}")
+    elif by_name[build.repository].immutable:
+        given = f"{build.repository}, whose tags are immutable"
+        advice = f"every build moves the tag {build.tag}, which ECR would refuse from the second build on"
+        yield Finding(key, given, "a repository without immutable: true", advice)
 
 
 def bucket_prefix(environment: Environment) -> Iterator[Finding]:
@@ -106,4 +119,4 @@ def tags(environment: Environment) -> Iterator[Finding]:
             yield Finding(at, repr(value[:60]), "at most 256 letters, digits, spaces and _ . : / = + - @")
 
 
-RULES = (cluster, predecessor, not_default, unique, unique_in_queue, bucket_prefix, tags)
+RULES = (cluster, not_default, unique, image_build, bucket_prefix, tags)

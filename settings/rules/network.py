@@ -9,8 +9,8 @@ from ipaddress import IPv4Network
 from settings.faults import KeyPath
 from settings.instances import instance_types
 from settings.model import Environment
-from settings.rules.finding import Finding, for_each
-from settings.rules.items import computes, lustres
+from settings.model.cluster import HeadNode, LoginNodes
+from settings.rules.items import Finding, Items, computes, for_each, lustres
 
 SHORTEST_PREFIX, LONGEST_PREFIX = 16, 24
 DOCKER = IPv4Network("172.17.0.0/16")
@@ -42,8 +42,7 @@ def vpc_cidr(environment: Environment) -> Iterator[Finding]:
 
     Source: VPC user guide, "VPC CIDR blocks".
     """
-    network = environment.network
-    existing = network.existing
+    network, existing = environment.network, environment.network.existing
     key: KeyPath = ("network", "existing", "vpc_cidr") if existing else ("network", "cidr")
     cidr = existing.vpc_cidr if existing else network.cidr
     yield from _address(key, cidr)
@@ -91,10 +90,8 @@ def room(environment: Environment) -> Iterator[Finding]:
     needed = sum(address_needs(environment).values())
     available = parsed.num_addresses // 2
     if needed > available:
-        prefix = next(
-            (size for size in range(LONGEST_PREFIX, SHORTEST_PREFIX - 1, -1) if 2 ** (31 - size) >= needed), None
-        )
-        advice = f"use a /{prefix}" if prefix else "use several environments"
+        prefix = 31 - (needed - 1).bit_length()  # half of it has as many addresses
+        advice = f"use a /{prefix}" if prefix >= SHORTEST_PREFIX else "use several environments"
         given = f"{network.cidr}, of which the private subnet has {available} addresses"
         yield Finding(("network", "cidr"), given, f"at least {needed} addresses for this fleet", advice)
 
@@ -115,25 +112,23 @@ def existing(environment: Environment) -> Iterator[Finding]:
     network = environment.network
     if network.existing is None:
         return
-    for name in ("cidr", "egress"):
-        if name in network.model_fields_set:
-            allowed = "no value together with existing: the VPC's owner decides"
-            yield Finding(("network", name), str(getattr(network, name)), allowed, "remove the key")
+    for name in sorted(network.model_fields_set & {"cidr", "egress"}):
+        allowed = "no value together with existing: the VPC's owner decides"
+        yield Finding(("network", name), str(getattr(network, name)), allowed, "remove the key")
     if network.existing.private_subnet_id == network.existing.public_subnet_id:
         allowed = "a subnet other than the private one"
         yield Finding(("network", "existing", "public_subnet_id"), network.existing.private_subnet_id, allowed)
 
 
-def _public(environment: Environment) -> Iterator[tuple[KeyPath, str]]:
-    cluster = environment.cluster
-    if cluster.head_node.subnet == "public":
-        yield ("cluster", "head_node"), cluster.head_node.instance_type
-    if cluster.login_nodes and cluster.login_nodes.subnet == "public":
-        yield ("cluster", "login_nodes"), cluster.login_nodes.instance_type
+def _public(environment: Environment) -> Items[HeadNode | LoginNodes]:
+    for name in ("head_node", "login_nodes"):
+        nodes: HeadNode | LoginNodes | None = getattr(environment.cluster, name)
+        if nodes and nodes.subnet == "public":
+            yield ("cluster", name), nodes
 
 
 @for_each(_public)
-def public(environment: Environment, key: KeyPath, instance_type: str) -> Iterator[Finding]:
+def public(environment: Environment, key: KeyPath, nodes: HeadNode | LoginNodes) -> Iterator[Finding]:
     """A public node needs a public subnet, a client that may connect, and a single network card.
 
     AWS assigns no public address to an instance with several interfaces. Source: EC2 user guide, "Public IPv4
@@ -145,27 +140,22 @@ def public(environment: Environment, key: KeyPath, instance_type: str) -> Iterat
         yield Finding(at, "public, without network.existing.public_subnet_id", "private, or a public subnet's id there")
     if not network.existing and network.egress == "endpoints-only":
         allowed = "private: a network with endpoints only has no internet gateway"
-        yield Finding(
-            at, "public, with network.egress endpoints-only", allowed, "connect through SSM, or use egress: nat"
-        )
+        advice = "connect through SSM, or use egress: nat"
+        yield Finding(at, "public, with network.egress endpoints-only", allowed, advice)
     if not network.clients:
         advice = "add your network to network.clients, or use private and connect through SSM"
         yield Finding(at, "public, without network.clients", "private while nobody may connect", advice)
-    facts = instance_types().get(instance_type)
+    facts = instance_types().get(nodes.instance_type)
     if facts and facts.network_cards > 1:
-        yield Finding(
-            (*key, "instance_type"),
-            f"{instance_type} with {facts.network_cards} network cards in a public subnet",
-            "a type with one network card, or subnet: private",
-        )
+        given = f"{nodes.instance_type} with {facts.network_cards} network cards in a public subnet"
+        yield Finding((*key, "instance_type"), given, "a type with one network card, or subnet: private")
 
 
 def grafana(environment: Environment) -> Iterator[Finding]:
     """Grafana is opened to the clients, so it needs at least one."""
     if environment.network.grafana and not environment.network.clients:
-        yield Finding(
-            ("network", "grafana"), "true, without network.clients", "false, or at least one client's network"
-        )
+        allowed = "false, or at least one client's network"
+        yield Finding(("network", "grafana"), "true, without network.clients", allowed)
 
 
 def zone_prefix(region: str) -> str | None:

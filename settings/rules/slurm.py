@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from settings.model import Environment
-from settings.rules.finding import Finding
+from settings.rules.items import Finding
 
 DENIED = {
     *("epilog", "grestypes", "launchparameters", "prolog", "reconfigflags", "resumefailprogram", "resumeprogram"),
@@ -33,17 +33,16 @@ def settings(environment: Environment) -> Iterator[Finding]:
     denied = DENIED | (DENIED_WITH_ACCOUNTING if slurm.accounting else set())
     seen: dict[str, str] = {}
     for name, value in slurm.settings.items():
-        key = ("cluster", "slurm", "settings", name)
+        key, lower, text = ("cluster", "slurm", "settings", name), name.lower(), str(value)
         if not PARAMETER.fullmatch(name):
             yield Finding(key, repr(name[:60]), "the name of a slurm.conf parameter: letters and digits")
-        elif name.lower() in denied:
+        elif lower in denied:
             allowed = "a parameter that ParallelCluster does not set itself"
-            yield Finding(key, name, allowed, INSTEAD.get(name.lower(), "remove it"))
-        elif name.lower() in seen:
-            given = f"{name} and {seen[name.lower()]}"
-            yield Finding(key, given, "each parameter once: slurm.conf ignores the case of names")
-        seen[name.lower()] = name
-        text = str(value)
+            yield Finding(key, name, allowed, INSTEAD.get(lower, "remove it"))
+        elif lower in seen:
+            allowed = "each parameter once: slurm.conf ignores the case of names"
+            yield Finding(key, f"{name} and {seen[lower]}", allowed)
+        seen[lower] = name
         if not text.strip() or len(text) > MAX_VALUE or not text.isprintable():
             yield Finding(key, repr(text[:60]), f"one line of 1 to {MAX_VALUE} printable characters")
 

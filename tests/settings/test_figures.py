@@ -10,7 +10,7 @@ import pytest
 
 import settings
 from settings.instances import instance_types, region_families
-from settings.rules import compute, mounts, names, slurm
+from settings.rules import compute, file_systems, names, slurm
 from settings.rules.network import zone_prefix
 
 ROOT = Path(settings.__file__).parent.parent
@@ -46,12 +46,12 @@ def test_the_figures_are_those_of_the_pinned_parallelcluster() -> None:
     assert its["storage_name"] == schema["Lustre"]["properties"]["name"]["maxLength"]
     assert its["queues"] == cluster["queues"]["maxItems"]
     assert its["compute"] == compute.MAX_COMPUTE_RESOURCES
-    assert its["fsx"] == mounts.MAX_EXISTING
+    assert its["fsx"] == file_systems.MAX_EXISTING
     assert set(its["deny"]) == slurm.DENIED
     assert set(its["deny_accounting"]) == slurm.DENIED_WITH_ACCOUNTING
     assert set(its["oses"]) == set(cluster["os"]["enum"])
     assert all(os.startswith("rocky") for os in its["private"])
-    allowed = [f for f in its["folders"] if f not in mounts.RESERVED and not f.startswith(mounts.SEALED)]
+    allowed = [f for f in its["folders"] if f not in file_systems.RESERVED and not f.startswith(file_systems.SEALED)]
     assert allowed == []
 
 
