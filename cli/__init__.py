@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import traceback
@@ -18,7 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.no_color:
         os.environ["NO_COLOR"] = "1"
     try:
-        return _run(options)
+        status: int = options.run(options)
+        return status
     except KeyboardInterrupt:
         sys.stderr.write(f"\nInterrupted. {options.interrupted}\n")
         return INTERRUPTED
@@ -30,20 +30,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
 
 
-def _run(options: argparse.Namespace) -> int:
-    status: int = options.run(options)
-    return status
-
-
 def _message(error: Exception) -> str:
     """What the user can do about an error; empty for an error of the program itself."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     from local.emulator.launch import EmulatorError
     from ops.problem import Problem
-    from settings import Faults
+    from settings import Faults, UnknownName
 
-    if isinstance(error, (Problem, Faults, EmulatorError)):
+    if isinstance(error, (Problem, Faults, UnknownName, EmulatorError)):
         return str(error)
     if isinstance(error, OSError):
         return f"{error.filename or 'A file'}: {error.strerror or error}"

@@ -1,4 +1,4 @@
-"""`trainyard check`, `names`, `schema` and `completion`."""
+"""`trainyard check`, `names`, `schema` and `completion`; from the ENV of a command line to an environment."""
 
 from __future__ import annotations
 
@@ -6,27 +6,39 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cli.environments import read
 from cli.exits import DONE, NO
+
+if TYPE_CHECKING:
+    from settings import Environment
+
+
+def read(name: str) -> tuple[Path, Environment]:
+    """The absolute path of an environment file, and its content.
+
+    Raises:
+        UnknownName: no environment has this name.
+        Faults: the file has faults.
+    """
+    from settings import environment_file, load
+
+    file = environment_file(name).resolve()
+    return file, load(file)
 
 
 def check(options: argparse.Namespace) -> int:
     """Print every fault of the files, or that they have none."""
     import settings
-    import settings.pipeline
-    from ops.problem import Problem
 
     find: Callable[[str], Path] = settings.environment_file
     load: Callable[[Path], object] = settings.load
     if options.pipeline:
-        find, load = settings.pipeline.pipeline_file, settings.pipeline.load
-    try:
-        found = [find(name) for name in options.names]
-    except ValueError as unknown:
-        raise Problem(str(unknown)) from unknown
+        from settings import pipeline
+
+        find, load = pipeline.pipeline_file, pipeline.load
     faults = 0
-    for file in found:
+    for file in [find(name) for name in options.names]:
         try:
             load(file)
             _print(f"{file}: ok")
@@ -47,14 +59,16 @@ def names(options: argparse.Namespace) -> int:
 
 def schema(options: argparse.Namespace) -> int:
     """Print a JSON Schema, or write the generated files of the checkout."""
-    from settings.schema import pipeline_schema_text, schema_text
-
     if options.write:
-        from cli.reference import write_generated
+        from cli.reference import generated
 
-        write_generated()
+        for file, text in generated().items():
+            file.write_text(text, encoding="utf-8", newline="\n")
     else:
-        sys.stdout.write(pipeline_schema_text() if options.pipeline else schema_text())
+        from settings.schema import GENERATED, schema_text
+
+        root, *_ = GENERATED[options.pipeline]
+        sys.stdout.write(schema_text(root))
     return DONE
 
 

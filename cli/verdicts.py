@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from cli.environments import read
+from cli.files import read
 
 if TYPE_CHECKING:
     import boto3

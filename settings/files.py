@@ -10,6 +10,10 @@ PIPELINES = ENVIRONMENTS / "pipelines"
 SUFFIXES = (".yaml", ".yml")
 
 
+class UnknownName(ValueError):
+    """No file has the name; the message lists the names that exist."""
+
+
 def environment_names() -> list[str]:
     """Names of the files under environments/."""
     return list(_files(ENVIRONMENTS))
@@ -19,7 +23,7 @@ def environment_file(name: str) -> Path:
     """The file for a name under environments/, or for a path that ends in .yaml or .yml.
 
     Raises:
-        ValueError: no file has that name. (A path is returned unchecked: `load` reports what is wrong with it.)
+        UnknownName: no file has that name. (A path is returned unchecked: `load` reports what is wrong with it.)
     """
     return _find(name, ENVIRONMENTS, "environment")
 
@@ -28,7 +32,7 @@ def pipeline_file(name: str) -> Path:
     """The file for a name under environments/pipelines/, or for a path that ends in .yaml or .yml.
 
     Raises:
-        ValueError: as for `environment_file`.
+        UnknownName: as for `environment_file`.
     """
     return _find(name, PIPELINES, "pipeline")
 
@@ -40,7 +44,7 @@ def _find(name: str, folder: Path, what: str) -> Path:
     files = _files(folder)
     if name not in files:
         where = folder.relative_to(ENVIRONMENTS.parent)
-        raise ValueError(
+        raise UnknownName(
             f"There is no {what} {name!r}. Under {where}/ there are: {', '.join(files)}. "
             "Name one of these, or the path of a .yaml file."
         )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from settings import loader
 from settings.faults import Fault, Faults
-from settings.files import ENVIRONMENTS, environment_file, environment_names, pipeline_file
+from settings.files import ENVIRONMENTS, UnknownName, environment_file, environment_names, pipeline_file
 from settings.model import Environment
 from settings.pipeline import rules
 from settings.pipeline.model import Approval, Pipeline
@@ -52,7 +52,7 @@ def load(path: Path) -> Promotion:
         key = ("stages", index, "environment")
         try:
             environment = loader.load(_file(stage.environment))
-        except ValueError as unknown:
+        except UnknownName as unknown:
             allowed = f"one of {', '.join(environment_names())}, or the path of a .yaml file"
             source.add(key, repr(stage.environment), allowed, str(unknown).partition(".")[0])
         except Faults as wrong:

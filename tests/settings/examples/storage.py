@@ -83,7 +83,7 @@ BAD: list[Bad] = [
     ({f"{L}.name": "a" * 31}, "storage.lustre[0].name", "at most 30"),
     ({"storage.lustre.1.name": "fast"}, "storage.lustre[1].name", "storage.lustre[0]"),
     ({f"{Z}.volumes.0.name": "fast"}, "storage.openzfs.volumes[0].name", "storage.lustre[0]"),
-    ({"images.repositories": [{"name": "ab"}, {"name": "ab"}]}, "images.repositories[1].name", "images.repositories[0]"),
+    ({"images.repositories": [{"name": "ab"}, {"name": "ab"}]}, "images.repositories[1].name", "repositories[0]"),
     ({"images.build": {"repository": "other"}}, "images.build.repository", "one of the repositories"),
     (
         {"images.repositories": [{"name": "ab", "immutable": True}], "images.build": {"repository": "ab"}},
