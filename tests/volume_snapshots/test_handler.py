@@ -1,24 +1,32 @@
-"""The handler against botocore's own model of FSx: each request and answer is checked against it."""
+"""The handler against botocore's model of FSx: each request and answer is checked against it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from zlib import crc32
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
-from volume_snapshots.handler import TAG, Event, rotate
+from volume_snapshots.handler import TAG, Event, name_at, rotate
 
 if TYPE_CHECKING:
     from types_boto3_fsx.client import FSxClient
 
 VOLUME = "fsvol-0123456789abcdef0"
-EVENT: Event = {"volume_id": VOLUME, "keep": 2, "scheduled_time": "2026-01-03T06:00:00Z"}
-NAME = "scheduled-20260103T060000Z"
+EVENT: Event = {"volume_id": VOLUME, "keep": 2, "scheduled_time": "2026-01-05T06:00:00Z"}
+
+
+def name(day: int) -> str:
+    return f"scheduled-202601{day:02}T060000Z"
+
+
+def snapshot(name: str, lifecycle: str = "AVAILABLE") -> dict[str, str]:
+    return {"SnapshotId": f"fsvolsnap-{crc32(name.encode()):017x}", "Name": name, "Lifecycle": lifecycle}
 
 
 @dataclass(frozen=True)
@@ -28,18 +36,15 @@ class Fsx:
     client: FSxClient
     stub: Stubber
 
+    def shows(self, snapshots: Mapping[str, str]) -> None:
+        """`snapshots`: the lifecycle of each by its name."""
+        found = [snapshot(*item) for item in snapshots.items()]
+        asked = {"Filters": [{"Name": "volume-id", "Values": [VOLUME]}]}
+        self.stub.add_response("describe_snapshots", {"Snapshots": found}, asked)
 
-def described(*days: int) -> dict[str, Any]:
-    return {
-        "Snapshots": [
-            {
-                "SnapshotId": f"fsvolsnap-{day:017x}",
-                "Name": f"scheduled-202601{day:02}T060000Z",
-                "Lifecycle": "AVAILABLE",
-            }
-            for day in days
-        ]
-    }
+    def creates(self) -> None:
+        asked = {"VolumeId": VOLUME, "Name": name(5), "ClientRequestToken": name(5), "Tags": [TAG]}
+        self.stub.add_response("create_snapshot", {"Snapshot": snapshot(name(5), "PENDING")}, asked)
 
 
 @pytest.fixture
@@ -50,50 +55,51 @@ def fsx() -> Iterator[Fsx]:
         stub.assert_no_pending_responses()
 
 
-def expect_describe(fsx: Fsx, *days: int) -> None:
-    fsx.stub.add_response(
-        "describe_snapshots", described(*days), {"Filters": [{"Name": "volume-id", "Values": [VOLUME]}]}
-    )
+def available(*names: str) -> dict[str, str]:
+    return dict.fromkeys(names, "AVAILABLE")
 
 
-def expect_create(fsx: Fsx) -> None:
-    fsx.stub.add_response(
-        "create_snapshot",
-        {"Snapshot": {"SnapshotId": f"fsvolsnap-{3:017x}", "Name": NAME, "Lifecycle": "PENDING"}},
-        {"VolumeId": VOLUME, "Name": NAME, "ClientRequestToken": NAME, "Tags": [TAG]},
-    )
-
-
-def test_takes_a_snapshot_and_deletes_the_oldest(fsx: Fsx) -> None:
-    expect_describe(fsx, 1, 2)
-    expect_create(fsx)
-    fsx.stub.add_response("delete_snapshot", {}, {"SnapshotId": f"fsvolsnap-{1:017x}"})
-    assert rotate(EVENT, fsx.client) == {"created": NAME, "deleted": ["scheduled-20260101T060000Z"]}
+@pytest.mark.parametrize(
+    ("existing", "deleted"),
+    [
+        ({}, []),
+        (available(name(4)), []),
+        (available(name(3), name(1), name(4), name(2)), [name(1), name(2), name(3)]),
+        (available("before-upgrade", "scheduled-for-audit", name(1), name(2)), [name(1)]),
+        ({name(1): "DELETING", name(2): "AVAILABLE"}, []),
+    ],
+    ids=["none", "few", "any order", "of people", "being deleted"],
+)
+def test_takes_a_snapshot_and_deletes_the_scheduled_ones_beyond_keep(
+    fsx: Fsx, existing: dict[str, str], deleted: list[str]
+) -> None:
+    fsx.shows(existing)
+    fsx.creates()
+    for gone in deleted:
+        fsx.stub.add_response("delete_snapshot", {}, {"SnapshotId": snapshot(gone)["SnapshotId"]})
+    assert rotate(EVENT, fsx.client) == {"created": name(5), "deleted": deleted}
 
 
 def test_second_delivery_of_an_event_makes_no_second_snapshot(fsx: Fsx) -> None:
-    expect_describe(fsx, 2, 3)
-    assert rotate(EVENT, fsx.client) == {"created": NAME, "deleted": []}
+    fsx.shows(available(name(4), name(5)))
+    assert rotate(EVENT, fsx.client) == {"created": name(5), "deleted": []}
 
 
 def test_nothing_is_deleted_when_no_snapshot_could_be_taken(fsx: Fsx) -> None:
-    expect_describe(fsx, 1, 2)
+    fsx.shows(available(name(1), name(2)))
     fsx.stub.add_client_error("create_snapshot", "ServiceLimitExceeded")
     with pytest.raises(ClientError, match="ServiceLimitExceeded"):
         rotate(EVENT, fsx.client)
 
 
-def test_a_snapshot_that_is_gone_already_is_no_fault(fsx: Fsx) -> None:
-    expect_describe(fsx, 1, 2)
-    expect_create(fsx)
-    fsx.stub.add_client_error("delete_snapshot", "SnapshotNotFound")
-    assert rotate(EVENT, fsx.client)["deleted"] == []
-
-
-def test_a_refused_deletion_is_a_fault(fsx: Fsx) -> None:
-    expect_describe(fsx, 1, 2)
-    expect_create(fsx)
-    fsx.stub.add_client_error("delete_snapshot", "AccessDeniedException")
+@pytest.mark.parametrize("code", ["SnapshotNotFound", "AccessDeniedException"])
+def test_only_a_snapshot_that_is_gone_already_is_no_failure(fsx: Fsx, code: str) -> None:
+    fsx.shows(available(name(1), name(2)))
+    fsx.creates()
+    fsx.stub.add_client_error("delete_snapshot", code)
+    if code == "SnapshotNotFound":
+        assert rotate(EVENT, fsx.client)["deleted"] == []
+        return
     with pytest.raises(ClientError, match="AccessDenied"):
         rotate(EVENT, fsx.client)
 
@@ -101,3 +107,10 @@ def test_a_refused_deletion_is_a_fault(fsx: Fsx) -> None:
 def test_an_event_that_would_delete_all_is_refused(fsx: Fsx) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         rotate({**EVENT, "keep": 0}, fsx.client)
+
+
+def test_the_name_is_the_scheduled_time_in_utc() -> None:
+    assert name_at("2026-01-31T06:00:00Z") == "scheduled-20260131T060000Z"
+    assert name_at("2026-01-31T06:00:00+02:00") == "scheduled-20260131T040000Z"
+    with pytest.raises(ValueError, match="must name its zone"):
+        name_at("2026-01-31T06:00:00")

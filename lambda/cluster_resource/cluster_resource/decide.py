@@ -13,12 +13,7 @@ STEADY = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the cluster should be.
-
-    Attributes:
-        unchanged: the event leaves its configuration as it was.
-        may_replace: if no update is possible, the cluster may be deleted and created again.
-    """
+    """What the cluster should be. `unchanged`: the event leaves its configuration as it was."""
 
     name: str
     owner: str
@@ -70,11 +65,9 @@ class Succeed:
 
 @dataclass(frozen=True)
 class Fail:
-    """A failure.
+    """What failed, and what the user can do.
 
     Attributes:
-        what: what failed.
-        todo: what the user can do.
         events: the report includes the stack's events.
         touched: false if the Delete that follows must not delete a cluster.
     """
@@ -274,11 +267,7 @@ def decide_gone(view: ClusterView | None, progress: Progress, wanted: Wanted) ->
 
 
 def decide_poll(decision: Decision, *, now: float, deadline: float, wanted: Wanted, seen: str, note: str) -> Decision:
-    """The decision itself before the deadline; after it, a failure unless the operation ends anyway.
-
-    Args:
-        note: what the operation waited for last.
-    """
+    """The decision itself before the deadline; after it, a failure unless the operation ends anyway."""
     if now < deadline or isinstance(decision, Succeed | Fail):
         return decision
     why = decision.why if isinstance(decision, Wait) else note

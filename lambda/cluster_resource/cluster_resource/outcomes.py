@@ -18,12 +18,7 @@ _MAX_REFUSALS = 8  # at 15 s a poll: two minutes for a new role to become visibl
 
 @dataclass
 class Turn:
-    """One look at the cluster, one decision, at most one call that changes something.
-
-    Attributes:
-        operation: replaced as it progresses.
-        properties: of the wanted cluster; None for a delete.
-    """
+    """One look at the cluster, one decision, at most one call that changes something."""
 
     api: ClusterApi
     aws: Aws

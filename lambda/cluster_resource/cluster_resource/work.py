@@ -50,12 +50,8 @@ def _begin(item: dict[str, Any]) -> dict[str, Any]:
     try:
         return reconcile.begin(request, item["started"], now, _clients(), item.get("execution", "")).to_json(now)
     except ConfigurationError as error:
-        verdict = failures.without_outcome(
-            request,
-            f"The resource's properties are wrong: {error}",
-            "correct the property and deploy again.",
-            asked=False,
-        )
+        what, todo = f"The resource's properties are wrong: {error}", "correct the property and deploy again."
+        verdict = failures.without_outcome(request, what, todo, asked=False)
         return Operation(request.event, item["started"], "create", verdict.physical_id, verdict=verdict).to_json(now)
 
 
@@ -68,24 +64,17 @@ def _answer_early(item: dict[str, Any]) -> dict[str, Any]:
 
 def _answer(item: dict[str, Any]) -> dict[str, Any]:
     request = Request.of(item["event"])
-    verdict = _verdict_of(item, request)
+    if item.get("verdict") and not item.get("error"):
+        verdict = Verdict(**item["verdict"])
+    else:
+        error = item.get("error") or {"Error": "NoVerdict", "Cause": "the execution ended without a verdict"}
+        cause = f"{error.get('Error')}: {str(error.get('Cause', ''))[:_CAUSE_CHARACTERS]}"
+        what = f"The {request.type} of the cluster was broken off by an error of its handler: {cause}"
+        todo = f"look at {failures.own_log()} and at the cluster's state, then deploy again."
+        verdict = failures.without_outcome(request, what, todo, asked=True)
     if not item.get("handed_over"):
         response.send(request, verdict)
     return {"status": verdict.status, "reason": verdict.reason}
-
-
-def _verdict_of(item: dict[str, Any], request: Request) -> Verdict:
-    given, error = item.get("verdict"), item.get("error")
-    if given and not error:
-        return Verdict(**given)
-    error = error or {"Error": "NoVerdict", "Cause": "the execution ended without a verdict"}
-    cause = str(error.get("Cause", ""))[:_CAUSE_CHARACTERS]
-    return failures.without_outcome(
-        request,
-        f"The {request.type} of the cluster was broken off by an error of its handler: {error.get('Error')}: {cause}",
-        f"look at {failures.own_log()} and at the cluster's state, then deploy again.",
-        asked=True,
-    )
 
 
 def _clients() -> reconcile.Clients:

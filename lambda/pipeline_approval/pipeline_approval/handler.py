@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
 OPENS_WITHIN_S = 60.0
 LOOK_EVERY_S = 3.0
-SUBJECT_CHARACTERS = 100
-"""The limit of SNS."""
-MESSAGE_CHARACTERS = 1000
-"""Of an error; CodePipeline's limits are 5000 in a failure and 2048 in a summary."""
+SUBJECT_CHARACTERS = 100  # the limit of SNS
+MESSAGE_CHARACTERS = 1000  # of an error; CodePipeline's limits are 5000 in a failure and 2048 in a summary
 
 
 @dataclass(frozen=True)
@@ -43,12 +41,8 @@ class Request:
 
     @classmethod
     def read(cls, job: dict[str, Any]) -> Self:
-        """From a job. Raises ValueError for a missing parameter."""
-        text = job["data"]["actionConfiguration"]["configuration"].get("UserParameters", "")
-        given = json.loads(text)
-        missing = [field.name for field in fields(cls) if not isinstance(given.get(field.name), str)]
-        if missing:
-            raise ValueError(f"The job does not say: {', '.join(missing)}")
+        """From a job. Raises LookupError, TypeError or ValueError for parameters that are missing or unreadable."""
+        given = json.loads(job["data"]["actionConfiguration"]["configuration"]["UserParameters"])
         values = {field.name: given[field.name] for field in fields(cls)}
         return cls(**{**values, "passes": tuple(filter(None, given["passes"].split(",")))})
 
@@ -65,10 +59,8 @@ class Pipeline:
 
 
 def handler(event: dict[str, Any], context: object) -> None:  # noqa: ARG001 - the signature is Lambda's
-    run(
-        event["CodePipeline.job"],
-        Pipeline(os.environ["PIPELINE"], os.environ["TOPIC_ARN"], boto3.client("codepipeline"), boto3.client("sns")),
-    )
+    clients = boto3.client("codepipeline"), boto3.client("sns")
+    run(event["CodePipeline.job"], Pipeline(os.environ["PIPELINE"], os.environ["TOPIC_ARN"], *clients))
 
 
 def run(job: dict[str, Any], pipeline: Pipeline) -> None:
@@ -129,9 +121,8 @@ def _token(request: Request, pipeline: Pipeline) -> str:
     """The token of this execution's open approval, which opens moments after the job starts."""
     for _ in range(int(OPENS_WITHIN_S / LOOK_EVERY_S)):
         for stage in pipeline.codepipeline.get_pipeline_state(name=pipeline.name)["stageStates"]:
-            if stage.get("stageName") != request.stage:
-                continue
-            if stage.get("latestExecution", {}).get("pipelineExecutionId") != request.execution:
+            current = stage.get("latestExecution", {}).get("pipelineExecutionId") == request.execution
+            if not current or stage.get("stageName") != request.stage:
                 continue
             for action in stage.get("actionStates", []):
                 latest = action.get("latestExecution", {})

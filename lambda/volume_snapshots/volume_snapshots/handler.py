@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypedDict
 
 import boto3
 from botocore.exceptions import ClientError
-
-from volume_snapshots.rotation import Snapshot, expired, name_at
 
 if TYPE_CHECKING:
     from types_boto3_fsx.client import FSxClient
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # The role may only delete snapshots with this tag.
 TAG: TagTypeDef = {"Key": "trainyard:scheduled-snapshot", "Value": "true"}
+_SCHEDULED = re.compile(r"^scheduled-\d{8}T\d{6}Z$")
 
 
 class Event(TypedDict):
@@ -37,7 +38,7 @@ def handler(event: Event, context: object) -> Outcome:  # noqa: ARG001 - the sig
 
 
 def rotate(event: Event, fsx: FSxClient) -> Outcome:
-    """Take a snapshot, then delete the expired ones.
+    """Take a snapshot, then delete the scheduled ones beyond the newest `keep`. Never one that a person made.
 
     Raises:
         ValueError: the event would delete all snapshots.
@@ -47,29 +48,38 @@ def rotate(event: Event, fsx: FSxClient) -> Outcome:
     if keep < 1:
         raise ValueError(f"keep is {keep}: at least 1 snapshot must stay.")
     name = name_at(event["scheduled_time"])
-    existing = _snapshots(fsx, volume_id)
-    if all(snapshot.name != name for snapshot in existing):
-        made = fsx.create_snapshot(VolumeId=volume_id, Name=name, ClientRequestToken=name, Tags=[TAG])["Snapshot"]
-        existing.append(Snapshot(made["SnapshotId"], name, made["Lifecycle"]))
-    deleted = []
-    for snapshot in expired(existing, keep):
-        if _delete(fsx, snapshot):
-            deleted.append(snapshot.name)
-    return {"created": name, "deleted": deleted}
-
-
-def _snapshots(fsx: FSxClient, volume_id: str) -> list[Snapshot]:
     pages = fsx.get_paginator("describe_snapshots").paginate(Filters=[{"Name": "volume-id", "Values": [volume_id]}])
-    return [
-        Snapshot(item["SnapshotId"], item.get("Name", ""), item.get("Lifecycle", ""))
-        for page in pages
-        for item in page["Snapshots"]
-    ]
+    existing = [item for page in pages for item in page["Snapshots"]]
+    if all(item.get("Name") != name for item in existing):
+        made = fsx.create_snapshot(VolumeId=volume_id, Name=name, ClientRequestToken=name, Tags=[TAG])
+        existing.append(made["Snapshot"])
+    scheduled = {
+        item["Name"]: item["SnapshotId"]
+        for item in existing
+        if _SCHEDULED.match(item.get("Name", "")) and item.get("Lifecycle") != "DELETING"
+    }
+    expired = sorted(scheduled)[:-keep]
+    return {"created": name, "deleted": [name for name in expired if _delete(fsx, scheduled[name])]}
 
 
-def _delete(fsx: FSxClient, snapshot: Snapshot) -> bool:
+def name_at(scheduled_time: str) -> str:
+    """Name of the snapshot of a scheduled time (ISO 8601), as users see it under `.zfs/snapshot`.
+
+    The scheduled time, not the clock, gives the name, so that a retry makes the same snapshot. Raises ValueError for a
+    time that cannot be parsed or has no zone.
+    """
+    time = datetime.fromisoformat(scheduled_time)
+    if time.tzinfo is None:
+        raise ValueError(
+            f"scheduled_time is {scheduled_time!r}: it must name its zone, for example 2026-01-31T06:00:00Z."
+        )
+    return f"scheduled-{time.astimezone(UTC):%Y%m%dT%H%M%SZ}"
+
+
+def _delete(fsx: FSxClient, snapshot: str) -> bool:
+    """False if it was gone already."""
     try:
-        fsx.delete_snapshot(SnapshotId=snapshot.id)
+        fsx.delete_snapshot(SnapshotId=snapshot)
     except ClientError as error:
         if error.response["Error"]["Code"] != "SnapshotNotFound":
             raise
