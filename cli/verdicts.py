@@ -7,12 +7,13 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
 from cli.files import read
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     import boto3
 
     from settings import Environment
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 def diff(options: argparse.Namespace) -> int:
@@ -58,17 +56,13 @@ def preflight(options: argparse.Namespace) -> int:
     from ops.report.commands import preflight_report
 
     file, environment = read(options.environment)
-    from ops.preflight import caller
-    from ops.preflight.aws import Aws
-    from ops.preflight.checks import CHECKS
-    from ops.preflight.run import run
+    from ops.preflight.aws import Aws, require_account
+    from ops.preflight.checks import run
 
     with _account(options):
-        session = _session(environment)
-        aws = Aws(session, environment.region)
-        caller.require(aws, session, environment)
-        checks = tuple((name, subject, _announced(f"{name}: {subject}", check)) for name, subject, check in CHECKS)
-        found = run(aws, environment, file, datetime.now(UTC), checks)
+        aws = Aws(_session(environment), environment.region)
+        require_account(aws, environment)
+        found = run(aws, environment, file, datetime.now(UTC), progress=partial(_progress, "preflight"))
     write(preflight_report(found), options.format, options.output)
     return 0 if found.ready else 1
 
@@ -96,7 +90,7 @@ def validate(options: argparse.Namespace) -> int:
             _session(environment),
             start_minutes=options.start_minutes,
             total_minutes=options.total_minutes,
-            progress=lambda line: _progress("validation", line),
+            progress=partial(_progress, "validation"),
         )
     write(validation_report(found), options.format, options.output)
     return found.exit
@@ -110,15 +104,14 @@ def drift(options: argparse.Namespace) -> int:
     file, environment = read(options.environment)
     from ops.drift.findings import Report
     from ops.drift.survey import Account, survey
-    from ops.preflight import caller
-    from ops.preflight.aws import Aws
+    from ops.preflight.aws import Aws, require_account
     from ops.review.synthesis import ROOT, synthesize
 
     with _account(options), tempfile.TemporaryDirectory(prefix="trainyard-drift-") as folder:
         # The signing of requests to the ParallelCluster API reads the region there.
         os.environ["AWS_DEFAULT_REGION"] = os.environ["AWS_REGION"] = environment.region
         session = _session(environment)
-        caller.require(Aws(session, environment.region), session, environment)
+        require_account(Aws(session, environment.region), environment)
         _progress("drift", f"synthesizing {file.name}")
         wanted = synthesize(ROOT, file, Path(folder))
         _progress("drift", "comparing what is deployed; CloudFormation's drift detection takes minutes")
@@ -143,14 +136,6 @@ def _session(environment: Environment) -> boto3.Session:
     import boto3
 
     return boto3.Session(region_name=environment.region)
-
-
-def _announced(subject: str, check: Callable[P, R]) -> Callable[P, R]:
-    def announce(*arguments: P.args, **named: P.kwargs) -> R:
-        _progress("preflight", subject)
-        return check(*arguments, **named)
-
-    return announce
 
 
 def _progress(command: str, line: str) -> None:

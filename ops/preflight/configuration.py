@@ -1,17 +1,20 @@
-"""The configuration that a deployment would now send to the ParallelCluster API, and the address of that API."""
+"""The configuration that a deployment would now send to the ParallelCluster API, and one with placeholders."""
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 from ops import intrinsics
 from ops.preflight.context import CheckContext
 from ops.review.synthesis import ROOT, synthesize
+from settings import Environment
 from settings.regions import partition
+from trainyard.cluster_config import EntryScript, References
 
 TYPE = "Custom::ParallelCluster"
 
@@ -74,7 +77,8 @@ def wanted(context: CheckContext) -> Wanted:
         "AWS::AccountId": environment.account,
         "AWS::Partition": partition(environment.region),
     }
-    resolver = Resolver(exports, {**context.deployed.by_part.get("cluster", {}), **pseudo})
+    own = {item.logical_id: item.physical_id for item in context.deployed if item.part == "cluster"}
+    resolver = Resolver(exports, own | pseudo)
     with tempfile.TemporaryDirectory(prefix="trainyard-preflight-") as folder:
         stacks = synthesize(ROOT, context.file, Path(folder))
     for resource in stacks["cluster"].resources.values():
@@ -87,3 +91,31 @@ def wanted(context: CheckContext) -> Wanted:
                 str(resolver.resolve(properties["ApiUserRoleArn"])),
             )
     raise Unresolved(f"the cluster {environment.cluster_name} in the synthesized templates")
+
+
+def placeholders(environment: Environment) -> References:
+    """References to everything that the configuration names, with valid ids of resources that do not exist."""
+    login, storage = environment.cluster.login_nodes, environment.storage
+    volumes = storage.openzfs.volumes if storage.openzfs else ()
+    policy = f"arn:aws:iam::{environment.account}:policy/parallelcluster/{environment.name}"
+    return References(
+        head_subnet_id=_id("subnet", environment.cluster.head_node.subnet),
+        compute_subnet_id=_id("subnet", "private"),
+        login_subnet_id=_id("subnet", login.subnet if login else "private"),
+        head_security_group_ids=(_id("sg", "head"),),
+        compute_security_group_ids=(_id("sg", "compute"),),
+        login_security_group_ids=(_id("sg", "login"),),
+        lustre_ids={lustre.name: _id("fs", lustre.name) for lustre in storage.lustre},
+        openzfs_volume_ids={volume.name: _id("fsvol", volume.name) for volume in volumes},
+        head_policy_arns=(f"{policy}-head",),
+        compute_policy_arns=(f"{policy}-compute",),
+        login_policy_arns=(f"{policy}-login",),
+        data_bucket="placeholder-data",
+        checkpoints_bucket="placeholder-checkpoints",
+        assets_bucket="placeholder-assets",
+        entry_scripts=dict.fromkeys(get_args(EntryScript), "s3://placeholder-assets/cluster/entry/entry.sh"),
+    )
+
+
+def _id(kind: str, name: str) -> str:
+    return f"{kind}-{hashlib.sha256(name.encode()).hexdigest()[:17]}"

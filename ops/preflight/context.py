@@ -2,23 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ops.preflight.aws import Reader
-from ops.preflight.deployed import DeployedStacks
-from ops.preflight.quotas import Quota, Quotas
-from ops.preflight.results import CheckResult
+from botocore.exceptions import ClientError
+
+from ops.preflight.aws import Aws
+from ops.preflight.quotas import Quotas
 from settings import Environment
-from settings.instances import instance_types
+from settings.model.cluster import Queue
+from settings.stacks import stack_name
 
-CLUSTER_TAG = "parallelcluster:cluster-name"
-_TYPES_PER_FILTER = 100
+_PARTS = ("network", "storage", "images", "api", "cluster")
+_NOT_THERE = ("DELETE_COMPLETE", "CREATE_FAILED", "DELETE_SKIPPED")
 _COUNTED_STATES = ("pending", "running", "stopping", "shutting-down")
+
+
+class Resource(NamedTuple):
+    """A resource of the environment's stack `part`, by its CloudFormation type and ids."""
+
+    part: str
+    type: str
+    logical_id: str
+    physical_id: str
+
+
+def deployed(aws: Aws, environment: Environment) -> Iterator[Resource]:
+    """The resources of the environment's stacks, so that checks do not count them twice.
+
+    Resources that a destroyed stack left behind are not among them: a new deployment creates those again.
+
+    Raises:
+        Denied: reading CloudFormation is not allowed.
+    """
+    for part in _PARTS:
+        name = stack_name(environment, part)
+        try:
+            found = list(aws.items("cloudformation", "list_stack_resources", "StackResourceSummaries", StackName=name))
+        except ClientError as error:
+            if "does not exist" not in str(error):
+                raise
+            continue
+        for item in found:
+            if item.get("PhysicalResourceId") and item["ResourceStatus"] not in _NOT_THERE:
+                yield Resource(part, item["ResourceType"], item["LogicalResourceId"], item["PhysicalResourceId"])
+
+
+@dataclass
+class Source:
+    """A capacity reservation (its id), or a resource group of reservations (its ARN), and the queues that use it."""
+
+    id: str
+    queues: list[Queue]
+
+    @property
+    def is_group(self) -> bool:
+        return self.id.startswith("arn:")
+
+    @property
+    def nodes(self) -> int:
+        """Most nodes of all its queues together."""
+        return sum(compute.max for queue in self.queues for compute in queue.compute)
 
 
 @dataclass(frozen=True)
@@ -27,16 +75,18 @@ class CheckContext:
 
     environment: Environment
     file: Path
-    aws: Reader
-    deployed: DeployedStacks
+    aws: Aws
+    deployed: tuple[Resource, ...]
     now: datetime
-    _vcpus: dict[str, int] = field(default_factory=dict)
-    _members: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def ids(self, resource_type: str) -> set[str]:
+        """Physical ids of the environment's deployed resources of a CloudFormation type."""
+        return {resource.physical_id for resource in self.deployed if resource.type == resource_type}
 
     @cached_property
     def quotas(self) -> Quotas:
         """The account's quotas in the region."""
-        return Quotas(self.aws)
+        return Quotas(self.aws, self.environment.region)
 
     @cached_property
     def instances(self) -> tuple[dict[str, Any], ...]:
@@ -52,42 +102,33 @@ class CheckContext:
         return tuple(system for system in found if system.get("Lifecycle") not in ("DELETING", "FAILED"))
 
     @cached_property
-    def reservations(self) -> tuple[dict[str, Any], ...]:
-        """Every capacity reservation of the region that this account owns or that is shared with it."""
-        return tuple(self.aws.items("ec2", "describe_capacity_reservations", "CapacityReservations"))
+    def reservations(self) -> dict[str, dict[str, Any]]:
+        """Every capacity reservation of the region that this account owns or that is shared with it, by id."""
+        found = self.aws.items("ec2", "describe_capacity_reservations", "CapacityReservations")
+        return {record["CapacityReservationId"]: record for record in found}
 
-    def is_ours(self, instance: dict[str, Any]) -> bool:
-        """Whether an instance is a node of the environment's own cluster."""
-        wanted = {"Key": CLUSTER_TAG, "Value": self.environment.cluster_name}
-        return wanted in instance.get("Tags", [])
+    @cached_property
+    def sources(self) -> tuple[Source, ...]:
+        """The reservations and groups of reservations that queues name."""
+        found: dict[str, Source] = {}
+        for queue in self.environment.cluster.queues:
+            if name := queue.capacity.reservation or queue.capacity.reservation_group:
+                found.setdefault(name, Source(name, [])).queues.append(queue)
+        return tuple(found.values())
 
-    def counted(self, quota: Quota, *, ours: float, others: float, unit: str, asked: str) -> CheckResult:
-        """Whether a quota allows what the environment has or adds, `ours`, together with `others` in the account."""
-        needs = f"{ours:g} for this environment" + (f", {others:g} of others" if others else "")
-        return self.quotas.check(quota, ours + others, unit, needs, asked=asked, region=self.environment.region)
-
-    def members(self, group_arn: str) -> tuple[str, ...]:
-        """Ids of the capacity reservations in a resource group.
+    def members(self, source: Source) -> list[str]:
+        """Ids of the reservations of a source.
 
         Raises:
             ClientError: there is no such group.
         """
-        if group_arn not in self._members:
-            found = self.aws.items("resource-groups", "list_group_resources", "ResourceIdentifiers", Group=group_arn)
-            arns = [item["ResourceArn"] for item in found]
-            self._members[group_arn] = tuple(arn.rpartition("/")[2] for arn in arns if ":capacity-reservation/" in arn)
-        return self._members[group_arn]
+        if not source.is_group:
+            return [source.id]
+        found = self.aws.items("resource-groups", "list_group_resources", "ResourceIdentifiers", Group=source.id)
+        arns = [item["ResourceArn"] for item in found]
+        return [arn.rpartition("/")[2] for arn in arns if ":capacity-reservation/" in arn]
 
-    def vcpus(self, names: Iterable[str]) -> dict[str, int]:
-        """Default vCPUs of instance types, which quotas count: from EC2, else from settings/data, else left out."""
-        wanted = sorted(set(names) - set(self._vcpus))
-        for start in range(0, len(wanted), _TYPES_PER_FILTER):
-            chunk = wanted[start : start + _TYPES_PER_FILTER]
-            # A filter, because EC2 refuses a call that names a type that the region does not have.
-            filters = [{"Name": "instance-type", "Values": chunk}]
-            for found in self.aws.items("ec2", "describe_instance_types", "InstanceTypes", Filters=filters):
-                self._vcpus[found["InstanceType"]] = int(found["VCpuInfo"]["DefaultVCpus"])
-            for name in chunk:
-                if name not in self._vcpus and name in instance_types():
-                    self._vcpus[name] = instance_types()[name].vcpus
-        return self._vcpus
+    def is_ours(self, instance: dict[str, Any]) -> bool:
+        """Whether an instance is a node of the environment's own cluster."""
+        wanted = {"Key": "parallelcluster:cluster-name", "Value": self.environment.cluster_name}
+        return wanted in instance.get("Tags", [])

@@ -6,52 +6,46 @@ Source: AWS General Reference, "Amazon EC2 quotas", read on 2026-11-21. Quotas w
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ops.preflight.quotas import Quota
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """A family's quotas, in vCPUs. `spot` is None if AWS documents none."""
 
     on_demand: Quota
     spot: Quota | None
 
 
-def _family(on_demand: str, spot: str | None, codes: tuple[str, str] = ("", "")) -> Family:
-    return Family(Quota("ec2", on_demand, codes[0]), Quota("ec2", spot, codes[1]) if spot else None)
-
-
-STANDARD = _family(
-    "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
-    "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests",
-    ("L-1216C47A", "L-34B43A08"),
+_STANDARD = "Standard (A, C, D, H, I, M, R, T, Z)"
+_ROWS = (
+    # Letters of the types, on-demand quota and its code, spot quota and its code.
+    ("a c d h i m r t z im is", _STANDARD, "L-1216C47A", _STANDARD, "L-34B43A08"),
+    ("g gr vt", "G and VT", "L-DB2E81BA", "G and VT", "L-3819A6DF"),
+    ("p2 p3 p4", "P", "L-417A185B", "P4, P3 and P2", "L-7212CCBC"),
+    ("p5", "P", "L-417A185B", "P5", "L-C4BD4855"),
+    ("p6", "P", "L-417A185B", None, ""),
+    ("x", "X", "", "X", "L-E3A00192"),
+    ("inf", "Inf", "L-1945791B", "Inf", "L-B5D1601B"),
+    ("trn", "Trn", "L-2C3B7624", "Trn", "L-6B0D517C"),
+    ("dl", "DL", "", "DL", "L-85EED4F7"),
+    ("f", "F", "", "F", "L-88CF9481"),
+    ("hpc", "HPC", "", None, ""),
+    ("u", "High Memory", "", None, ""),
 )
-G_VT = _family(
-    "Running On-Demand G and VT instances", "All G and VT Spot Instance Requests", ("L-DB2E81BA", "L-3819A6DF")
-)
-_P = "Running On-Demand P instances"
-P4 = _family(_P, "All P4, P3 and P2 Spot Instance Requests", ("L-417A185B", "L-7212CCBC"))
-P5 = _family(_P, "All P5 Spot Instance Requests", ("L-417A185B", "L-C4BD4855"))
-P6 = _family(_P, None, ("L-417A185B", ""))
-_P_GENERATIONS = {"2": P4, "3": P4, "4": P4, "5": P5, "6": P6}
-_BY_LETTERS = {
-    **dict.fromkeys([*"acdhimrtz", "im", "is"], STANDARD),
-    **dict.fromkeys(("g", "gr", "vt"), G_VT),
-    "x": _family("Running On-Demand X instances", "All X Spot Instance Requests", ("", "L-E3A00192")),
-    "inf": _family("Running On-Demand Inf instances", "All Inf Spot Instance Requests", ("L-1945791B", "L-B5D1601B")),
-    "trn": _family("Running On-Demand Trn instances", "All Trn Spot Instance Requests", ("L-2C3B7624", "L-6B0D517C")),
-    "dl": _family("Running On-Demand DL instances", "All DL Spot Instance Requests", ("", "L-85EED4F7")),
-    "f": _family("Running On-Demand F instances", "All F Spot Instance Requests", ("", "L-88CF9481")),
-    "hpc": _family("Running On-Demand HPC instances", None),
-    "u": _family("Running On-Demand High Memory instances", None),
+FAMILIES = {
+    letters: Family(
+        Quota("ec2", f"Running On-Demand {on_demand} instances", code),
+        Quota("ec2", f"All {spot} Spot Instance Requests", spot_code) if spot else None,
+    )
+    for names, on_demand, code, spot, spot_code in _ROWS
+    for letters in names.split()
 }
+"""By the letters of the type, for P with the generation: "p5"."""
 
 
 def family_of(instance_type: str) -> Family | None:
     """The family of an instance type; None for an unknown one, which includes unknown generations of P."""
-    match = re.match(r"([a-z]+)(\d*)", instance_type)
-    if not match:
-        return None
-    return _P_GENERATIONS.get(match[2]) if match[1] == "p" else _BY_LETTERS.get(match[1])
+    match = re.match(r"p\d+|[a-z]+", instance_type)
+    return FAMILIES.get(match[0]) if match else None

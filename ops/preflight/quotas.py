@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from ops.preflight.aws import Reader, code_of
+from ops.preflight.aws import Aws, code_of
 from ops.preflight.results import CheckResult, Verdict, judged
 
 
@@ -20,36 +20,49 @@ class Quota:
     code: str = ""
 
 
-@dataclass(frozen=True)
-class Value:
-    """A quota's value. `default`: it is AWS's default. `code` is the one that Service Quotas lists."""
-
-    amount: float
-    code: str
-    default: bool
-
-
 class Quotas:
     """The quotas of an account in a region. Each service is listed once."""
 
-    def __init__(self, aws: Reader) -> None:
+    def __init__(self, aws: Aws, region: str) -> None:
         self._aws = aws
+        self._region = region
         self._lists: dict[tuple[str, str], list[dict[str, Any]]] = {}
 
-    def value(self, quota: Quota) -> Value | None:
-        """The applied value, else AWS's default; None if Service Quotas lists neither.
+    def check(
+        self, quota: Quota, ours: float, others: float, unit: str, *, asked: str, reasons: str = "this environment"
+    ) -> CheckResult:
+        """Whether a quota allows what the environment has or adds, together with the others in the account.
+
+        Args:
+            ours, others: what the environment needs for `reasons`, and what the rest of the account has.
+            asked: the call that counted the others.
 
         Raises:
             Denied: reading Service Quotas is not allowed.
         """
-        for operation, default in (("list_service_quotas", False), ("list_aws_default_service_quotas", True)):
-            found = self._listed(quota.service, operation)
-            match = next((item for item in found if quota.code and item["QuotaCode"] == quota.code), None) or next(
-                (item for item in found if _normal(item["QuotaName"]) == _normal(quota.name)), None
-            )
-            if match is not None and "Value" in match:
-                return Value(float(match["Value"]), match["QuotaCode"], default)
-        return None
+        total = ours + others
+        calls = f"servicequotas:ListServiceQuotas, {asked}"
+        wanted = f"{total:g} {unit}: {ours:g} for {reasons}" + (f", {others:g} of others" if others else "")
+        # The applied values lack quotas that were never changed.
+        applied = self._find(quota, "list_service_quotas")
+        known = applied or self._find(quota, "list_aws_default_service_quotas")
+        if known is None:
+            subject = f"{quota.name} ({quota.code or 'by name'})"
+            todo = f"look for it in the console, under Service Quotas, {quota.service}"
+            return CheckResult(subject, calls, "Service Quotas does not list it", wanted, Verdict.UNKNOWN, todo)
+        value, code = float(known["Value"]), known["QuotaCode"]
+        found = f"{value:g} {unit}{'' if applied else ', the default'}"
+        todo = (
+            "request an increase, which may take days: aws service-quotas request-service-quota-increase "
+            f"--region {self._region} --service-code {quota.service} --quota-code {code} --desired-value {total:g}"
+        )
+        return judged(f"{quota.name} ({code})", calls, found, wanted, ok=value >= total, todo=todo)
+
+    def _find(self, quota: Quota, operation: str) -> dict[str, Any] | None:
+        listed = [item for item in self._listed(quota.service, operation) if "Value" in item]
+        by_code = (item for item in listed if item["QuotaCode"] == quota.code)
+        by_name = (item for item in listed if _normal(item["QuotaName"]) == _normal(quota.name))
+        return next(by_code, None) or next(by_name, None)
 
     def _listed(self, service: str, operation: str) -> list[dict[str, Any]]:
         key = (service, operation)
@@ -61,27 +74,6 @@ class Quotas:
                     raise
                 self._lists[key] = []
         return self._lists[key]
-
-    def check(self, quota: Quota, total: float, unit: str, needs: str, *, asked: str, region: str) -> CheckResult:
-        """Whether a quota allows `total`. `needs` says what adds up to it; `asked` is the call that counted."""
-        value = self.value(quota)
-        calls = f"servicequotas:ListServiceQuotas, {asked}"
-        wanted = f"{total:g} {unit}: {needs}"
-        if value is None:
-            subject = f"{quota.name} ({quota.code or 'by name'})"
-            todo = f"look for it in the console, under Service Quotas, {quota.service}"
-            found = "Service Quotas does not list it"
-            return CheckResult("quotas", subject, calls, found, wanted, Verdict.UNKNOWN, todo)
-        return judged(
-            "quotas",
-            f"{quota.name} ({value.code})",
-            calls,
-            f"{value.amount:g} {unit}" + (", the default" if value.default else ""),
-            wanted,
-            ok=value.amount >= total,
-            todo="request an increase, which may take days: aws service-quotas request-service-quota-increase "
-            f"--region {region} --service-code {quota.service} --quota-code {value.code} --desired-value {total:g}",
-        )
 
 
 def _normal(name: str) -> str:

@@ -9,23 +9,17 @@ from enum import StrEnum
 class Verdict(StrEnum):
     """What a result means. FAULT and UNKNOWN both mean that the account is not ready."""
 
-    OK = "ok"
-    NOTE = "note"
-    """There was nothing to check; the result says why."""
-    WARNING = "warning"
-    """It works, but somebody should look at it."""
     FAULT = "fault"
     UNKNOWN = "unknown"
     """The check could not be made, for example because a permission is missing."""
+    WARNING = "warning"
+    """It works, but somebody should look at it."""
+    OK = "ok"
+    NOTE = "note"
+    """There was nothing to check; the result says why."""
 
 
-_COUNTED = {
-    Verdict.FAULT: "faults",
-    Verdict.UNKNOWN: "unknown",
-    Verdict.WARNING: "warnings",
-    Verdict.OK: "ok",
-    Verdict.NOTE: "notes",
-}
+_COUNTED = dict(zip(Verdict, ("faults", "unknown", "warnings", "ok", "notes"), strict=True))
 
 
 @dataclass(frozen=True)
@@ -33,33 +27,31 @@ class CheckResult:
     """One result of a check.
 
     Attributes:
-        check: the group of the check: capacity, quotas ...
         subject: what was checked, in the environment file's words if it has some.
         asked: the API call or other source.
         found: the answer.
         wanted: what the environment needs.
         todo: what to do next; empty if there is nothing to do.
+        check: the group of the check: capacity, quotas ... (`checks.run` sets it).
     """
 
-    check: str
     subject: str
     asked: str
     found: str
     wanted: str
     verdict: Verdict
     todo: str = ""
+    check: str = ""
 
 
-def judged(check: str, subject: str, asked: str, found: str, wanted: str, *, ok: bool, todo: str) -> CheckResult:
+def judged(subject: str, asked: str, found: str, wanted: str, *, ok: bool, todo: str) -> CheckResult:
     """OK, or a fault with what to do."""
-    if ok:
-        return CheckResult(check, subject, asked, found, wanted, Verdict.OK)
-    return CheckResult(check, subject, asked, found, wanted, Verdict.FAULT, todo)
+    return CheckResult(subject, asked, found, wanted, Verdict.OK if ok else Verdict.FAULT, "" if ok else todo)
 
 
-def note(check: str, subject: str, found: str, wanted: str, todo: str = "") -> CheckResult:
+def note(subject: str, found: str, wanted: str, todo: str = "") -> CheckResult:
     """A result for which nothing was asked."""
-    return CheckResult(check, subject, "nothing", found, wanted, Verdict.NOTE, todo)
+    return CheckResult(subject, "nothing", found, wanted, Verdict.NOTE, todo)
 
 
 @dataclass(frozen=True)

@@ -7,33 +7,76 @@ constructs/trainyard/pipeline/actions.py, and a test.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
 
-from ops.preflight.checks import (
-    addresses,
-    buckets,
-    capacity,
-    cluster,
-    file_system_quotas,
-    images,
-    network_quotas,
-    offerings,
-    regions,
-    vcpus,
-)
-from ops.preflight.context import CheckContext
-from ops.preflight.results import CheckResult
+from botocore.exceptions import ClientError
+
+from ops.preflight.aws import Aws, Denied, code_of
+from ops.preflight.checks import addresses, buckets, capacity, cluster, images, offerings, quotas, vcpus
+from ops.preflight.context import CheckContext, Resource, deployed
+from ops.preflight.results import CheckResult, Report, Verdict
+from settings import Environment
 
 Check = Callable[[CheckContext], Iterator[CheckResult]]
 CHECKS: tuple[tuple[str, str, Check], ...] = (
     ("capacity", "reservations", capacity.check),
-    ("offerings", "instance types", offerings.check),
+    ("offerings", "instance types", offerings.instance_types),
     ("quotas", "vCPUs", vcpus.check),
-    ("quotas", "file systems", file_system_quotas.check),
-    ("quotas", "network", network_quotas.check),
-    ("regions", "deployment types", regions.check),
+    ("quotas", "file systems", quotas.file_systems),
+    ("quotas", "network", quotas.network),
+    ("regions", "deployment types", offerings.deployment_types),
     ("addresses", "subnets", addresses.check),
     ("images", "images", images.check),
     ("buckets", "names", buckets.check),
     ("cluster", "dry run", cluster.check),
 )
 """Group, subject and function of each check, in order."""
+
+
+def run(
+    aws: Aws,
+    environment: Environment,
+    file: Path,
+    now: datetime,
+    *,
+    progress: Callable[[str], None],
+    checks: tuple[tuple[str, str, Check], ...] = CHECKS,
+) -> Report:
+    """Run all checks. A denied or failed call becomes an UNKNOWN result; the other checks still run.
+
+    Args:
+        progress: called with the name of each check.
+
+    Raises:
+        Problem: something on this machine is missing.
+    """
+    results: list[CheckResult] = []
+    resources: tuple[Resource, ...] = ()
+    try:
+        resources = tuple(deployed(aws, environment))
+    except (Denied, ClientError) as error:
+        results.append(_unanswered("deployed", "the environment's stacks", error))
+    context = CheckContext(environment, file, aws, resources, now)
+    for name, subject, check in checks:
+        progress(f"{name}: {subject}")
+        try:
+            for result in check(context):  # one by one, to keep the results before an error
+                results.append(replace(result, check=name))
+        except (Denied, ClientError) as error:
+            results.append(_unanswered(name, subject, error))
+    return Report(environment.name, environment.account, environment.region, tuple(results))
+
+
+def _unanswered(check: str, subject: str, error: Denied | ClientError) -> CheckResult:
+    if isinstance(error, Denied):
+        # The role of a pipeline is deployed by the stage that this preflight precedes.
+        todo = (
+            f"grant {error.action} to the caller (all actions: constructs/trainyard/pipeline/actions.py; "
+            "for a pipeline's role, deploy <environment>/promotion by hand)"
+        )
+        return CheckResult(subject, error.action, "not allowed", "the permission", Verdict.UNKNOWN, todo, check)
+    found = f"{code_of(error)}: {error.response.get('Error', {}).get('Message', '')}"
+    todo = "try again; if the error remains, its message says what is wrong"
+    return CheckResult(subject, error.operation_name, found, "an answer", Verdict.UNKNOWN, todo, check)

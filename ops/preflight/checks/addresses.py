@@ -20,31 +20,27 @@ from settings.model.network import ExistingNetwork
 from settings.rules.network import address_needs
 from trainyard.addresses import split
 
-CHECK = "addresses"
 _CALL = "ec2:DescribeSubnets"
 
 
 def check(context: CheckContext) -> Iterator[CheckResult]:
     """A new subnet by its CIDR, an existing one by its free addresses."""
-    network = context.environment.network
+    network, needs = context.environment.network, address_needs(context.environment)
+    total = sum(needs.values())
+    wanted = f"{total}: {', '.join(f'{count} {what}' for what, count in needs.items() if count)}"
     if network.existing:
-        yield from _existing(context, network.existing)
+        yield from _existing(context, network.existing, total, wanted)
         return
     block = split(network.cidr).private
     room = IPv4Network(block).num_addresses
-    needs = address_needs(context.environment)
-    yield judged(
-        CHECK,
-        f"private subnet {block}",
-        "the environment file",
-        f"{room} addresses",
-        _total(needs),
-        ok=room >= sum(needs.values()),
-        todo="set network.cidr to a larger block",
-    )
+    todo = "set network.cidr to a larger block"
+    subject, found = f"private subnet {block}", f"{room} addresses"
+    yield judged(subject, "the environment file", found, wanted, ok=room >= total, todo=todo)
 
 
-def _existing(context: CheckContext, existing: ExistingNetwork) -> Iterator[CheckResult]:
+def _existing(
+    context: CheckContext, existing: ExistingNetwork, total: int, wanted_addresses: str
+) -> Iterator[CheckResult]:
     for kind, subnet_id in (("private", existing.private_subnet_id), ("public", existing.public_subnet_id)):
         if subnet_id is None:
             continue
@@ -55,7 +51,7 @@ def _existing(context: CheckContext, existing: ExistingNetwork) -> Iterator[Chec
             if not code_of(error).startswith("InvalidSubnetI"):
                 raise
             wanted = f"a subnet of {existing.vpc_id}"
-            yield judged(CHECK, subject, _CALL, "no such subnet", wanted, ok=False, todo=f"correct {key}")
+            yield judged(subject, _CALL, "no such subnet", wanted, ok=False, todo=f"correct {key}")
             continue
         rows = [
             ("VPC", str(found["VpcId"]), existing.vpc_id),
@@ -66,27 +62,17 @@ def _existing(context: CheckContext, existing: ExistingNetwork) -> Iterator[Chec
             rows.append(("public addresses", public, "assigns no public addresses"))
         for what, actual, wanted in rows:
             todo = f"correct {key}, or the network part of the file"
-            yield judged(CHECK, f"{subject}: {what}", _CALL, actual, wanted, ok=actual == wanted, todo=todo)
+            yield judged(f"{subject}: {what}", _CALL, actual, wanted, ok=actual == wanted, todo=todo)
         if kind == "private":
-            yield _free(context, subnet_id, int(found["AvailableIpAddressCount"]))
+            free, used = int(found["AvailableIpAddressCount"]), _used(context, subnet_id)
+            shown = f"{free} free" + (f", {used} used by this environment" if used else "")
+            todo = "use a larger subnet, or fewer nodes"
+            ok = free + used >= total
+            yield judged(f"{subject}: addresses", _CALL, shown, wanted_addresses, ok=ok, todo=todo)
 
 
-def _free(context: CheckContext, subnet_id: str, free: int) -> CheckResult:
-    needs = address_needs(context.environment)
-    ours = context.deployed.ids("AWS::FSx::FileSystem")
-    used = sum(context.is_ours(item) and item.get("SubnetId") == subnet_id for item in context.instances)
-    used += sum(len(s.get("NetworkInterfaceIds", [])) for s in context.file_systems if s["FileSystemId"] in ours)
-    found = f"{free} free" + (f", {used} used by this environment" if used else "")
-    return judged(
-        CHECK,
-        f"private subnet {subnet_id}: addresses",
-        _CALL,
-        found,
-        _total(needs),
-        ok=free + used >= sum(needs.values()),
-        todo="use a larger subnet, or fewer nodes",
-    )
-
-
-def _total(needs: dict[str, int]) -> str:
-    return f"{sum(needs.values())}: {', '.join(f'{count} {what}' for what, count in needs.items() if count)}"
+def _used(context: CheckContext, subnet_id: str) -> int:
+    ours = context.ids("AWS::FSx::FileSystem")
+    nodes = [item for item in context.instances if context.is_ours(item) and item.get("SubnetId") == subnet_id]
+    systems = [system for system in context.file_systems if system["FileSystemId"] in ours]
+    return len(nodes) + sum(len(system.get("NetworkInterfaceIds", [])) for system in systems)

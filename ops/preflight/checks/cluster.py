@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from cluster_resource.api import OWNER_TAG, Accepted, ApiAccessError, ApiError, ApiTrouble, ClusterApi, Message
+from cluster_resource.api import OWNER_TAG, ApiAccessError, ApiError, ApiTrouble, ClusterApi, Message
 from cluster_resource.client import HttpClusterApi, RoleSigner
 from cluster_resource.request import render as render_body
 from ops import pcluster_subprocess
-from ops.preflight import configuration, placeholders
+from ops.preflight import configuration
 from ops.preflight.configuration import Unresolved, Wanted
 from ops.preflight.context import CheckContext
-from ops.preflight.permissions import ASSUME
 from ops.preflight.results import CheckResult, Verdict, judged, note
 from trainyard.cluster_config import render
+from trainyard.pipeline.actions import ASSUME
 
-CHECK = "cluster"
 _DRY_RUN_WOULD_SUCCEED = 412
 _MAX_TEXT = 300
 _NO_ANSWER = (
@@ -38,9 +37,8 @@ def api_of(wanted: Wanted, region: str) -> ClusterApi:
 
 def check(context: CheckContext, connect: Callable[[Wanted, str], ClusterApi] = api_of) -> Iterator[CheckResult]:
     """The dry run of the API if it is deployed, else of the package."""
-    if not context.deployed.by_part.get("cluster"):
-        nothing = not context.deployed.by_part
-        reason = "nothing is deployed yet" if nothing else "the cluster's stack is not deployed yet"
+    if not any(resource.part == "cluster" for resource in context.deployed):
+        reason = "the cluster's stack is not deployed yet" if context.deployed else "nothing is deployed yet"
         yield from _package(context, reason)
         return
     try:
@@ -54,20 +52,16 @@ def check(context: CheckContext, connect: Callable[[Wanted, str], ClusterApi] = 
         denied = isinstance(error, ApiAccessError)
         todo = f"grant {ASSUME} on {wanted.api_user_role_arn}" if denied else _NO_ANSWER
         subject = f"dry run of {wanted.name}"
-        yield CheckResult(CHECK, subject, wanted.api_url, str(error), "an answer", Verdict.UNKNOWN, todo)
+        yield CheckResult(subject, wanted.api_url, str(error), "an answer", Verdict.UNKNOWN, todo)
 
 
 def _dry_run(api: ClusterApi, wanted: Wanted) -> Iterator[CheckResult]:
     view = api.describe(wanted.name)
-    operation = "update" if view else "create"
+    operation, method, call = ("update", "PUT", api.update) if view else ("create", "POST", api.create)
     owner = (view.tags.get(OWNER_TAG) if view else None) or "preflight"
-    text = render_body(wanted.configuration, owner)
-    subject = f"dry run: {operation} {wanted.name}"
-    asked = f"{'PUT' if view else 'POST'} of the ParallelCluster API, dryrun=true"
-    messages: tuple[Message, ...] = ()
+    asked = f"{method} of the ParallelCluster API, dryrun=true"
     try:
-        accepted: Accepted = (api.update if view else api.create)(wanted.name, text, dry_run=True)
-        messages = accepted.messages
+        messages = call(wanted.name, render_body(wanted.configuration, owner), dry_run=True).messages
         found, verdict, todo = "accepted", Verdict.OK, ""
     except ApiError as error:
         messages = error.messages
@@ -84,25 +78,26 @@ def _dry_run(api: ClusterApi, wanted: Wanted) -> Iterator[CheckResult]:
         else:
             found, verdict = f"refused: {_cut(error.message)}", Verdict.FAULT
             todo = "correct what the results below name" if messages else "correct the environment file"
-    yield CheckResult(CHECK, subject, asked, found, "the API accepts it", verdict, todo)
+    subject = f"dry run: {operation} {wanted.name}"
+    yield CheckResult(subject, asked, found, "the API accepts it", verdict, todo)
     yield from _messages(messages, asked)
 
 
 def _package(context: CheckContext, reason: str) -> Iterator[CheckResult]:
     environment = context.environment
     name = environment.cluster_name
-    answer = pcluster_subprocess.check(name, render(environment, placeholders.references(environment)))
+    answer = pcluster_subprocess.check(name, render(environment, configuration.placeholders(environment)))
     asked = "schema, validators and template builder of the ParallelCluster package, in a fictitious account"
     found = "accepted" if answer["ok"] else "refused"
     if answer["schema"]:
         found = f"refused by the schema: {_cut(str(answer['schema']))}"
     subject, todo = f"configuration of {name}", "correct the environment file"
-    yield judged(CHECK, subject, asked, found, "accepted", ok=answer["ok"], todo=todo)
+    yield judged(subject, asked, found, "accepted", ok=answer["ok"], todo=todo)
     messages = (Message(item["level"], item["type"], item["message"]) for item in answer["messages"])
     yield from _messages(tuple(messages), asked)
     wanted = "the ParallelCluster API's dry run in the account"
     todo = "run the preflight again after the stacks are deployed"
-    yield note(CHECK, f"dry run of {name}", f"not asked: {reason}", wanted, todo)
+    yield note(f"dry run of {name}", f"not asked: {reason}", wanted, todo)
 
 
 def _messages(messages: tuple[Message, ...], asked: str) -> Iterator[CheckResult]:
@@ -111,7 +106,7 @@ def _messages(messages: tuple[Message, ...], asked: str) -> Iterator[CheckResult
         fault = message.level == "ERROR"
         verdict, todo = (Verdict.FAULT, "correct what the message names") if fault else (Verdict.NOTE, "")
         subject = message.type or "validator"
-        yield CheckResult(CHECK, subject, asked, _cut(message.text), "no objection", verdict, todo)
+        yield CheckResult(subject, asked, _cut(message.text), "no objection", verdict, todo)
 
 
 def _cut(text: str) -> str:

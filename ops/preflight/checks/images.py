@@ -13,7 +13,6 @@ from ops.preflight.context import CheckContext
 from ops.preflight.results import CheckResult, Verdict, judged
 from settings.instances import instance_types
 
-CHECK = "images"
 _CALL = "ec2:DescribeImages"
 
 
@@ -36,17 +35,12 @@ def check(context: CheckContext) -> Iterator[CheckResult]:
 
 def _official(context: CheckContext, known: pcluster_subprocess.Images, architecture: str, users: str) -> CheckResult:
     # The same search as the package's own: pcluster.aws.ec2, get_official_image_id.
+    filters = [{"Name": "name", "Values": [known.pattern]}, {"Name": "state", "Values": ["available"]}]
     found = context.aws.items(
-        "ec2",
-        "describe_images",
-        "Images",
-        Owners=["amazon"],
-        Filters=[{"Name": "name", "Values": [known.pattern]}, {"Name": "state", "Values": ["available"]}],
-        IncludeDeprecated=True,
+        "ec2", "describe_images", "Images", Owners=["amazon"], Filters=filters, IncludeDeprecated=True
     )
     newest = max(found, key=lambda image: str(image.get("CreationDate", "")), default=None)
     return judged(
-        CHECK,
         f"official image for {users}",
         _CALL,
         f"{newest['ImageId']} {newest['Name']}" if newest else f"none in {context.environment.region}",
@@ -59,25 +53,22 @@ def _official(context: CheckContext, known: pcluster_subprocess.Images, architec
 def _own(
     context: CheckContext, known: pcluster_subprocess.Images, architecture: str, image_id: str, users: str
 ) -> CheckResult:
-    try:
-        images = context.aws.call("ec2", "describe_images", ImageIds=[image_id])["Images"]
-    except ClientError as error:
-        if not code_of(error).startswith("InvalidAMIID"):
-            raise
-        images = []
     subject = f"image {image_id} for {users}"
     wanted = f"available, {architecture}, tag {known.tag} = {known.version}"
-    if not images:
+    try:
+        image = context.aws.call("ec2", "describe_images", ImageIds=[image_id])["Images"][0]
+    except (ClientError, IndexError) as error:
+        if isinstance(error, ClientError) and not code_of(error).startswith("InvalidAMIID"):
+            raise
         todo = "correct the id, share the image with the account, or copy it to the region"
-        return judged(CHECK, subject, _CALL, "no such image here", wanted, ok=False, todo=todo)
-    image = images[0]
+        return judged(subject, _CALL, "no such image here", wanted, ok=False, todo=todo)
     version = next((tag["Value"] for tag in image.get("Tags", []) if tag["Key"] == known.tag), None)
     found = f"{image.get('State')}, {image.get('Architecture')}, "
     found += f"version {version}" if version else f"no tag {known.tag}"
     if image.get("State") != "available" or image.get("Architecture") != architecture:
-        return judged(CHECK, subject, _CALL, found, wanted, ok=False, todo="use an image that is")
+        return judged(subject, _CALL, found, wanted, ok=False, todo="use an image that is")
     if version is None:
         todo = f"make sure that it is for ParallelCluster {known.version}; tags of other accounts are not visible"
-        return CheckResult(CHECK, subject, _CALL, found, wanted, Verdict.WARNING, todo)
+        return CheckResult(subject, _CALL, found, wanted, Verdict.WARNING, todo)
     todo = f"build it again with ParallelCluster {known.version}"
-    return judged(CHECK, subject, _CALL, found, wanted, ok=version == known.version, todo=todo)
+    return judged(subject, _CALL, found, wanted, ok=version == known.version, todo=todo)

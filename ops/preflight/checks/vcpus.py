@@ -7,166 +7,131 @@ Reservations"); an instance that runs in one counts once. Both read on 2026-11-2
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 from botocore.exceptions import ClientError
 
-from ops.preflight.context import CheckContext
-from ops.preflight.families import Family, family_of
+from ops.preflight.context import CheckContext, Source
+from ops.preflight.families import family_of
 from ops.preflight.quotas import Quota
 from ops.preflight.results import CheckResult, Verdict, note
+from settings.instances import instance_types
 
-CHECK = "quotas"
 _COUNTING = ("assessing", "scheduled", "pending", "active", "delayed")
-_CALLS = "ec2:DescribeInstances"
+_TYPES_PER_FILTER = 100
+_FAMILIES = "ops/preflight/families.py"
 
 
 @dataclass(frozen=True)
-class _Group:
-    """Instances of one type that the environment launches, and why."""
+class _Use:
+    """Instances of one type that count, and for the environment's own the reason."""
 
     instance_type: str
     count: int
-    reason: str
     spot: bool = False
+    reason: str = ""
 
-
-@dataclass
-class _Need:
-    """vCPUs under one quota: of the environment with the reasons, and of everything else in the account."""
-
-    ours: int = 0
-    others: int = 0
-    reasons: list[str] = field(default_factory=list)
-
-
-@dataclass
-class _Source:
-    """What queues take instances from: one reservation, or the reservations of a group."""
-
-    name: str
-    instance_type: str
-    reservations: tuple[str, ...]
-    block: bool
-    wanted: int = 0
-
-    def count(self, context: CheckContext) -> int:
-        """Instances that count: the reservations' size or the queues' maximum; for a capacity block none."""
-        if self.block:
-            return 0
-        held = sum(
-            int(record["TotalInstanceCount"])
-            for record in context.reservations
-            if record["CapacityReservationId"] in self.reservations
-            and record.get("OwnerId") == context.environment.account
-        )
-        return max(self.wanted, held)
+    @property
+    def quota(self) -> Quota | None:
+        family = family_of(self.instance_type)
+        return (family.spot if self.spot else family.on_demand) if family else None
 
 
 def check(context: CheckContext) -> Iterator[CheckResult]:
     """Each quota that the environment's instances count towards."""
-    cluster = context.environment.cluster
-    sources = _sources(context)
-    groups = [group for group in _groups(context, sources) if group.count]
-    vcpus = context.vcpus(group.instance_type for group in groups)
-    needs: dict[Quota, _Need] = defaultdict(_Need)
+    reservations = {source.id: _members(context, source) for source in context.sources}
+    ours = [use for use in _ours(context, reservations) if use.count]
+    named = {name for members in reservations.values() for name in members}
+    others = list(_others(context, named))
+    vcpus = _vcpus(context, {use.instance_type for use in (*ours, *others)})
+    taken: Counter[Quota | None] = Counter()
+    for use in others:
+        taken[use.quota] += use.count * vcpus.get(use.instance_type, 0)
+    needs: dict[Quota, list[_Use]] = defaultdict(list)
     unknown: set[str] = set()
     undocumented: set[str] = set()
-    for group in groups:
-        family = family_of(group.instance_type)
-        quota = _quota(family, group.spot)
-        if family is None or group.instance_type not in vcpus:
-            unknown.add(group.instance_type)
-        elif quota is None:
-            undocumented.add(group.instance_type)
+    for use in ours:
+        if family_of(use.instance_type) is None or use.instance_type not in vcpus:
+            unknown.add(use.instance_type)
+        elif use.quota is None:
+            undocumented.add(use.instance_type)
         else:
-            needs[quota].ours += group.count * vcpus[group.instance_type]
-            needs[quota].reasons.append(f"{group.count} x {group.instance_type} ({group.reason})")
-    _add_others(context, needs, {name for source in sources for name in source.reservations})
-    for quota, need in needs.items():
-        why = f"{need.ours} for {' + '.join(need.reasons)}" + (f", {need.others} of others" if need.others else "")
-        total, region = need.ours + need.others, context.environment.region
-        yield context.quotas.check(quota, total, "vCPUs", why, asked=_CALLS, region=region)
-    if any(queue.capacity.type == "capacity-block" for queue in cluster.queues):
+            needs[use.quota].append(use)
+    for quota, uses in needs.items():
+        reasons = " + ".join(f"{use.count} x {use.instance_type} ({use.reason})" for use in uses)
+        need = sum(use.count * vcpus[use.instance_type] for use in uses)
+        asked = "ec2:DescribeInstances"
+        yield context.quotas.check(quota, need, taken[quota], "vCPUs", asked=asked, reasons=reasons)
+    if any(queue.capacity.type == "capacity-block" for queue in context.environment.cluster.queues):
         wanted = "instances of a capacity block count towards no quota on running instances"
-        yield note(CHECK, "vCPUs of capacity blocks", "not counted", wanted)
+        yield note("vCPUs of capacity blocks", "not counted", wanted)
     wanted = "a quota that allows the environment's instances"
     console = "look in the console, under Service Quotas, Amazon EC2, for a quota that counts this type"
     if unknown:
-        found = "the quota of this type is unknown"
-        todo = f"{console}, and add its family to ops/preflight/families.py"
-        yield CheckResult(CHECK, _subject(unknown), "ops/preflight/families.py", found, wanted, Verdict.UNKNOWN, todo)
+        subject, found = f"vCPUs of {', '.join(sorted(unknown))}", "the quota of this type is unknown"
+        todo = f"{console}, and add its family to {_FAMILIES}"
+        yield CheckResult(subject, _FAMILIES, found, wanted, Verdict.UNKNOWN, todo)
     if undocumented:
-        found = "AWS documents no spot quota"
-        subject = f"{_subject(undocumented)}, spot"
-        yield CheckResult(CHECK, subject, "ops/preflight/families.py", found, wanted, Verdict.WARNING, console)
+        subject, found = f"vCPUs of {', '.join(sorted(undocumented))}, spot", "AWS documents no spot quota"
+        yield CheckResult(subject, _FAMILIES, found, wanted, Verdict.WARNING, console)
 
 
-def _subject(names: set[str]) -> str:
-    return f"vCPUs of {', '.join(sorted(names))}"
-
-
-def _quota(family: Family | None, spot: bool) -> Quota | None:
-    return (family.spot if spot else family.on_demand) if family else None
-
-
-def _groups(context: CheckContext, sources: list[_Source]) -> Iterator[_Group]:
+def _ours(context: CheckContext, reservations: dict[str, Collection[str]]) -> Iterator[_Use]:
     cluster = context.environment.cluster
-    yield _Group(cluster.head_node.instance_type, 1, "head")
+    yield _Use(cluster.head_node.instance_type, 1, reason="head")
     if cluster.login_nodes:
-        yield _Group(cluster.login_nodes.instance_type, cluster.login_nodes.count, "login")
+        yield _Use(cluster.login_nodes.instance_type, cluster.login_nodes.count, reason="login")
     for queue in cluster.queues:
         if queue.capacity.type in ("capacity-block", "odcr"):
             continue
         for compute in queue.compute:
             # All types of a compute resource have as many vCPUs, and any of their families may have to run all nodes.
-            first = {family_of(name): name for name in reversed(compute.instance_types)}
-            for name in compute.instance_types:
-                if first[family_of(name)] == name:
-                    yield _Group(name, compute.max, queue.name, queue.capacity.type == "spot")
-    for source in sources:
-        yield _Group(source.instance_type, source.count(context), source.name)
-
-
-def _sources(context: CheckContext) -> list[_Source]:
-    found: dict[str, _Source] = {}
-    for queue in context.environment.cluster.queues:
-        capacity = queue.capacity
-        name = capacity.reservation or capacity.reservation_group
-        if name is None:
+            families = {family_of(name): name for name in reversed(compute.instance_types)}
+            for name in reversed(families.values()):
+                yield _Use(name, compute.max, queue.capacity.type == "spot", queue.name)
+    for source in context.sources:
+        if source.queues[0].capacity.type == "capacity-block":
             continue
-        if name not in found:
-            members = (name,) if capacity.reservation else _members(context, name)
-            block = capacity.type == "capacity-block"
-            found[name] = _Source(name.rpartition("/")[2], queue.compute[0].instance_types[0], members, block)
-        found[name].wanted += sum(compute.max for compute in queue.compute)
-    return list(found.values())
+        records = [context.reservations[name] for name in reservations[source.id] if name in context.reservations]
+        # What counts is the reservations' size or the queues' maximum.
+        held = sum(int(record["TotalInstanceCount"]) for record in records if _owned(context, record))
+        instance_type = source.queues[0].compute[0].instance_types[0]
+        yield _Use(instance_type, max(source.nodes, held), reason=source.id.rpartition("/")[2])
 
 
-def _members(context: CheckContext, arn: str) -> tuple[str, ...]:
-    try:
-        return context.members(arn)
-    except ClientError:
-        return ()  # the check on capacity reports a missing group
-
-
-def _add_others(context: CheckContext, needs: dict[Quota, _Need], named: set[str]) -> None:
-    """Add what else counts in the account: running instances, and unused reservations."""
-    counted: list[tuple[str, int, bool]] = []
+def _others(context: CheckContext, named: Collection[str]) -> Iterator[_Use]:
+    """What else counts in the account: running instances, and unused reservations."""
     for instance in context.instances:
         lifecycle = instance.get("InstanceLifecycle")
         reserved = instance.get("CapacityReservationId") in named
         if not (context.is_ours(instance) or lifecycle == "capacity-block" or reserved):
-            counted.append((instance["InstanceType"], 1, lifecycle == "spot"))
-    for record in context.reservations:
-        own = record.get("OwnerId") == context.environment.account
+            yield _Use(instance["InstanceType"], 1, lifecycle == "spot")
+    for name, record in context.reservations.items():
         block = record.get("ReservationType") == "capacity-block"
-        if own and not block and record["State"] in _COUNTING and record["CapacityReservationId"] not in named:
-            counted.append((record["InstanceType"], int(record["AvailableInstanceCount"]), False))
-    vcpus = context.vcpus(name for name, _, _ in counted)
-    for name, count, spot in counted:
-        quota = _quota(family_of(name), spot)
-        if quota is not None and quota in needs:
-            needs[quota].others += count * vcpus.get(name, 0)
+        if _owned(context, record) and not block and record["State"] in _COUNTING and name not in named:
+            yield _Use(record["InstanceType"], int(record["AvailableInstanceCount"]))
+
+
+def _owned(context: CheckContext, record: dict[str, object]) -> bool:
+    return record.get("OwnerId") == context.environment.account
+
+
+def _members(context: CheckContext, source: Source) -> Collection[str]:
+    try:
+        return context.members(source)
+    except ClientError:
+        return ()  # the check on capacity reports a missing group
+
+
+def _vcpus(context: CheckContext, types: Collection[str]) -> dict[str, int]:
+    """Default vCPUs of instance types, which quotas count: from EC2, else from settings/data, else left out."""
+    names = sorted(types)
+    vcpus = {name: instance_types()[name].vcpus for name in names if name in instance_types()}
+    for start in range(0, len(names), _TYPES_PER_FILTER):
+        # A filter, because EC2 refuses a call that names a type that the region does not have.
+        filters = [{"Name": "instance-type", "Values": names[start : start + _TYPES_PER_FILTER]}]
+        for found in context.aws.items("ec2", "describe_instance_types", "InstanceTypes", Filters=filters):
+            vcpus[found["InstanceType"]] = int(found["VCpuInfo"]["DefaultVCpus"])
+    return vcpus

@@ -11,9 +11,9 @@ import pytest
 
 from local.emulator import launch
 from local.steering import Steer
-from ops.preflight.permissions import ACTIONS, ASSUME
 from tests.local.conftest import free_ports
 from tests.ops.preflight.trial import ROOT, Trial, user
+from trainyard.pipeline.actions import ASSUME, PREFLIGHT
 
 pytestmark = pytest.mark.e2e
 
@@ -76,6 +76,6 @@ def test_changes_are_run_dry(deployed: Trial, edit: tuple[str, str], status: int
 
 
 def test_the_api_is_asked_as_a_role_that_may_be_assumed(deployed: Trial) -> None:
-    [unknown] = deployed.ask(**user(deployed, list(ACTIONS))).of("unknown")
+    [unknown] = deployed.ask(**user(deployed, list(PREFLIGHT))).of("unknown")
     assert unknown == "cluster: dry run of local"
-    assert deployed.ask(**user(deployed, [*ACTIONS, ASSUME])).of("unknown") == []
+    assert deployed.ask(**user(deployed, [*PREFLIGHT, ASSUME])).of("unknown") == []

@@ -1,19 +1,22 @@
-"""Regions, zones, subnets, images and names of buckets."""
+"""The checks of regions, zones, subnets, images and bucket names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
+import aws_cdk as cdk
+import boto3
 import pytest
+from aws_cdk.assertions import Template
 
 from ops import pcluster_subprocess
-from ops.preflight.checks import addresses, buckets, images, offerings, regions
+from ops.preflight.checks import addresses, buckets, images, offerings
 from ops.preflight.results import CheckResult, Verdict
 from settings import Environment, environment_file, load
 from settings.rules import findings
 from tests.cluster_config.builder import GPU, environment
-from tests.ops.preflight.account import ZONE, Account, context, instance
+from tests.ops.preflight.account import ZONE, Account, Answer, instance, lustre, openzfs, results
+from trainyard.buckets import Buckets
 
 VERSION = "3.16.1"
 OFFICIAL = pcluster_subprocess.Images(
@@ -21,198 +24,177 @@ OFFICIAL = pcluster_subprocess.Images(
 )
 
 
-def verdicts(lines: Iterator[CheckResult]) -> list[Verdict]:
-    """Their verdicts alone."""
-    return [line.verdict for line in lines]
-
-
 # --- deployment types ------------------------------------------------------------------------------------------------
 def stored(region: str, zone: str, deployment: str = "SINGLE_AZ_HA_2", **lustre: Any) -> Environment:  # noqa: ANN401
     """One file system of each kind in a region."""
+    volumes = [{"name": "home", "mount": "/home"}]
     return environment(
         region=region,
         network={"zone": zone},
         storage={
             "lustre": [{"name": "data", "mount": "/fsx", "capacity_gib": 4800, **lustre}],
-            "openzfs": {
-                "capacity_gib": 64,
-                "throughput": 160,
-                "deployment": deployment,
-                "volumes": [{"name": "home", "mount": "/home"}],
-            },
+            "openzfs": {"capacity_gib": 64, "throughput": 160, "deployment": deployment, "volumes": volumes},
         },
     )
 
 
-def test_ohio_has_everything() -> None:
-    assert verdicts(regions.check(context(Account(), stored("us-east-2", "use2-az1", efa=True)))) == [Verdict.OK] * 2
+def types(wanted: Environment, *there: Answer) -> list[CheckResult]:
+    """Results for Lustre and OpenZFS in an account with these file systems."""
+    return results(offerings.deployment_types, Account(file_systems=list(there)), wanted)
 
 
-def test_jakarta_lacks_both_and_the_lines_say_what_it_has() -> None:
-    lustre, openzfs = regions.check(context(Account(), stored("ap-southeast-3", "apse3-az1")))
-    assert (lustre.verdict, openzfs.verdict) == (Verdict.FAULT, Verdict.FAULT)
+THERE = (lustre("fs-0", 4800, throughput=1000), openzfs("fs-1"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "verdicts"),
+    [
+        (stored("us-east-2", "use2-az1", efa=True), (), "ok ok"),
+        (stored("ap-southeast-3", "apse3-az1"), (), "fault fault"),
+        (stored("ap-southeast-3", "apse3-az1", "SINGLE_AZ_HA_1"), (), "fault ok"),
+        (stored("ap-southeast-3", "apse3-az1", throughput=1000), THERE, "ok ok"),
+        (stored("ap-southeast-3", "apse3-az1", throughput=1000, efa=True), THERE, "fault ok"),
+        (stored("ca-west-1", "caw1-az1", throughput=250), THERE[1:], "ok ok"),
+        (stored("ca-west-1", "caw1-az1", throughput=500), THERE[1:], "fault ok"),
+        (stored("eu-west-3", "euw3-az1"), THERE[:1], "ok unknown"),
+        (stored("us-east-1", ZONE), (), "ok warning"),
+    ],
+    ids=[
+        "Ohio has both", "Jakarta has neither", "Jakarta has HA_1", "existing file systems", "existing without EFA",
+        "limited region", "limited region, too fast", "region is not in the table", "not in every zone",
+    ],
+)  # fmt: skip
+def test_deployment_types(wanted: Environment, there: tuple[Answer, ...], verdicts: str) -> None:
+    assert " ".join(result.verdict for result in types(wanted, *there)) == verdicts
+
+
+def test_results_name_the_source_and_what_the_region_has() -> None:
+    lustre, openzfs = types(stored("ap-southeast-3", "apse3-az1"))
     assert "using-fsx-lustre.html" in lustre.todo
     assert openzfs.found == "SINGLE_AZ_1, SINGLE_AZ_HA_1"
     assert "read on 2026-" in openzfs.asked
-    _, other = regions.check(context(Account(), stored("ap-southeast-3", "apse3-az1", "SINGLE_AZ_HA_1")))
-    assert other.verdict is Verdict.OK
+    assert "fsx_regions.json" in types(stored("eu-west-3", "euw3-az1"))[1].todo
 
 
-def test_what_stands_says_more_than_the_table() -> None:
-    there = [
-        {
-            "FileSystemId": "fs-0",
-            "FileSystemType": "LUSTRE",
-            "LustreConfiguration": {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 1000},
-        },
-        {
-            "FileSystemId": "fs-1",
-            "FileSystemType": "OPENZFS",
-            "OpenZFSConfiguration": {"DeploymentType": "SINGLE_AZ_HA_2"},
-        },
-    ]
-    wanted = stored("ap-southeast-3", "apse3-az1", throughput=1000)
-    assert verdicts(regions.check(context(Account(file_systems=there), wanted))) == [Verdict.OK] * 2
-    with_efa = stored("ap-southeast-3", "apse3-az1", throughput=1000, efa=True)
-    assert verdicts(regions.check(context(Account(file_systems=there), with_efa)))[0] is Verdict.FAULT
-
-
-def test_a_limited_region_has_low_throughput_without_efa() -> None:
-    for throughput, verdict in ((250, Verdict.OK), (500, Verdict.FAULT)):
-        lustre, *_ = regions.check(context(Account(), stored("ca-west-1", "caw1-az1", throughput=throughput)))
-        assert lustre.verdict is verdict
-
-
-def test_a_region_beside_the_table_is_unknown_and_a_zone_perhaps_without_it_a_warning() -> None:
-    _, openzfs = regions.check(context(Account(), stored("eu-west-3", "euw3-az1")))
-    assert openzfs.verdict is Verdict.UNKNOWN
-    assert "fsx_regions.json" in openzfs.todo
-    _, warned = regions.check(context(Account(), stored("us-east-1", ZONE)))
-    assert warned.verdict is Verdict.WARNING
-
-
-def test_the_table_names_regions_and_types_that_exist() -> None:
-    import boto3
-
-    known = {
-        region
-        for partition in ("aws", "aws-us-gov")
-        for region in boto3.Session().get_available_regions("fsx", partition_name=partition)
-    }
-    data = regions.table()
+def test_table_names_regions_and_types_that_exist() -> None:
+    session = boto3.Session()
+    known = {name for part in ("aws", "aws-us-gov") for name in session.get_available_regions("fsx", part)}
+    data = offerings.table()
     assert set(data["lustre"]["regions"]) | set(data["openzfs"]["regions"]) <= known
     types = {name for names in data["openzfs"]["regions"].values() for name in names}
     assert types == {"SINGLE_AZ_1", "SINGLE_AZ_2", "SINGLE_AZ_HA_1", "SINGLE_AZ_HA_2"}
 
 
-# --- offers ----------------------------------------------------------------------------------------------------------
-def test_a_type_must_be_offered_in_the_zone_itself() -> None:
-    offers = {"m7i.2xlarge": [ZONE], "c7i.xlarge": ["use1-az6", "use1-az5"]}
-    head, compute = offerings.check(context(Account(offers=offers), environment()))
-    assert (head.verdict, compute.verdict) == (Verdict.OK, Verdict.FAULT)
-    assert "use1-az5, use1-az6" in compute.todo
-    login = environment(cluster={"login_nodes": {"instance_type": "m7i.large"}})
-    found = list(offerings.check(context(Account(offers=offers), login)))
-    assert [line.subject for line in found if line.verdict is Verdict.FAULT] == [
-        "m7i.large (login)",
-        "c7i.xlarge (compute)",
-    ]
-    assert "not offered in us-east-1" in found[1].found
+def test_shipped_environments() -> None:
+    """Only Jakarta lacks what its environment wants."""
+    for name in ("local", "guide-2xg5", "megatron-2xp5", "jakarta-80xp5e"):
+        faults = [result for result in types(load(environment_file(name))) if result.verdict is Verdict.FAULT]
+        assert len(faults) == (3 if name == "jakarta-80xp5e" else 0), name
+
+
+# --- instance types --------------------------------------------------------------------------------------------------
+def test_zone_must_offer_each_type() -> None:
+    account = Account(offers={"m7i.2xlarge": [ZONE], "c7i.xlarge": ["use1-az6", "use1-az5"]})
+    wanted = environment(cluster={"login_nodes": {"instance_type": "m7i.large"}})
+    found = {result.subject: result for result in results(offerings.instance_types, account, wanted)}
+    assert {subject: str(result.verdict) for subject, result in found.items()} == {
+        "m7i.2xlarge (head)": "ok", "m7i.large (login)": "fault", "c7i.xlarge (compute)": "fault",
+    }  # fmt: skip
+    assert "use1-az5, use1-az6" in found["c7i.xlarge (compute)"].todo
+    assert "not offered in us-east-1" in found["m7i.large (login)"].found
 
 
 # --- addresses -------------------------------------------------------------------------------------------------------
 SUBNET = "subnet-0123456789abcdef0"
+EXISTING = environment(
+    network={
+        "zone": ZONE,
+        "existing": {"vpc_id": "vpc-01234567", "vpc_cidr": "10.0.0.0/16", "private_subnet_id": SUBNET},
+    },
+    cluster={"queues": [{"name": "gpu", "compute": [{**GPU, "max": 10}]}]},
+)
+"""Ten p5.48xlarge with EFA in an existing network."""
 
 
-def existing() -> Environment:
-    """Ten p5.48xlarge with EFA in a network that stands."""
-    network = {"vpc_id": "vpc-01234567", "vpc_cidr": "10.0.0.0/16", "private_subnet_id": SUBNET}
-    return environment(
-        network={"zone": ZONE, "existing": network},
-        cluster={"queues": [{"name": "gpu", "compute": [{**GPU, "max": 10}]}]},
-    )
+def with_subnet(**other: Any) -> Account:  # noqa: ANN401 - any field
+    """An account with the subnet, as EC2 describes it."""
+    good = {"VpcId": "vpc-01234567", "AvailabilityZoneId": ZONE, "MapPublicIpOnLaunch": False}
+    return Account(subnets={SUBNET: {**good, "AvailableIpAddressCount": 12, **other}})
 
 
-def subnet(**other: Any) -> dict[str, Any]:  # noqa: ANN401 - any field
-    """A subnet as EC2 describes it."""
-    good = {
-        "VpcId": "vpc-01234567",
-        "AvailabilityZoneId": ZONE,
-        "MapPublicIpOnLaunch": False,
-        "AvailableIpAddressCount": 12,
-    }
-    return {SUBNET: {**good, **other}}
+def in_existing(account: Account) -> list[str]:
+    return [str(result.verdict) for result in results(addresses.check, account, EXISTING)]
 
 
-def test_a_node_with_efa_takes_one_address_and_without_it_one_a_card() -> None:
-    [line] = addresses.check(context(Account(), environment(cluster={"queues": [{"name": "gpu", "compute": [GPU]}]})))
-    assert line.verdict is Verdict.OK
-    assert "2 compute nodes" in line.wanted
-    plain = environment(cluster={"queues": [{"name": "gpu", "compute": [{**GPU, "efa": False}]}]})
-    [line] = addresses.check(context(Account(), plain))
-    assert "64 compute nodes" in line.wanted
+@pytest.mark.parametrize(("efa", "nodes"), [(True, 2), (False, 64)])
+def test_addresses_of_nodes_with_and_without_efa(efa: bool, nodes: int) -> None:
+    """With EFA a node uses one address, without it one for each network card."""
+    wanted = environment(cluster={"queues": [{"name": "gpu", "compute": [{**GPU, "efa": efa}]}]})
+    [result] = results(addresses.check, Account(), wanted)
+    assert result.verdict is Verdict.OK
+    assert f"{nodes} compute nodes" in result.wanted
 
 
-def test_a_small_network_is_too_small_here_and_for_the_rule() -> None:
+def test_small_network_fails_here_and_by_the_rule() -> None:
     small = environment(
         network={"zone": ZONE, "cidr": "10.0.0.0/24"},
         cluster={"queues": [{"name": "gpu", "compute": [{**GPU, "max": 110}]}]},
     )
-    [line] = addresses.check(context(Account(), small))
-    assert line.verdict is Verdict.FAULT
+    [result] = results(addresses.check, Account(), small)
+    assert result.verdict is Verdict.FAULT
     assert ("network", "cidr") in [finding.key for finding in findings(small)]
 
 
-def test_an_existing_subnet_must_have_room_for_what_is_not_there_yet() -> None:
-    good = list(addresses.check(context(Account(subnets=subnet()), existing())))
-    assert verdicts(iter(good)) == [Verdict.OK] * 4
-    assert good[-1].wanted == "12: 10 compute nodes, 1 head node, 1 OpenZFS"
-    full = Account(subnets=subnet(AvailableIpAddressCount=11))
-    assert verdicts(addresses.check(context(full, existing())))[-1] is Verdict.FAULT
+def test_existing_subnet_needs_addresses_for_what_does_not_exist_yet() -> None:
+    assert in_existing(with_subnet()) == ["ok"] * 4
+    assert (
+        results(addresses.check, with_subnet(), EXISTING)[-1].wanted == "12: 10 compute nodes, 1 head node, 1 OpenZFS"
+    )
+    full = with_subnet(AvailableIpAddressCount=11)
+    assert in_existing(full)[-1] == "fault"
     full.instances = [instance("p5.48xlarge", cluster="small", SubnetId=SUBNET)]
-    assert verdicts(addresses.check(context(full, existing())))[-1] is Verdict.OK
+    assert in_existing(full)[-1] == "ok"
 
 
 @pytest.mark.parametrize(
     ("index", "other"),
     [(0, {"VpcId": "vpc-76543210"}), (1, {"AvailabilityZoneId": "use1-az6"}), (2, {"MapPublicIpOnLaunch": True})],
 )
-def test_an_existing_subnet_must_be_what_the_file_says(index: int, other: dict[str, Any]) -> None:
-    found = verdicts(addresses.check(context(Account(subnets=subnet(**other)), existing())))
-    assert [number for number, verdict in enumerate(found) if verdict is Verdict.FAULT] == [index]
+def test_existing_subnet_differs_from_the_file(index: int, other: dict[str, Any]) -> None:
+    verdicts = in_existing(with_subnet(**other))
+    assert [number for number, verdict in enumerate(verdicts) if verdict == "fault"] == [index]
 
 
-def test_a_subnet_that_is_not_there() -> None:
-    [line] = addresses.check(context(Account(), existing()))
-    assert (line.verdict, line.found) == (Verdict.FAULT, "no such subnet")
+def test_missing_subnet() -> None:
+    [result] = results(addresses.check, Account(), EXISTING)
+    assert (result.verdict, result.found) == (Verdict.FAULT, "no such subnet")
 
 
 # --- images ----------------------------------------------------------------------------------------------------------
-def image(image_id: str, **other: Any) -> dict[str, Any]:  # noqa: ANN401 - any field
+def image(image_id: str, **other: Any) -> Answer:  # noqa: ANN401 - any field
     """An image as EC2 describes it."""
     name = f"aws-parallelcluster-{VERSION}-ubuntu-2204-lts-hvm-x86_64-202607140930"
     return {"ImageId": image_id, "Name": name, "State": "available", "Architecture": "x86_64", **other}
 
 
-def test_the_package_says_how_its_images_are_called() -> None:
+def test_names_of_the_packages_official_images() -> None:
     found = pcluster_subprocess.images("ubuntu2204", "x86_64")
     assert found.pattern == f"aws-parallelcluster-{found.version}-ubuntu-2204-lts-hvm-x86_64*"
     assert found.tag == "parallelcluster:version"
     assert pcluster_subprocess.images("rocky9", "arm64").private
 
 
-def test_the_newest_official_image_is_found_or_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_newest_official_image(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pcluster_subprocess, "images", lambda *_: OFFICIAL)
-    old, new = image("ami-0", CreationDate="2026-01-01"), image("ami-1", CreationDate="2026-07-14")
-    [line] = images.check(context(Account(images=[new, old]), environment()))
-    assert line.verdict is Verdict.OK
-    assert line.found.startswith("ami-1 ")
-    [missed] = images.check(context(Account(), environment()))
-    assert missed.verdict is Verdict.FAULT
+    there = [image("ami-1", CreationDate="2026-07-14"), image("ami-0", CreationDate="2026-01-01")]
+    [found] = results(images.check, Account(images=there), environment())
+    assert found.verdict is Verdict.OK and found.found.startswith("ami-1 ")
+    [missing] = results(images.check, Account(), environment())
+    assert missing.verdict is Verdict.FAULT
 
 
 @pytest.mark.parametrize(
-    ("other", "verdict", "said"),
+    ("other", "verdict", "advice"),
     [
         ({"Tags": [{"Key": "its:version", "Value": VERSION}]}, Verdict.OK, ""),
         ({"Tags": [{"Key": "its:version", "Value": "3.15.0"}]}, Verdict.FAULT, "build it again"),
@@ -222,67 +204,49 @@ def test_the_newest_official_image_is_found_or_missed(monkeypatch: pytest.Monkey
         (None, Verdict.FAULT, "correct the id"),
     ],
 )
-def test_an_image_of_ones_own(
-    monkeypatch: pytest.MonkeyPatch, other: dict[str, Any] | None, verdict: Verdict, said: str
+def test_custom_image(
+    monkeypatch: pytest.MonkeyPatch, other: dict[str, Any] | None, verdict: Verdict, advice: str
 ) -> None:
     monkeypatch.setattr(pcluster_subprocess, "images", lambda *_: OFFICIAL)
     own = "ami-0123456789abcdef0"
-    queue = {"name": "cpu", "compute": [{"name": "c7i", "instance_types": ["c7i.xlarge"], "max": 2}]}
-    wanted = environment(cluster={"head_node": {"ami": own}, "queues": [{**queue, "ami": own}]})
-    there = [] if other is None else [image(own, **other)]
-    [line] = images.check(context(Account(images=there), wanted))
-    assert line.verdict is verdict
-    assert said in line.todo
+    queue = {"name": "gpu", "compute": [GPU], "ami": own}
+    wanted = environment(cluster={"head_node": {"ami": own}, "queues": [queue]})
+    [result] = results(images.check, Account(images=[] if other is None else [image(own, **other)]), wanted)
+    assert result.verdict is verdict and advice in result.todo
 
 
 # --- buckets ---------------------------------------------------------------------------------------------------------
-def test_each_bucket_name_is_looked_at() -> None:
-    wanted = environment(storage={"buckets": {"name_prefix": "acme"}})
+PREFIXED = environment(storage={"buckets": {"name_prefix": "acme"}})
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "text"),
+    [
+        ("404", Verdict.OK, "free"),
+        ("403", Verdict.FAULT, "another account"),
+        ("301", Verdict.FAULT, "another region"),
+        ("eu-west-1", Verdict.FAULT, "taken, by this account in eu-west-1"),
+        ("200", Verdict.WARNING, "--import-existing-resources"),
+    ],
+)
+def test_bucket_names(status: str, verdict: Verdict, text: str) -> None:
+    found = results(buckets.check, Account(buckets={"acme-data": status}), PREFIXED)
+    assert [result.verdict for result in found] == [verdict] + [Verdict.OK] * 3
+    assert text in found[0].found + found[0].todo
+
+
+def test_own_bucket_and_generated_names() -> None:
     account = Account(
-        buckets={"acme-checkpoints": "403", "acme-assets": "200", "acme-access-logs": "301"},
-        stacks={"small-storage": [("AWS::S3::Bucket", "Data", "acme-data")]},
+        buckets={"acme-data": "200"}, stacks={"small-storage": [("AWS::S3::Bucket", "Data", "acme-data")]}
     )
-    found = {line.subject: line for line in buckets.check(context(account, wanted))}
-    assert {name: line.verdict for name, line in found.items()} == {
-        "acme-data": Verdict.OK,
-        "acme-checkpoints": Verdict.FAULT,
-        "acme-assets": Verdict.WARNING,
-        "acme-access-logs": Verdict.FAULT,
-    }
-    assert "--import-existing-resources" in found["acme-assets"].todo
-    elsewhere = {
-        line.subject: line for line in buckets.check(context(Account(buckets={"acme-data": "eu-west-1"}), wanted))
-    }
-    assert elsewhere["acme-data"].verdict is Verdict.FAULT
-    assert elsewhere["acme-data"].found == "taken, by this account in eu-west-1"
-    free = buckets.check(context(Account(), wanted))
-    assert verdicts(free) == [Verdict.OK] * 4
+    assert {result.verdict for result in results(buckets.check, account, PREFIXED)} == {Verdict.OK}
+    assert [result.verdict for result in results(buckets.check, Account(), environment())] == [Verdict.NOTE]
 
 
-def test_names_that_cloudformation_makes_up_are_not_asked_about() -> None:
-    assert verdicts(buckets.check(context(Account(), environment()))) == [Verdict.NOTE]
-
-
-def test_the_bucket_names_are_those_of_the_templates() -> None:
-    import aws_cdk as cdk
-    from aws_cdk import assertions
-
-    from trainyard.buckets import Buckets
-
+def test_bucket_names_are_those_of_the_templates() -> None:
     stack = cdk.Stack()
-    wanted = environment(storage={"buckets": {"name_prefix": "acme"}}).storage.buckets
+    wanted = PREFIXED.storage.buckets
     Buckets(stack, "Buckets", buckets=wanted, retention="keep", expiring={"data": (), "checkpoints": ()})
-    found = assertions.Template.from_stack(stack).find_resources("AWS::S3::Bucket")
+    found = Template.from_stack(stack).find_resources("AWS::S3::Bucket")
     names = {resource["Properties"]["BucketName"] for resource in found.values()}
     assert names == {f"acme-{part}" for part in buckets.NAMES}
-
-
-# --- the shipped environments, truthfully ---------------------------------------------------------------------------
-def test_of_the_shipped_environments_jakarta_wants_a_lustre_that_its_region_lacks() -> None:
-    wrong = {}
-    for name in ("local", "guide-2xg5", "megatron-2xp5", "jakarta-80xp5e"):
-        shipped = load(environment_file(name))
-        lines = regions.check(context(Account(), shipped))
-        wrong[name] = [line.subject for line in lines if line.verdict is Verdict.FAULT]
-    assert {name for name, lines in wrong.items() if lines} == {"jakarta-80xp5e"}
-    assert len(wrong["jakarta-80xp5e"]) == 3

@@ -9,9 +9,9 @@ import pytest
 
 from local.emulator import launch
 from local.steering.client import SteeringRefused
-from ops.preflight.permissions import ACTIONS
 from tests.local.conftest import free_ports
 from tests.ops.preflight.trial import Trial, user
+from trainyard.pipeline.actions import PREFLIGHT
 
 pytestmark = pytest.mark.e2e
 
@@ -165,10 +165,10 @@ def test_names_of_buckets_that_are_taken(trial: Trial) -> None:
 
 
 def test_what_is_allowed_is_enough_and_nothing_more_is_called(trial: Trial) -> None:
-    """IAM is enforced here: with exactly the actions of `preflight.permissions` nothing is unknown."""
-    whole = trial.ask(**user(trial, list(ACTIONS)))
+    """IAM is enforced here: with exactly the actions of `trainyard.pipeline.actions` nothing is unknown."""
+    whole = trial.ask(**user(trial, list(PREFLIGHT)))
     assert whole.of("unknown") == []
-    less = trial.ask(**user(trial, [action for action in ACTIONS if action != "servicequotas:ListServiceQuotas"]))
+    less = trial.ask(**user(trial, [action for action in PREFLIGHT if action != "servicequotas:ListServiceQuotas"]))
     assert less.status == 1
     assert {line["asked"] for line in less.lines if line["verdict"] == "unknown"} == {"servicequotas:ListServiceQuotas"}
 
