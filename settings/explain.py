@@ -11,8 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from settings.faults import KeyPath
-from settings.model.base import Part
-from settings.model.patterns import MEANINGS
+from settings.model.base import MEANINGS, Part
 from settings.source import MAX_DIGITS, Source
 
 

@@ -1,4 +1,4 @@
-"""The base class of every part of an environment file, and the value types that several parts use."""
+"""The base class of every part of an environment or pipeline file, and the texts that its keys take."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from settings.model import patterns
+MEANINGS: dict[str, str] = {}
+"""The words in which a fault describes each pattern."""
+
+_TAG = "letters, digits, dots, _ and -, not starting with a dot or -"
+STEP = "[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*"  # not "." or "..": rules compare paths as text
 
 
 class Part(BaseModel):
@@ -15,32 +19,45 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
 
 
-Name = Annotated[str, StringConstraints(pattern=patterns.NAME, max_length=40)]
-"""Lower-case letters, digits and hyphens, starting with a letter; two characters or more."""
+def text(pattern: str, meaning: str, most: int | None = None, least: int | None = None) -> StringConstraints:
+    """A text of a pattern; `meaning` describes it in faults."""
+    MEANINGS[f"^{pattern}$"] = meaning
+    return StringConstraints(pattern=f"^{pattern}$", max_length=most, min_length=least)
 
-QueueName = Annotated[str, StringConstraints(pattern=patterns.NAME, max_length=25)]
-"""Name of a queue, compute resource or login pool: ParallelCluster allows at most 25 characters."""
 
-StorageName = Annotated[str, StringConstraints(pattern=patterns.NAME, max_length=30)]
-"""Name of a file system: ParallelCluster allows at most 30 characters."""
+def _name(most: int) -> StringConstraints:
+    meaning = "two or more lower-case letters, digits and hyphens, starting with a letter, not ending with a hyphen"
+    return text("[a-z][a-z0-9-]*[a-z0-9]", meaning, most)
 
-ClusterName = Annotated[str, StringConstraints(pattern=patterns.NAME, max_length=60)]
-"""Name of a cluster: ParallelCluster allows at most 60 characters."""
 
-Account = Annotated[str, StringConstraints(pattern=patterns.ACCOUNT)]
-Region = Annotated[str, StringConstraints(pattern=patterns.REGION)]
+def path(pattern: str, meaning: str) -> StringConstraints:
+    """A path of up to 200 characters."""
+    return text(pattern, f"{meaning} without a trailing slash: letters, digits, dots, _ and -, for example /fsx", 200)
 
-MountPath = Annotated[str, StringConstraints(pattern=patterns.MOUNT_PATH, max_length=200)]
-"""An absolute path without a trailing slash."""
 
-FileSystemPath = Annotated[str, StringConstraints(pattern=patterns.FILE_SYSTEM_PATH, max_length=200)]
-"""A path inside a file system: `/` or an absolute path without a trailing slash."""
+def resource_id(what: str, prefix: str) -> StringConstraints:
+    """An id that EC2 gave."""
+    return text(f"{prefix}-[0-9a-f]{{8,17}}", f"{what}, {prefix}- and 8 to 17 hexadecimal digits")
 
-WeeklyTime = Annotated[str, StringConstraints(pattern=patterns.WEEKLY_TIME)]
-"""A weekly start time in UTC in FSx's format: day:HH:MM, Monday is 1."""
 
-DailyTime = Annotated[str, StringConstraints(pattern=patterns.DAILY_TIME)]
-"""A daily start time in UTC: HH:MM."""
+def arn(what: str, service: str, shown: str, name: str) -> StringConstraints:
+    """An ARN that ends as `shown`, with a name of the pattern `name`."""
+    pattern = rf"arn:aws[a-z-]*:{service}:[a-z0-9-]+:\d{{12}}:{shown.replace('<name>', name)}"
+    return text(pattern, f"the ARN of {what}, arn:aws:{service}:<region>:<account>:{shown}")
 
+
+# ParallelCluster allows 25 characters for queues, compute resources and login pools, 30 for file systems and 60 for
+# clusters.
+Name = Annotated[str, _name(40)]
+PrefixName = Annotated[str, _name(25)]
+QueueName = Annotated[str, _name(25)]
+StorageName = Annotated[str, _name(30)]
+ClusterName = Annotated[str, _name(60)]
+
+Account = Annotated[str, text(r"\d{12}", "an account id, 12 digits in quotes")]
+Region = Annotated[str, text(r"[a-z]{2}(-[a-z]+)+-\d", "a region, for example us-east-1")]
+
+Tag = Annotated[str, text("[A-Za-z0-9_][A-Za-z0-9._-]*", _TAG, 128)]
+MountPath = Annotated[str, path(f"/{STEP}(/{STEP})*", "an absolute path")]
 LogDays = Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365]
 """Retention periods that CloudWatch Logs and ParallelCluster both accept."""

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
-from settings.model import patterns
-from settings.model.base import ClusterName, LogDays, MountPath, Part, QueueName
+from settings.model.base import ClusterName, LogDays, MountPath, Part, QueueName, arn, resource_id, text
 
-InstanceType = Annotated[str, StringConstraints(pattern=patterns.INSTANCE_TYPE)]
-Ami = Annotated[str, StringConstraints(pattern=patterns.AMI)]
+_IAM, _SHOWN_IAM = "arn:aws[a-z-]*:iam:", "arn:aws:iam::<account>"
+_IAM_NAME = "[A-Za-z0-9_+=,.@/-]*[A-Za-z0-9_+=,.@-]"
+_KEY_WORD = "[A-Za-z0-9_.:/()#,@+=;-]+"
+_KEY_NAME = "a key pair's name: letters, digits, single spaces and _ . : / ( ) # , @ + = ; -"
+_DATABASE_USER = "a database user: letters, digits, dots, _ and -, starting with a letter, digit or _"
+_API_URL = "the API URL with its stage, for example https://<id>.execute-api.<region>.amazonaws.com/prod"
+
+InstanceType = Annotated[str, text(r"[a-z0-9-]+\.[a-z0-9-]+", "an instance type, for example p5.48xlarge")]
+Ami = Annotated[str, resource_id("an image id", "ami")]
+Reservation = Annotated[str, resource_id("a capacity reservation id", "cr")]
+ReservationGroup = Annotated[str, arn("a resource group", "resource-groups", "group/<name>", "[A-Za-z0-9_.-]+")]
+KeyName = Annotated[str, text(f"{_KEY_WORD}( {_KEY_WORD})*", _KEY_NAME, 255)]
+DatabaseUser = Annotated[str, text("[A-Za-z0-9_][A-Za-z0-9_.-]*", _DATABASE_USER, 32)]
+Database = Annotated[str, text("[0-9a-z_]+", "a database name: lower-case letters, digits and _", 64)]
+SecretArn = Annotated[str, arn("a secret", "secretsmanager", "secret:<name>", "[A-Za-z0-9/_+=.@-]+")]
+ApiUrl = Annotated[str, text(r"https://[A-Za-z0-9.-]+(:\d{1,5})?(/[A-Za-z0-9._~-]+)+", _API_URL)]
+RoleArn = Annotated[str, text(rf"{_IAM}:\d{{12}}:role/{_IAM_NAME}", f"the ARN of a role, {_SHOWN_IAM}:role/<name>")]
+PolicyArn = Annotated[
+    str, text(rf"{_IAM}:(\d{{12}}|aws):policy/{_IAM_NAME}", f"the ARN of one policy, {_SHOWN_IAM}:policy/<name>")
+]
 Os = Literal["alinux2023", "ubuntu2204", "ubuntu2404", "rhel8", "rhel9", "rocky8", "rocky9"]
 Subnet = Literal["private", "public"]
 
@@ -21,32 +38,32 @@ _SUBNET = "Connect to private nodes through SSM."
 class RootVolume(Part):
     """The gp3 root volume of a node, encrypted."""
 
-    size_gib: int = Field(default=100, ge=45, le=16384, description="Size in GiB.")
-    iops: int = Field(default=3000, ge=3000, le=16000, description="Provisioned IOPS.")
-    throughput: int = Field(default=125, ge=125, le=1000, description="Throughput in MB/s.")
+    size_gib: int = Field(100, ge=45, le=16384, description="Size in GiB.")
+    iops: int = Field(3000, ge=3000, le=16000, description="Provisioned IOPS.")
+    throughput: int = Field(125, ge=125, le=1000, description="Throughput in MB/s.")
 
 
 class HeadNode(Part):
     """The head node. It runs slurmctld, and users log in to it."""
 
-    instance_type: InstanceType = Field(default="m7i.2xlarge", description="Instance type; it needs no GPU.")
-    subnet: Subnet = Field(default="private", description=_SUBNET)
-    root_volume: RootVolume = Field(default=RootVolume(), description="Root volume.")
-    key_name: Annotated[str, StringConstraints(pattern=patterns.KEY_NAME, max_length=255)] | None = Field(
-        default=None, description="Name of the EC2 key pair for SSH. Default: none; connect through SSM."
+    instance_type: InstanceType = Field("m7i.2xlarge", description="Instance type; it needs no GPU.")
+    subnet: Subnet = Field("private", description=_SUBNET)
+    root_volume: RootVolume = Field(RootVolume(), description="Root volume.")
+    key_name: KeyName | None = Field(
+        None, description="Name of the EC2 key pair for SSH. Default: none; connect through SSM."
     )
-    ami: Ami | None = Field(default=None, description=_AMI)
+    ami: Ami | None = Field(None, description=_AMI)
 
 
 class LoginNodes(Part):
     """A pool of login nodes behind a load balancer."""
 
-    name: QueueName = Field(default="login", description="Name of the pool.")
-    instance_type: InstanceType = Field(default="m7i.xlarge", description="Instance type.")
-    count: int = Field(default=1, ge=0, le=10, description="Number of login nodes.")
-    subnet: Subnet = Field(default="private", description=_SUBNET)
+    name: QueueName = Field("login", description="Name of the pool.")
+    instance_type: InstanceType = Field("m7i.xlarge", description="Instance type.")
+    count: int = Field(1, ge=0, le=10, description="Number of login nodes.")
+    subnet: Subnet = Field("private", description=_SUBNET)
     grace_minutes: int = Field(
-        default=10, ge=3, le=120, description="Minutes that users get to log out before a node is terminated."
+        10, ge=3, le=120, description="Minutes that users get to log out before a node is terminated."
     )
 
 
@@ -54,14 +71,13 @@ class Capacity(Part):
     """The capacity that a queue's instances come from."""
 
     type: Literal["on-demand", "spot", "odcr", "capacity-block"] = Field(
-        default="on-demand",
-        description="odcr: an On-Demand Capacity Reservation; capacity-block: a Capacity Block for ML.",
+        "on-demand", description="odcr: an On-Demand Capacity Reservation; capacity-block: a Capacity Block for ML."
     )
-    reservation: Annotated[str, StringConstraints(pattern=patterns.RESERVATION)] | None = Field(
-        default=None, description="Id of the On-Demand Capacity Reservation or the Capacity Block."
+    reservation: Reservation | None = Field(
+        None, description="Id of the On-Demand Capacity Reservation or the Capacity Block."
     )
-    reservation_group: Annotated[str, StringConstraints(pattern=patterns.RESERVATION_GROUP)] | None = Field(
-        default=None, description="ARN of a resource group of reservations, instead of one reservation."
+    reservation_group: ReservationGroup | None = Field(
+        None, description="ARN of a resource group of reservations, instead of one reservation."
     )
 
 
@@ -72,9 +88,9 @@ class Compute(Part):
     instance_types: tuple[InstanceType, ...] = Field(
         min_length=1, description="Instance types; Slurm treats nodes of all these types alike."
     )
-    min: int = Field(default=0, ge=0, description="Number of nodes that always run.")
+    min: int = Field(0, ge=0, description="Number of nodes that always run.")
     max: int = Field(gt=0, description="Maximum number of nodes.")
-    efa: bool = Field(default=False, description="Enable Elastic Fabric Adapter on every network card that has it.")
+    efa: bool = Field(False, description="Enable Elastic Fabric Adapter on every network card that has it.")
 
 
 class Queue(Part):
@@ -82,130 +98,116 @@ class Queue(Part):
 
     name: QueueName = Field(description="Name of the partition.")
     compute: tuple[Compute, ...] = Field(min_length=1, description="Compute resources.")
-    capacity: Capacity = Field(default=Capacity(), description="Capacity that the instances come from.")
+    capacity: Capacity = Field(Capacity(), description="Capacity that the instances come from.")
     placement_group: bool | None = Field(
-        default=None,
+        None,
         description="Launch the nodes in a placement group. Default: on for queues with EFA on on-demand or spot"
         " capacity, off otherwise.",
     )
-    exclusive: bool = Field(default=False, description="Give each job whole nodes.")
+    exclusive: bool = Field(False, description="Give each job whole nodes.")
     scratch: MountPath = Field(
-        default="/scratch", description="Mount point of the local NVMe disks, on instance types that have them."
+        "/scratch", description="Mount point of the local NVMe disks, on instance types that have them."
     )
     gpu_health_check: bool | None = Field(
-        default=None,
-        description="ParallelCluster's GPU check with DCGM before each job. Default: on for instances with GPUs.",
+        None, description="ParallelCluster's GPU check with DCGM before each job. Default: on for instances with GPUs."
     )
     node_health_check: bool = Field(
-        default=True,
+        True,
         description="Trainyard's check of GPUs, EFA, disks and mounts, at boot and periodically, which takes unhealthy"
         " nodes out of service. false: nodes only log what is wrong.",
     )
-    root_volume: RootVolume = Field(default=RootVolume(), description="Root volume of the nodes.")
-    ami: Ami | None = Field(default=None, description=_AMI)
+    root_volume: RootVolume = Field(RootVolume(), description="Root volume of the nodes.")
+    ami: Ami | None = Field(None, description=_AMI)
 
 
 class Accounting(Part):
     """Slurm accounting in an existing database."""
 
     uri: str = Field(description="Address of a MySQL-compatible server, as host or host:port.")
-    user: Annotated[str, StringConstraints(pattern=patterns.DATABASE_USER, max_length=32)] = Field(
-        description="Database user."
-    )
-    password_secret_arn: Annotated[str, StringConstraints(pattern=patterns.SECRET_ARN)] = Field(
-        description="ARN of the Secrets Manager secret with the user's password."
-    )
-    database: Annotated[str, StringConstraints(pattern=patterns.DATABASE, max_length=64)] | None = Field(
-        default=None, description="Name of the database. Default: ParallelCluster derives it from the cluster's name."
+    user: DatabaseUser = Field(description="Database user.")
+    password_secret_arn: SecretArn = Field(description="ARN of the Secrets Manager secret with the user's password.")
+    database: Database | None = Field(
+        None, description="Name of the database. Default: ParallelCluster derives it from the cluster's name."
     )
 
 
 class Slurm(Part):
     """Scheduler settings."""
 
-    scaledown_minutes: int = Field(
-        default=10, ge=1, le=10080, description="Idle minutes after which a node is terminated."
-    )
+    scaledown_minutes: int = Field(10, ge=1, le=10080, description="Idle minutes after which a node is terminated.")
     memory_scheduling: bool = Field(
-        default=False, description="Schedule memory as well as CPUs, so that small jobs can share a node."
+        False, description="Schedule memory as well as CPUs, so that small jobs can share a node."
     )
     queue_update: Literal["DRAIN", "COMPUTE_FLEET_STOP", "TERMINATE"] = Field(
-        default="DRAIN", description="How an update replaces running nodes (ParallelCluster's QueueUpdateStrategy)."
+        "DRAIN", description="How an update replaces running nodes (ParallelCluster's QueueUpdateStrategy)."
     )
     scaling: Literal["all-or-nothing", "best-effort", "greedy-all-or-nothing"] = Field(
-        default="all-or-nothing",
+        "all-or-nothing",
         description="What to do if only some nodes of a job can be launched (ParallelCluster's ScalingStrategy).",
     )
     settings: dict[str, str | int] = Field(
         default_factory=dict, description="slurm.conf parameters, in addition to ParallelCluster's own."
     )
-    accounting: Accounting | None = Field(default=None, description="Accounting in a database. Default: none.")
+    accounting: Accounting | None = Field(None, description="Accounting in a database. Default: none.")
 
 
 class Monitoring(Part):
     """Logs, metrics and dashboard of the cluster."""
 
-    detailed: bool = Field(default=False, description="EC2 metrics every minute instead of every five minutes.")
-    log_days: LogDays = Field(default=14, description="Days that logs are kept.")
-    dashboard: bool = Field(default=True, description="CloudWatch dashboard.")
-    alarms: bool = Field(default=True, description="CloudWatch alarms for the head node.")
+    detailed: bool = Field(False, description="EC2 metrics every minute instead of every five minutes.")
+    log_days: LogDays = Field(14, description="Days that logs are kept.")
+    dashboard: bool = Field(True, description="CloudWatch dashboard.")
+    alarms: bool = Field(True, description="CloudWatch alarms for the head node.")
 
 
 class Api(Part):
     """An existing ParallelCluster API of the pinned version, instead of one of the environment's own."""
 
-    url: Annotated[str, StringConstraints(pattern=patterns.API_URL)] = Field(description="Invoke URL with its stage.")
-    user_role_arn: Annotated[str, StringConstraints(pattern=patterns.ROLE)] = Field(
-        description="ARN of the role that may call it."
-    )
+    url: ApiUrl = Field(description="Invoke URL with its stage.")
+    user_role_arn: RoleArn = Field(description="ARN of the role that may call it.")
 
 
 class Updates(Part):
     """What an update may do to a running cluster if the change needs it. Otherwise the update fails and says why."""
 
     stop_fleet: Literal["never", "when-needed"] = Field(
-        default="never", description="Stop the compute fleet for the update and start it again."
+        "never", description="Stop the compute fleet for the update and start it again."
     )
     replace: Literal["never", "when-needed"] = Field(
-        default="never",
-        description="Delete the cluster and create it again under its name. File systems are not affected.",
+        "never", description="Delete the cluster and create it again under its name. File systems are not affected."
     )
     running_jobs: Literal["protect", "may-be-killed"] = Field(
-        default="protect", description="protect: an update that would end jobs fails while any job runs."
+        "protect", description="protect: an update that would end jobs fails while any job runs."
     )
 
 
 class Cluster(Part):
     """The Slurm cluster."""
 
-    name: ClusterName | None = Field(default=None, description="Name of the cluster. Default: the environment's name.")
+    name: ClusterName | None = Field(None, description="Name of the cluster. Default: the environment's name.")
     predecessor: ClusterName | None = Field(
-        default=None,
+        None,
         description="Former name of the cluster. The cluster of that name keeps running next to the new one, on the"
         " same file systems, until this key is removed.",
     )
-    os: Os = Field(default="ubuntu2204", description="Operating system of all nodes.")
-    head_node: HeadNode = Field(default=HeadNode(), description="The head node.")
-    login_nodes: LoginNodes | None = Field(
-        default=None, description="Login nodes. Default: none; users work on the head node."
-    )
+    os: Os = Field("ubuntu2204", description="Operating system of all nodes.")
+    head_node: HeadNode = Field(HeadNode(), description="The head node.")
+    login_nodes: LoginNodes | None = Field(None, description="Login nodes. Default: none; users work on the head node.")
     queues: tuple[Queue, ...] = Field(min_length=1, max_length=50, description="Slurm partitions.")
-    slurm: Slurm = Field(default=Slurm(), description="Scheduler settings.")
-    monitoring: Monitoring = Field(default=Monitoring(), description="Logs, metrics and dashboard.")
+    slurm: Slurm = Field(Slurm(), description="Scheduler settings.")
+    monitoring: Monitoring = Field(Monitoring(), description="Logs, metrics and dashboard.")
     api: Api | None = Field(
-        default=None, description="An existing ParallelCluster API. Default: the environment deploys its own."
+        None, description="An existing ParallelCluster API. Default: the environment deploys its own."
     )
-    timeout_minutes: int = Field(
-        default=55, ge=10, le=720, description="Maximum minutes for a create, update or delete."
-    )
+    timeout_minutes: int = Field(55, ge=10, le=720, description="Maximum minutes for a create, update or delete.")
     answer_minutes: int = Field(
-        default=55,
+        55,
         ge=1,
         le=55,
         description="Minutes after which the handler answers CloudFormation while the work continues; another"
         " resource then waits for the end of the work.",
     )
-    updates: Updates = Field(default=Updates(), description="What an update may do to the running cluster.")
-    permissions_boundary: Annotated[str, StringConstraints(pattern=patterns.POLICY)] | None = Field(
-        default=None, description="ARN of the policy that is the permissions boundary of every role of the cluster."
+    updates: Updates = Field(Updates(), description="What an update may do to the running cluster.")
+    permissions_boundary: PolicyArn | None = Field(
+        None, description="ARN of the policy that is the permissions boundary of every role of the cluster."
     )

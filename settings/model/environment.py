@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
-from settings.model import patterns
-from settings.model.base import Account, MountPath, Name, Part, Region
+from settings.model.base import Account, MountPath, Name, Part, PrefixName, Region, Tag
 from settings.model.cluster import Cluster
 from settings.model.images import Images
 from settings.model.network import Network
@@ -18,11 +17,11 @@ class Retention(Part):
     """What remains after `cdk destroy`. Everything that holds data is kept unless the file says otherwise."""
 
     buckets: Literal["keep", "delete-if-empty", "delete-with-data"] = Field(
-        default="keep", description="The data, checkpoint and asset buckets."
+        "keep", description="The data, checkpoint and asset buckets."
     )
-    file_systems: Literal["keep", "delete"] = Field(default="keep", description="FSx for Lustre and FSx for OpenZFS.")
-    images: Literal["keep", "delete"] = Field(default="keep", description="ECR repositories with their images.")
-    logs: Literal["keep", "delete"] = Field(default="keep", description="Log groups.")
+    file_systems: Literal["keep", "delete"] = Field("keep", description="FSx for Lustre and FSx for OpenZFS.")
+    images: Literal["keep", "delete"] = Field("keep", description="ECR repositories with their images.")
+    logs: Literal["keep", "delete"] = Field("keep", description="Log groups.")
 
 
 class ModelFolders(Part):
@@ -50,32 +49,30 @@ Check = Literal["head-scan", "scan", "hello-gpu", "gpu-check", "nccl", "storage"
 class Validation(Part):
     """Settings of the validation that runs on the cluster after a deployment (docs/validation.md)."""
 
-    image: Annotated[str, StringConstraints(pattern=patterns.TAG, max_length=128)] | None = Field(
-        default=None,
+    image: Tag | None = Field(
+        None,
         description="Name of an imported image that has nccl-tests, and IOR and mdtest or fio. "
         "Default: the programs that are installed on the nodes.",
     )
     required: tuple[Check, ...] = Field(
-        default=(), description="Checks that must run: they fail, instead of being skipped, if they cannot run."
+        (), description="Checks that must run: they fail, instead of being skipped, if they cannot run."
     )
 
 
 class Environment(Part):
     """A deployment of Trainyard."""
 
-    name: Annotated[Name, StringConstraints(max_length=25)] = Field(
-        description="Prefix of the stack names, and default name of the cluster."
-    )
+    name: PrefixName = Field(description="Prefix of the stack names, and default name of the cluster.")
     account: Account = Field(description="AWS account id, in quotes.")
     region: Region = Field(description="AWS region, for example us-east-1.")
     tags: dict[str, str] = Field(default_factory=dict, description="Tags of every resource; at most 40.")
-    retention: Retention = Field(default=Retention(), description="What remains after `cdk destroy`.")
+    retention: Retention = Field(Retention(), description="What remains after `cdk destroy`.")
     network: Network = Field(description="VPC, subnets and who may connect.")
-    storage: Storage = Field(default=Storage(), description="Buckets and file systems.")
-    images: Images = Field(default=Images(), description="Container images.")
+    storage: Storage = Field(Storage(), description="Buckets and file systems.")
+    images: Images = Field(Images(), description="Container images.")
     cluster: Cluster = Field(description="The Slurm cluster.")
-    models: tuple[Model, ...] = Field(default=(), description="The training projects that share the cluster.")
-    validation: Validation = Field(default=Validation(), description="The validation of a deployed cluster.")
+    models: tuple[Model, ...] = Field((), description="The training projects that share the cluster.")
+    validation: Validation = Field(Validation(), description="The validation of a deployed cluster.")
 
     @property
     def cluster_name(self) -> str:

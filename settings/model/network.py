@@ -4,45 +4,44 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
-from settings.model import patterns
-from settings.model.base import LogDays, Part
+from settings.model.base import LogDays, Part, resource_id, text
 
-Cidr = Annotated[str, StringConstraints(pattern=patterns.CIDR)]
-SubnetId = Annotated[str, StringConstraints(pattern=patterns.SUBNET)]
+Cidr = Annotated[str, text(r"\d{1,3}(\.\d{1,3}){3}/\d{1,2}", "an IPv4 network, for example 10.0.0.0/16")]
+SubnetId = Annotated[str, resource_id("a subnet id", "subnet")]
+VpcId = Annotated[str, resource_id("a VPC id", "vpc")]
+ZoneId = Annotated[str, text(r"[a-z]+\d-az\d", "a zone id (not a zone name), for example use1-az4")]
 
 
 class ExistingNetwork(Part):
     """An existing VPC. Trainyard only adds security groups to it."""
 
-    vpc_id: Annotated[str, StringConstraints(pattern=patterns.VPC)] = Field(description="Id of the VPC.")
+    vpc_id: VpcId = Field(description="Id of the VPC.")
     vpc_cidr: Cidr = Field(description="CIDR of the VPC. It is needed because synthesis does not query the account.")
     private_subnet_id: SubnetId = Field(
         description="Subnet of compute nodes, file systems and the head node. It must not assign public addresses."
     )
-    public_subnet_id: SubnetId | None = Field(
-        default=None, description="Subnet of a public head node or public login nodes."
-    )
+    public_subnet_id: SubnetId | None = Field(None, description="Subnet of a public head node or public login nodes.")
 
 
 class Network(Part):
     """VPC, subnets and who may connect."""
 
-    cidr: Cidr = Field(default="10.0.0.0/16", description="CIDR of the new VPC; /16 to /24.")
-    zone: Annotated[str, StringConstraints(pattern=patterns.ZONE_ID)] = Field(
+    cidr: Cidr = Field("10.0.0.0/16", description="CIDR of the new VPC; /16 to /24.")
+    zone: ZoneId = Field(
         description="Id of the availability zone, for example use1-az4. (Zone names differ between accounts.)"
     )
-    existing: ExistingNetwork | None = Field(default=None, description="Use this VPC instead of creating one.")
+    existing: ExistingNetwork | None = Field(None, description="Use this VPC instead of creating one.")
     egress: Literal["nat", "endpoints-only"] = Field(
-        default="nat",
+        "nat",
         description="How private nodes reach the internet: `nat` through a NAT gateway, `endpoints-only` not at all,"
         " only AWS services through VPC endpoints.",
     )
     clients: tuple[Cidr, ...] = Field(
-        default=(),
+        (),
         description="CIDRs that may connect with SSH, and to Grafana if it is enabled. Default: none; connect through"
         " SSM.",
     )
-    grafana: bool = Field(default=False, description="Open port 443 of the head node to `clients` for Grafana.")
-    flow_log_days: LogDays = Field(default=30, description="Days that VPC flow logs are kept in CloudWatch Logs.")
+    grafana: bool = Field(False, description="Open port 443 of the head node to `clients` for Grafana.")
+    flow_log_days: LogDays = Field(30, description="Days that VPC flow logs are kept in CloudWatch Logs.")

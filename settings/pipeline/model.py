@@ -6,24 +6,29 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from settings.model import patterns
-from settings.model.base import Account, LogDays, Name, Part, Region
+from settings.model.base import Account, LogDays, Part, PrefixName, Region, text
+
+_CONNECTION = "the ARN of a connection, arn:aws:codeconnections:<region>:<account>:connection/<id>"
+_SERVICE = "(codeconnections|codestar-connections)"
+_BRANCH = "a branch name: letters, digits, dots, _ / and -, not starting with a dot or -"
 
 Approval = Literal["always", "none"]
+Connection = Annotated[
+    str, text(rf"arn:aws[a-z-]*:{_SERVICE}:[a-z0-9-]+:\d{{12}}:connection/[0-9a-f-]{{36}}", _CONNECTION)
+]
+Repository = Annotated[str, text("[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+", "<owner>/<repository>", 200)]
+Branch = Annotated[str, text("[A-Za-z0-9_][A-Za-z0-9._/-]*", _BRANCH, 200)]
+Email = Annotated[str, text(r"[^@\s]+@[^@\s]+\.[^@\s.]+", "an e-mail address", 250)]
 
 
 class Source(Part):
     """The repository that changes come from, through a CodeConnections connection."""
 
-    connection: Annotated[str, StringConstraints(pattern=patterns.CONNECTION)] = Field(
+    connection: Connection = Field(
         description="ARN of the connection to GitHub, GitLab or Bitbucket. Create and authorize it in the console."
     )
-    repository: Annotated[str, StringConstraints(pattern=patterns.OWNED_REPOSITORY, max_length=200)] = Field(
-        description="Repository, as `owner/repository`."
-    )
-    branch: Annotated[str, StringConstraints(pattern=patterns.BRANCH, max_length=200)] = Field(
-        default="main", description="A push to this branch starts the pipeline."
-    )
+    repository: Repository = Field(description="Repository, as `owner/repository`.")
+    branch: Branch = Field("main", description="A push to this branch starts the pipeline.")
 
 
 class Stage(Part):
@@ -33,7 +38,7 @@ class Stage(Part):
         description="A name under environments/, or the path of a file from the top of the repository."
     )
     approval: Approval | None = Field(
-        default=None,
+        None,
         description="`always`: a person approves every change. `none`: only changes that a gate stops need approval."
         " Default: `always` for the last stage, `none` for the others.",
     )
@@ -42,27 +47,25 @@ class Stage(Part):
 class Notifications(Part):
     """Who is notified."""
 
-    emails: tuple[Annotated[str, StringConstraints(pattern=patterns.EMAIL, max_length=250)], ...] = Field(
-        default=(), description="E-mail addresses; each receives a mail to confirm its subscription."
+    emails: tuple[Email, ...] = Field(
+        (), description="E-mail addresses; each receives a mail to confirm its subscription."
     )
 
 
 class GitHub(Part):
     """IAM roles for a GitHub Actions workflow, which authenticates with OpenID Connect instead of keys."""
 
-    repository: Annotated[str, StringConstraints(pattern=patterns.OWNED_REPOSITORY, max_length=200)] = Field(
-        description="The only repository that may assume the roles, as `owner/repository`."
-    )
+    repository: Repository = Field(description="The only repository that may assume the roles, as `owner/repository`.")
     owner_id: Annotated[int, Field(ge=1)] | None = Field(
-        default=None,
+        None,
         description="GitHub's numeric id of the owner, together with `repository_id`. Tokens contain both ids for "
         "repositories that were created, renamed or moved since 15 July 2026, or that opted in.",
     )
     repository_id: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="GitHub's numeric id of the repository, together with `owner_id`."
+        None, description="GitHub's numeric id of the repository, together with `owner_id`."
     )
     provider: Literal["create", "existing"] = Field(
-        default="create",
+        "create",
         description="An account can have one identity provider for GitHub: create it, or use the existing one.",
     )
 
@@ -78,20 +81,18 @@ class GitHub(Part):
 class Pipeline(Part):
     """The path of a change through the environments."""
 
-    name: Annotated[Name, StringConstraints(max_length=25)] = Field(
-        description="Name of the pipeline and its stack, and prefix of its roles."
-    )
+    name: PrefixName = Field(description="Name of the pipeline and its stack, and prefix of its roles.")
     account: Account = Field(description="Id of the account that runs the pipeline, in quotes.")
     region: Region = Field(description="Region that runs the pipeline.")
     source: Source | None = Field(
-        default=None, description="Repository of the CodePipeline pipeline. Default: no CodePipeline pipeline."
+        None, description="Repository of the CodePipeline pipeline. Default: no CodePipeline pipeline."
     )
-    github: GitHub | None = Field(default=None, description="Roles for GitHub Actions. Default: none.")
+    github: GitHub | None = Field(None, description="Roles for GitHub Actions. Default: none.")
     stages: tuple[Stage, ...] = Field(min_length=1, description="The environments, in order.")
-    notifications: Notifications = Field(default=Notifications(), description="Who is notified.")
-    log_days: LogDays = Field(default=90, description="Days that the logs of all steps are kept.")
+    notifications: Notifications = Field(Notifications(), description="Who is notified.")
+    log_days: LogDays = Field(90, description="Days that the logs of all steps are kept.")
     artifact_days: Annotated[int, Field(ge=7, le=3650)] = Field(
-        default=90, description="Days that reports and cloud assemblies are kept in the artifact bucket."
+        90, description="Days that reports and cloud assemblies are kept in the artifact bucket."
     )
 
     def approval(self, stage: int) -> Approval:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import settings
 from settings import files
-from settings.model.patterns import MEANINGS
+from settings.model.base import MEANINGS
 from settings.pipeline import Pipeline
 
 GOOD = """\
