@@ -62,7 +62,7 @@ def commands_page() -> str:
 
 def permissions_page() -> str:
     """The page on IAM actions, from the lists that the commands and the pipeline's roles use."""
-    from ops.drift.permissions import ACTIONS as DRIFT
+    from ops.drift import ACTIONS as DRIFT
     from trainyard.pipeline.actions import ASSUME, DIFF, PREFLIGHT, VALIDATION
 
     groups = (

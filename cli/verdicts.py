@@ -103,7 +103,7 @@ def drift(options: argparse.Namespace) -> int:
 
     file, environment = read(options.environment)
     from ops.drift.findings import Report
-    from ops.drift.survey import Account, survey
+    from ops.drift.survey import survey
     from ops.preflight.aws import Aws, require_account
     from ops.review.synthesis import ROOT, synthesize
 
@@ -115,7 +115,7 @@ def drift(options: argparse.Namespace) -> int:
         _progress("drift", f"synthesizing {file.name}")
         wanted = synthesize(ROOT, file, Path(folder))
         _progress("drift", "comparing what is deployed; CloudFormation's drift detection takes minutes")
-        found = survey(Report(environment.name, environment.account), Account.of(session), wanted)
+        found = survey(Report(environment.name, environment.account), session, wanted)
     write(drift_report(found), options.format, options.output)
     return int(found.level)
 

@@ -20,7 +20,7 @@ from ops.drift.findings import Finding
 from ops.drift.values import Values
 from ops.intrinsics import UNKNOWN
 from ops.review.structure import ABSENT
-from trainyard.cluster_bundle import ENTRY, PREFIX, SETTINGS
+from trainyard.cluster_bundle import ENTRY, PREFIX, SETTINGS, Bundle
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -34,23 +34,12 @@ _GONE = ("NoSuchKey", "404", "NoSuchBucket")
 
 
 def check(client: S3Client, stack: DeployedStack, values: Values) -> Iterator[Finding]:
-    """Differences between the assets bucket and the deployed version.
-
-    Raises:
-        ClientError: S3 denies access.
-    """
-    bucket = next(
-        (values.properties(item, stack).get("DestinationBucketName", UNKNOWN) for item in stack.of(DEPLOYMENT)), UNKNOWN
-    )
-    version = next(
-        (
-            properties["AssetsVersion"]
-            for item in stack.of(KIND)
-            if "AssetsVersion" in (properties := values.properties(item, stack))
-        ),
-        UNKNOWN,
-    )
-    if bucket is UNKNOWN or version is UNKNOWN:
+    """Differences between the assets bucket and the deployed version. Raises ClientError where S3 denies access."""
+    properties: dict[str, Any] = {}
+    for resource in stack.of(DEPLOYMENT, KIND):
+        properties |= values.properties(resource, stack)
+    bucket, version = (properties.get(key, UNKNOWN) for key in ("DestinationBucketName", "AssetsVersion"))
+    if UNKNOWN in (bucket, version):
         return
 
     def finding(key: str, path: str, expected: object, actual: object) -> Finding:
@@ -60,17 +49,19 @@ def check(client: S3Client, stack: DeployedStack, values: Values) -> Iterator[Fi
     for path, expected in (("sha256", version), ("settings", SETTINGS)):
         if pointer.get(path) != expected:
             yield finding(_POINTER, path, expected, pointer.get(path, ABSENT))
-    key = f"{PREFIX}/bundles/{version}.tar"
+    key = Bundle(b"", version).key
     bundle = _content(client, bucket, key)
     if bundle is None:
         yield finding(key, "", "exists", "deleted")
         return
-    checksum = hashlib.sha256(bundle).hexdigest()
+    checksum = _digest(bundle)
     if checksum != version:
         yield finding(key, "sha256", version, checksum)
         return
+    with tarfile.open(fileobj=io.BytesIO(bundle), mode="r:") as archive:
+        member = archive.extractfile(ENTRY)
+        wanted = member.read() if member else None
     entry = _content(client, bucket, f"{PREFIX}/{ENTRY}")
-    wanted = _member(bundle, ENTRY)
     if entry != wanted:
         yield finding(f"{PREFIX}/{ENTRY}", "sha256", _digest(wanted), _digest(entry))
 
@@ -90,12 +81,6 @@ def _pointer(content: bytes | None) -> Mapping[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _member(archive: bytes, name: str) -> bytes | None:
-    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as bundle:
-        member = bundle.extractfile(name)
-        return member.read() if member else None
 
 
 def _digest(content: bytes | None) -> object:

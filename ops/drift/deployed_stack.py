@@ -25,6 +25,11 @@ class Resource:
     kind: str
     physical_id: str
 
+    @property
+    def subject(self) -> str:
+        """The resource as the report names it."""
+        return f"{self.logical_id} ({' '.join(filter(None, (self.kind, self.physical_id)))})"
+
 
 @dataclass(frozen=True)
 class DeployedStack:
@@ -50,19 +55,6 @@ class DeployedStack:
     def region(self) -> str:
         return self.id.split(":")[3]
 
-    @property
-    def account(self) -> str:
-        return self.id.split(":")[4]
-
-    @property
-    def partition(self) -> str:
-        return self.id.split(":")[1]
-
-    def properties(self, logical_id: str) -> Mapping[str, Any]:
-        """The properties of a resource in the template."""
-        found: Mapping[str, Any] = self.template.get("Resources", {}).get(logical_id, {}).get("Properties", {})
-        return found
-
     def of(self, *kinds: str) -> Iterator[Resource]:
         """The resources of these types, in the order of the stack."""
         return (resource for resource in self.resources.values() if resource.kind in kinds)
@@ -71,26 +63,21 @@ class DeployedStack:
 def read(
     client: CloudFormationClient, name: str, *, shown: str = "", template: Mapping[str, Any] | None = None
 ) -> DeployedStack:
-    """One stack, by name or ARN.
-
-    Raises:
-        ClientError: CloudFormation denies access, or there is no such stack.
-    """
+    """One stack, by name or ARN. Raises ClientError where CloudFormation denies access or has no such stack."""
     [stack] = client.describe_stacks(StackName=name)["Stacks"]
     pages = client.get_paginator("list_stack_resources").paginate(StackName=name)
-    listed = [item for page in pages for item in page["StackResourceSummaries"]]
+    listed = [
+        Resource(item["LogicalResourceId"], item["ResourceType"], item.get("PhysicalResourceId", ""))
+        for page in pages
+        for item in page["StackResourceSummaries"]
+        if item["ResourceStatus"] != "DELETE_COMPLETE"
+    ]
     outputs = stack.get("Outputs", [])
     return DeployedStack(
         name=shown or stack["StackName"],
         id=stack["StackId"],
         status=stack["StackStatus"],
-        resources={
-            item["LogicalResourceId"]: Resource(
-                item["LogicalResourceId"], item["ResourceType"], item.get("PhysicalResourceId", "")
-            )
-            for item in listed
-            if item["ResourceStatus"] != "DELETE_COMPLETE"
-        },
+        resources={resource.logical_id: resource for resource in listed},
         outputs={item["OutputKey"]: item["OutputValue"] for item in outputs},
         exports={item["ExportName"]: item["OutputValue"] for item in outputs if "ExportName" in item},
         parameters={item["ParameterKey"]: item.get("ParameterValue", "") for item in stack.get("Parameters", [])},
@@ -122,11 +109,7 @@ def own(client: CloudFormationClient, wanted: Stacks) -> dict[str, DeployedStack
 
 
 def nested(client: CloudFormationClient, stack: DeployedStack) -> Iterator[DeployedStack]:
-    """The nested stacks of a stack, at any depth.
-
-    Raises:
-        ClientError: CloudFormation denies access.
-    """
+    """The nested stacks of a stack, at any depth. Raises ClientError where CloudFormation denies access."""
     for resource in stack.of(NESTED):
         if resource.physical_id:
             inner = read(client, resource.physical_id, shown=f"{stack.name}/{resource.logical_id}")

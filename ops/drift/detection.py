@@ -7,13 +7,13 @@ returns counts and text, not the resources that it compared.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from ops.drift.deployed_stack import DeployedStack
+from ops.drift.deployed_stack import DeployedStack, Resource
 from ops.drift.findings import Finding
 from ops.review.structure import ABSENT
 
@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 
 LIMIT_S = 900
 POLL_S = 2.0
-DETECTABLE = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_FAILED")
-"""Stack statuses in which CloudFormation can detect drift."""
 UPDATABLE = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE")
 """Stack statuses in which the next update can start."""
-
-_NOTHING = "null"
 
 
 @dataclass(frozen=True)
@@ -45,57 +41,40 @@ class Detected:
     missing: tuple[str, ...] = ()
 
 
-def detect(
-    client: CloudFormationClient,
-    stacks: Iterable[DeployedStack],
-    *,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> dict[str, Detected]:
+def detect(client: CloudFormationClient, stacks: Collection[DeployedStack]) -> dict[str, Detected]:
     """Start a detection on each stack, wait for all, and read the results, by the stack's ARN."""
     started: dict[str, str] = {}
     found: dict[str, Detected] = {}
-    stacks = list(stacks)
     for stack in stacks:
-        if stack.status not in DETECTABLE:
-            found[stack.id] = _undetected(stack, f"CloudFormation does not compare a stack that is {stack.status}")
-            continue
         try:
             started[stack.id] = client.detect_stack_drift(StackName=stack.id)["StackDriftDetectionId"]
         except ClientError as error:
-            found[stack.id] = _undetected(stack, _message(error))
-    until = clock() + LIMIT_S
+            found[stack.id] = _failed(stack, error)
+    until = time.monotonic() + LIMIT_S
     for stack in stacks:
         if stack.id in started:
             try:
-                found[stack.id] = _result(client, stack, _wait(client, started[stack.id], until, clock, sleep))
+                found[stack.id] = _result(client, stack, _wait(client, started[stack.id], until))
             except ClientError as error:
-                found[stack.id] = _undetected(stack, _message(error))
+                found[stack.id] = _failed(stack, error)
     return found
 
 
-def _undetected(stack: DeployedStack, reason: str) -> Detected:
-    return Detected(missing=(f"{stack.name}: {reason}",))
+def _failed(stack: DeployedStack, error: ClientError) -> Detected:
+    return Detected(missing=(f"{stack.name}: {error.response.get('Error', {}).get('Message') or error}",))
 
 
-def _wait(
-    client: CloudFormationClient,
-    detection: str,
-    until: float,
-    clock: Callable[[], float],
-    sleep: Callable[[float], None],
-) -> str:
+def _wait(client: CloudFormationClient, detection: str, until: float) -> str:
     """Why the detection is incomplete; empty where it is complete."""
     while True:
         answer = client.describe_stack_drift_detection_status(StackDriftDetectionId=detection)
-        status = answer["DetectionStatus"]
-        if status == "DETECTION_COMPLETE":
+        if answer["DetectionStatus"] == "DETECTION_COMPLETE":
             return ""
-        if status == "DETECTION_FAILED":
+        if answer["DetectionStatus"] == "DETECTION_FAILED":
             return answer.get("DetectionStatusReason", "the detection failed without a reason")
-        if clock() > until:
+        if time.monotonic() > until:
             return f"the detection was still running after {LIMIT_S} s"
-        sleep(POLL_S)
+        time.sleep(POLL_S)
 
 
 def _result(client: CloudFormationClient, stack: DeployedStack, trouble: str) -> Detected:
@@ -118,28 +97,16 @@ def _result(client: CloudFormationClient, stack: DeployedStack, trouble: str) ->
         token = {"NextToken": page["NextToken"]}
 
 
-def subject(logical_id: str, kind: str, physical_id: str) -> str:
-    """A resource as the report names it."""
-    return f"{logical_id} ({kind} {physical_id})" if physical_id else f"{logical_id} ({kind})"
-
-
 def _findings(stack: DeployedStack, drift: Mapping[str, Any]) -> Iterator[Finding]:
-    what = subject(drift["LogicalResourceId"], drift["ResourceType"], drift.get("PhysicalResourceId", ""))
+    what = Resource(drift["LogicalResourceId"], drift["ResourceType"], drift.get("PhysicalResourceId", "")).subject
     if drift["StackResourceDriftStatus"] == "DELETED":
         yield Finding(stack.name, what, "", "exists", "deleted")
         return
     for difference in drift.get("PropertyDifferences", []):
-        yield Finding(
-            stack.name,
-            what,
-            difference["PropertyPath"].strip("/").replace("/", "."),
-            _value(difference.get("ExpectedValue")),
-            _value(difference.get("ActualValue")),
-        )
-
-
-def _value(text: str | None) -> object:
-    return ABSENT if text is None or text == _NOTHING else text
+        path = difference["PropertyPath"].strip("/").replace("/", ".")
+        values = (difference.get(key) for key in ("ExpectedValue", "ActualValue"))
+        expected, actual = (ABSENT if value in (None, "null") else value for value in values)
+        yield Finding(stack.name, what, path, expected, actual)
 
 
 def statuses(stacks: Iterable[DeployedStack]) -> Iterator[Finding]:
@@ -147,7 +114,3 @@ def statuses(stacks: Iterable[DeployedStack]) -> Iterator[Finding]:
     for stack in stacks:
         if stack.status not in UPDATABLE:
             yield Finding(stack.name, "the stack", "status", "CREATE_COMPLETE or UPDATE_COMPLETE", stack.status)
-
-
-def _message(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Message") or error)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from ops.drift import assets, cluster, detection, fsx, roles, security_groups
-from ops.drift.cluster import ReaderOf, Unreadable
+from ops.drift import access, assets, cluster, detection, fsx
 from ops.drift.deployed_stack import NESTED, DeployedStack, nested, own, read
-from ops.drift.detection import Detected
 from ops.drift.findings import Finding, Report
 from ops.drift.values import Values
 from ops.problem import Problem
@@ -21,133 +18,96 @@ from ops.review.stacks import Stacks
 if TYPE_CHECKING:
     import boto3
 
-COMPARED_INSIDE = (NESTED, cluster.KIND, assets.DEPLOYMENT, security_groups.CLOSED)
+COMPARED_INSIDE = (NESTED, cluster.KIND, assets.DEPLOYMENT, access.CLOSED)
 """Types whose contents are compared, instead of the resources themselves."""
+COMPARED_HERE = (*fsx.KINDS, access.POLICY)
 
 
-@dataclass(frozen=True)
-class Account:
-    """Clients of the account of the deployment."""
-
-    cloudformation: Any
-    ec2: Any
-    fsx: Any
-    iam: Any
-    s3: Any
-
-    @classmethod
-    def of(cls, session: boto3.Session) -> Account:
-        return cls(*(session.client(name) for name in ("cloudformation", "ec2", "fsx", "iam", "s3")))
-
-
-def survey(
-    report: Report,
-    account: Account,
-    wanted: Stacks,
-    *,
-    reader_of: ReaderOf = cluster.reader_of,
-    detect: Callable[[Any, Iterable[DeployedStack]], Mapping[str, Detected]] = detection.detect,
-) -> Report:
+def survey(report: Report, session: boto3.Session, wanted: Stacks) -> Report:
     """Fill `report`. `wanted` are the stacks as the file synthesizes now.
 
     Raises:
         Problem: nothing is deployed, AWS cannot be reached or denies access, or a stack is being changed.
     """
     try:
-        return _Survey(report, account, own(account.cloudformation, wanted), reader_of).run(wanted, detect)
+        _survey(report, session, wanted)
     except BotoCoreError as error:
         raise Problem(f"AWS cannot be reached: {error}") from error
+    # The cluster first.
+    report.findings.sort(key=lambda item: (item.part != cluster.PART, item.part, item.subject, item.path))
+    return report
 
 
-class _Survey:
-    def __init__(
-        self, report: Report, account: Account, stacks: Mapping[str, DeployedStack], reader_of: ReaderOf
-    ) -> None:
-        self._report = report
-        self._account = account
-        self._stacks = stacks
-        self._reader_of = reader_of
-        self._inner: dict[str, DeployedStack] = {}
-
-    def run(self, wanted: Stacks, detect: Callable[[Any, Iterable[DeployedStack]], Mapping[str, Detected]]) -> Report:
-        client, report = self._account.cloudformation, self._report
-        report.undeployed = undeployed(wanted, self._stacks)
-        self._find_missing_stacks(wanted)
-        for stack in self._stacks.values():
-            self._read_nested(stack)
-        values = Values(self._stacks.values(), self._inner)
-        self._compare_clusters(values)
-        everything = [*self._stacks.values(), *self._inner.values()]
-        report.findings += detection.statuses(everything)
-        detected = detect(client, everything)
-        for stack in everything:
-            report.findings += detected[stack.id].findings
-            report.missing += detected[stack.id].missing
-        for stack in self._stacks.values():
-            self._compare(stack, values, detected[stack.id])
-        for stack in everything:
-            self._count(stack, detected[stack.id].checked, ours=stack.id not in self._inner)
-        report.findings.sort(key=_rank)
-        return report
-
-    def _find_missing_stacks(self, wanted: Stacks) -> None:
-        for key, stack in wanted.items():
-            if key not in self._stacks:
-                advice = "Deploy it: it was deleted, or never deployed."
-                self._report.findings.append(Finding(stack.name, "the stack", "", "exists", "missing", advice))
-
-    def _read_nested(self, stack: DeployedStack) -> None:
-        try:
-            self._inner |= {inner.id: inner for inner in nested(self._account.cloudformation, stack)}
-        except ClientError as error:
-            self._report.missing.append(f"{stack.name}: its nested stacks cannot be read: {error}")
-
-    def _compare_clusters(self, values: Values) -> None:
-        for stack in self._stacks.values():
-            for deployed in cluster.clusters(stack, values):
-                try:
-                    compared = cluster.compare(deployed, self._reader_of(deployed, stack.region))
-                except Unreadable as error:
-                    self._report.missing.append(f"cluster: {error}")
-                    continue
-                self._report.findings += compared.findings
-                if compared.stack:
-                    self._read_cluster_stack(compared.stack)
-
-    def _read_cluster_stack(self, arn: str) -> None:
-        try:
-            stack = read(self._account.cloudformation, arn)
-        except ClientError as error:
-            self._report.missing.append(f"cluster: its stack {arn} cannot be read: {error}")
-            return
-        self._inner[stack.id] = stack
-        self._read_nested(stack)
-
-    def _compare(self, stack: DeployedStack, values: Values, detected: Detected) -> None:
-        gone = {finding.subject.partition(" ")[0] for finding in detected.findings if finding.actual == "deleted"}
-        account = self._account
-        checks: dict[str, Callable[[], Iterator[Finding]]] = {
-            "FSx": lambda: fsx.check(account.fsx, stack, values, detected.checked),
-            "EC2": lambda: security_groups.check(account.ec2, stack, values, gone),
-            "IAM": lambda: roles.check(account.iam, stack, values),
-            "S3": lambda: assets.check(account.s3, stack, values),
+def _survey(report: Report, session: boto3.Session, wanted: Stacks) -> None:
+    client = session.client("cloudformation")
+    stacks = own(client, wanted)
+    report.undeployed = undeployed(wanted, stacks)
+    for key, stack in wanted.items():
+        if key not in stacks:
+            advice = "Deploy it: it was deleted, or never deployed."
+            report.findings.append(Finding(stack.name, "the stack", "", "exists", "missing", advice))
+    ours = list(stacks.values())
+    inner: list[DeployedStack] = []
+    for deployed in ours:
+        with _noted(report, f"{deployed.name}: its nested stacks cannot be read"):
+            inner += nested(client, deployed)
+    values = Values(ours, inner)
+    inner += _compare_clusters(report, session, ours, values)
+    report.findings += detection.statuses([*ours, *inner])
+    detected = detection.detect(client, [*ours, *inner])
+    clients: dict[str, Any] = {name: session.client(name) for name in ("ec2", "fsx", "iam", "s3")}
+    for deployed in ours:
+        result = detected[deployed.id]
+        gone = {finding.subject.partition(" ")[0] for finding in result.findings if finding.actual == "deleted"}
+        checks = {
+            "FSx": fsx.check(clients["fsx"], deployed, values, result.checked),
+            "EC2": access.check_rules(clients["ec2"], deployed, values, gone),
+            "IAM": access.check_roles(clients["iam"], deployed, values),
+            "S3": assets.check(clients["s3"], deployed, values),
         }
-        for service, check in checks.items():
-            try:
-                self._report.findings += check()
-            except ClientError as error:
-                self._report.missing.append(f"{stack.name}: {service} does not answer: {error}")
+        for service, findings_of in checks.items():
+            with _noted(report, f"{deployed.name}: {service} does not answer"):
+                report.findings += findings_of
+    for deployed in [*ours, *inner]:
+        result = detected[deployed.id]
+        report.findings += result.findings
+        report.missing += result.missing
+        report.checked += len(result.checked)
+        for item in deployed.resources.values():
+            if item.logical_id not in result.checked and item.kind not in COMPARED_INSIDE:
+                if item.kind in COMPARED_HERE and deployed in ours:
+                    report.checked += 1
+                else:
+                    report.unchecked[item.kind] += 1
 
-    def _count(self, stack: DeployedStack, checked: frozenset[str], *, ours: bool) -> None:
-        compared_here = (*fsx.KINDS, roles.POLICY) if ours else ()
-        unchecked = Counter(
-            item.kind
-            for item in stack.resources.values()
-            if item.logical_id not in checked and item.kind not in (*COMPARED_INSIDE, *compared_here)
-        )
-        here = sum(item.kind in compared_here for item in stack.resources.values() if item.logical_id not in checked)
-        self._report.checked += len(checked) + here
-        self._report.unchecked += unchecked
+
+def _compare_clusters(
+    report: Report, session: boto3.Session, stacks: list[DeployedStack], values: Values
+) -> list[DeployedStack]:
+    """Compare the clusters, and return their own stacks."""
+    client = session.client("cloudformation")
+    inner: list[DeployedStack] = []
+    for deployed, found in ((stack, found) for stack in stacks for found in cluster.clusters(stack, values)):
+        try:
+            findings, arn = cluster.compare(found, cluster.Reader(found, deployed.region))
+        except cluster.Unreadable as error:
+            report.missing.append(f"cluster: {error}")
+            continue
+        report.findings += findings
+        if arn:
+            with _noted(report, f"cluster: its stack {arn}, or one nested in it, cannot be read"):
+                inner.append(read(client, arn))
+                inner += nested(client, inner[-1])
+    return inner
+
+
+@contextmanager
+def _noted(report: Report, what: str) -> Iterator[None]:
+    """A failed or denied call becomes a missing check; the other checks still run."""
+    try:
+        yield
+    except ClientError as error:
+        report.missing.append(f"{what}: {error}")
 
 
 def undeployed(wanted: Stacks, stacks: Mapping[str, DeployedStack]) -> dict[str, int]:
@@ -169,8 +129,3 @@ def _comparable(resource: Mapping[str, Any] | None) -> object:
         return None
     properties = {key: value for key, value in resource.get("Properties", {}).items() if key != "Code"}
     return {"Type": resource["Type"], "Properties": properties}
-
-
-def _rank(finding: Finding) -> tuple[bool, str, str, str]:
-    """The cluster first."""
-    return finding.part != cluster.PART, finding.part, finding.subject, finding.path

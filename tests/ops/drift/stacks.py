@@ -39,7 +39,7 @@ def stack_of(
 
 
 def stubbed(service: str) -> tuple[Any, Stubber]:
-    """A client that answers what it is told to, by botocore's model, and nothing else."""
+    """A client that returns only stubbed responses, which botocore checks by its model."""
     client: Any = boto3.client(
         service,  # type: ignore[call-overload]
         region_name=REGION,

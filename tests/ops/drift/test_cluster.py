@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cluster_resource.api import OWNER_TAG
 from cluster_resource.request import owner_of
-from ops.drift.cluster import DeployedCluster, Unreadable, clusters, compare, reader_of
+from ops.drift.cluster import DeployedCluster, Reader, Unreadable, clusters, compare
 from ops.drift.values import Values
 
 from .stacks import stack_of
@@ -56,7 +57,7 @@ def answer(**changed: object) -> dict[str, Any]:
     }
 
 
-def standing(**changed: object) -> dict[str, Any]:
+def actual(**changed: object) -> dict[str, Any]:
     return {
         "Image": {"Os": "ubuntu2204"},
         "Scheduling": {"SlurmQueues": [{"Name": "gpu", "MaxCount": 2}]},
@@ -66,7 +67,7 @@ def standing(**changed: object) -> dict[str, Any]:
     }
 
 
-class Fake:
+class Fake(Reader):
     """A reader with fixed answers."""
 
     def __init__(self, found: dict[str, Any] | None, configuration: object = None) -> None:
@@ -76,26 +77,25 @@ class Fake:
         assert name == "demo"
         return self.found
 
-    def configuration(self, name: str, address: str) -> object:
-        assert (name, address) == ("demo", "https://signed")
+    def configuration(self, name: str, url: str) -> object:
+        assert (name, url) == ("demo", "https://signed")
         return self.given
 
 
 def test_as_deployed() -> None:
-    looked = compare(place(), Fake(answer(), standing()))
-    assert looked.findings == () and looked.stack == "arn:stack"
+    assert compare(place(), Fake(answer(), actual())) == ([], "arn:stack")
 
 
-def test_a_key_that_somebody_changed() -> None:
-    changed = standing(Scheduling={"SlurmQueues": [{"Name": "gpu", "MaxCount": 4}, {"Name": "spot"}]})
-    first, second = compare(place(), Fake(answer(), changed)).findings
+def test_a_changed_key() -> None:
+    changed = actual(Scheduling={"SlurmQueues": [{"Name": "gpu", "MaxCount": 4}, {"Name": "spot"}]})
+    [first, second], _ = compare(place(), Fake(answer(), changed))
     assert (first.path, first.expected, first.actual) == ("Scheduling.SlurmQueues[gpu].MaxCount", "2", "4")
     assert second.path == "Scheduling.SlurmQueues[spot]"
     assert "without CloudFormation" in first.advice
 
 
 @pytest.mark.parametrize(
-    ("changed", "path", "actual"),
+    ("changed", "path", "value"),
     [
         ({"clusterStatus": "UPDATE_FAILED"}, "clusterStatus", "UPDATE_FAILED"),
         ({"computeFleetStatus": "PROTECTED"}, "computeFleetStatus", "PROTECTED"),
@@ -105,27 +105,27 @@ def test_a_key_that_somebody_changed() -> None:
         ({"tags": [{"key": OWNER_TAG, "value": "another"}]}, f"tags[{OWNER_TAG}]", "another"),
     ],
 )
-def test_states(changed: dict[str, object], path: str, actual: str) -> None:
-    [finding] = compare(place(), Fake(answer(**changed), standing())).findings
-    assert (finding.path, finding.actual) == (path, actual)
+def test_states(changed: dict[str, object], path: str, value: str) -> None:
+    [finding], _ = compare(place(), Fake(answer(**changed), actual()))
+    assert (finding.path, finding.actual) == (path, value)
 
 
 @pytest.mark.parametrize("found", [None, answer(clusterStatus="DELETE_COMPLETE")])
-def test_a_cluster_that_is_gone(found: dict[str, Any] | None) -> None:
-    looked = compare(place(), Fake(found))
-    assert [finding.actual for finding in looked.findings] == ["deleted"] and looked.stack == ""
+def test_a_deleted_cluster(found: dict[str, Any] | None) -> None:
+    [finding], stack = compare(place(), Fake(found))
+    assert (finding.actual, stack) == ("deleted", "")
 
 
-def test_an_operation_at_work_gives_no_verdict() -> None:
+def test_an_operation_in_progress_gives_no_verdict() -> None:
     with pytest.raises(Unreadable, match="UPDATE_IN_PROGRESS"):
         compare(place(), Fake(answer(clusterStatus="UPDATE_IN_PROGRESS")))
 
 
-def test_a_predecessor_is_asked_for_its_state_only() -> None:
-    frozen = DeployedCluster(**{**vars(place()), "frozen": True})
-    assert compare(frozen, Fake(answer(), {"Image": "other"})).findings == ()
+def test_only_the_states_of_a_predecessor_are_compared() -> None:
+    frozen = replace(place(), frozen=True)
+    assert compare(frozen, Fake(answer(), {"Image": "other"}))[0] == []
 
 
 def test_an_api_without_a_url() -> None:
     with pytest.raises(Unreadable, match="URL"):
-        reader_of(DeployedCluster(**{**vars(place()), "api_url": ""}), "us-east-1")
+        Reader(replace(place(), api_url=""), "us-east-1")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import botocore.session
 import pytest
 
-from ops.drift import detection, fsx, roles
-from ops.drift.deployed_stack import DeployedStack
+from ops.drift import ACTIONS, access, detection, fsx
 from ops.drift.values import Values
 from ops.review.structure import ABSENT
 
@@ -32,7 +33,10 @@ def drift(name: str, status: str, **more: object) -> dict[str, Any]:
     }
 
 
-def detected(stack: DeployedStack, statuses: list[dict[str, Any]], *pages: dict[str, Any]) -> detection.Detected:
+def detected(
+    monkeypatch: pytest.MonkeyPatch, statuses: list[dict[str, Any]], *pages: dict[str, Any]
+) -> detection.Detected:
+    stack = stack_of({})
     client, stubber = stubbed("cloudformation")
     stubber.add_response("detect_stack_drift", {"StackDriftDetectionId": DETECTION}, {"StackName": stack.id})
     for status in statuses:
@@ -46,12 +50,14 @@ def detected(stack: DeployedStack, statuses: list[dict[str, Any]], *pages: dict[
     for page in pages:
         stubber.add_response("describe_stack_resource_drifts", page)
     waited: list[float] = []
-    found = detection.detect(client, [stack], clock=lambda: sum(waited), sleep=waited.append)[stack.id]
+    clock = SimpleNamespace(monotonic=lambda: sum(waited), sleep=waited.append)
+    monkeypatch.setattr(detection, "time", clock)
+    found = detection.detect(client, [stack])[stack.id]
     stubber.assert_no_pending_responses()
     return found
 
 
-def test_pages_of_results_after_a_while() -> None:
+def test_pages_of_results_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     modified = drift(
         "Log",
         "MODIFIED",
@@ -66,7 +72,7 @@ def test_pages_of_results_after_a_while() -> None:
         ],
     )
     found = detected(
-        stack_of({}),
+        monkeypatch,
         [{"DetectionStatus": "DETECTION_IN_PROGRESS"}, {"DetectionStatus": "DETECTION_COMPLETE"}],
         {"StackResourceDrifts": [modified, drift("Same", "IN_SYNC")], "NextToken": "more"},
         {"StackResourceDrifts": [drift("Gone", "DELETED"), drift("Other", "NOT_CHECKED")]},
@@ -79,9 +85,9 @@ def test_pages_of_results_after_a_while() -> None:
     assert found.checked == {"Log", "Same", "Gone"} and found.missing == ()
 
 
-def test_a_detection_that_is_not_whole_is_said() -> None:
+def test_an_incomplete_detection_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     found = detected(
-        stack_of({}),
+        monkeypatch,
         [{"DetectionStatus": "DETECTION_FAILED", "DetectionStatusReason": "no right to read Log"}],
         {"StackResourceDrifts": [drift("Log", "UNKNOWN", DriftStatusReason="AccessDenied"), drift("Gone", "DELETED")]},
     )
@@ -89,21 +95,26 @@ def test_a_detection_that_is_not_whole_is_said() -> None:
     assert found.missing == ("demo: no right to read Log", "demo: Log could not be compared: AccessDenied")
 
 
-def test_a_detection_without_an_end() -> None:
+def test_a_detection_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     endless = [{"DetectionStatus": "DETECTION_IN_PROGRESS"}] * (int(detection.LIMIT_S / detection.POLL_S) + 2)
-    found = detected(stack_of({}), endless, {"StackResourceDrifts": []})
+    found = detected(monkeypatch, endless, {"StackResourceDrifts": []})
     assert found.missing == (f"demo: the detection was still running after {detection.LIMIT_S} s",)
 
 
-def test_a_stack_that_cannot_be_asked() -> None:
+def test_a_stack_that_cannot_be_compared() -> None:
     broken = stack_of({}, status="ROLLBACK_COMPLETE")
-    client, _ = stubbed("cloudformation")
-    assert "ROLLBACK_COMPLETE" in detection.detect(client, [broken])[broken.id].missing[0]
-    assert [item.actual for item in detection.statuses([broken, stack_of({})])] == ["ROLLBACK_COMPLETE"]
-    refused = stack_of({})
     client, stubber = stubbed("cloudformation")
-    stubber.add_client_error("detect_stack_drift", "AccessDenied", "not authorized")
-    assert detection.detect(client, [refused])[refused.id].missing == ("demo: not authorized",)
+    stubber.add_client_error("detect_stack_drift", "ValidationError", "in state ROLLBACK_COMPLETE")
+    assert detection.detect(client, [broken])[broken.id].missing == ("demo: in state ROLLBACK_COMPLETE",)
+    assert [item.actual for item in detection.statuses([broken, stack_of({})])] == ["ROLLBACK_COMPLETE"]
+
+
+def test_actions_are_operations_of_aws() -> None:
+    session = botocore.session.get_session()
+    for action in ACTIONS:
+        service, operation = action.split(":")
+        assert operation in session.get_service_model(service).operation_names, action
+    assert "cloudformation:DetectStackResourceDrift" in ACTIONS
 
 
 def test_what_cloudformation_cannot_read_is_compared_here() -> None:
@@ -121,11 +132,11 @@ def test_what_cloudformation_cannot_read_is_compared_here() -> None:
         if kind in hashes
         and "read" not in json.loads((schemas / "resources" / f"{hashes[kind]}.json").read_text()).get("handlers", {})
     }
-    assert unread == {fsx.FILE_SYSTEM, roles.POLICY}
+    assert unread == {fsx.FILE_SYSTEM, access.POLICY}
 
 
 @pytest.mark.parametrize("kind", [fsx.VOLUME, fsx.ASSOCIATION])
-def test_what_it_may_leave_out_is_compared_here_then(kind: str) -> None:
+def test_a_missing_physical_id_is_a_deleted_resource(kind: str) -> None:
     stack = stack_of({"Thing": (kind, "", {})})
     client, _ = stubbed("fsx")
     assert [item.actual for item in fsx.check(client, stack, Values([stack]))] == ["deleted"]

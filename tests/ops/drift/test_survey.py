@@ -10,11 +10,10 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from botocore.stub import Stubber
 
-from ops.drift.cluster import DeployedCluster, Reader, Unreadable
+from ops.drift import detection
 from ops.drift.deployed_stack import DeployedStack
-from ops.drift.detection import Detected
 from ops.drift.findings import Finding, Level, Report
-from ops.drift.survey import Account, survey, undeployed
+from ops.drift.survey import survey, undeployed
 from ops.problem import Problem
 from ops.review.stacks import Stack
 
@@ -30,7 +29,7 @@ TEMPLATE = {
 WANTED = {"images": Stack("images", NAME, REGION, TEMPLATE)}
 
 
-def told(stubber: Stubber, status: str = "CREATE_COMPLETE") -> None:
+def deployed(stubber: Stubber, status: str = "CREATE_COMPLETE") -> None:
     """CloudFormation's answers about the one stack that is deployed."""
     stack = {
         "StackName": NAME,
@@ -54,84 +53,84 @@ def told(stubber: Stubber, status: str = "CREATE_COMPLETE") -> None:
     stubber.add_response("list_stack_resources", {"StackResourceSummaries": resources})
 
 
-def account() -> tuple[Account, Stubber]:
-    client, stubber = stubbed("cloudformation")
-    others = [stubbed(name)[0] for name in ("ec2", "fsx", "iam", "s3")]
-    return Account(client, *others), stubber
+class Session:
+    """A boto3 session whose CloudFormation is stubbed."""
+
+    def __init__(self) -> None:
+        self.cloudformation, self.stubber = stubbed("cloudformation")
+
+    def client(self, service: str) -> Any:  # noqa: ANN401 - a boto3 client
+        return self.cloudformation if service == "cloudformation" else stubbed(service)[0]
+
+    def survey(self, wanted: Mapping[str, Stack] = WANTED) -> Report:
+        return survey(Report("demo", ACCOUNT), self, wanted)  # type: ignore[arg-type]
 
 
-def no_reader(place: DeployedCluster, region: str) -> Reader:
-    raise Unreadable(f"nobody asks for {place.name} in {region}")
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Session:
+    """An account in which CloudFormation's detection finds nothing."""
+    detects(monkeypatch)
+    return Session()
 
 
-def detects(*findings: Finding, missing: tuple[str, ...] = ()) -> Any:  # noqa: ANN401 - a function
-    def detect(_client: object, stacks: Iterable[DeployedStack]) -> Mapping[str, Detected]:
-        return {stack.id: Detected(findings, frozenset({"Repository"}), missing) for stack in stacks}
+def detects(monkeypatch: pytest.MonkeyPatch, *findings: Finding, missing: tuple[str, ...] = ()) -> None:
+    def detect(_client: object, stacks: Iterable[DeployedStack]) -> Mapping[str, detection.Detected]:
+        return {stack.id: detection.Detected(findings, frozenset({"Repository"}), missing) for stack in stacks}
 
-    return detect
-
-
-def run(detect: Any, wanted: Mapping[str, Stack] = WANTED) -> Report:  # noqa: ANN401 - a function
-    clients, stubber = account()
-    told(stubber)
-    return survey(Report("demo", ACCOUNT), clients, wanted, reader_of=no_reader, detect=detect)
+    monkeypatch.setattr(detection, "detect", detect)
 
 
-def test_nothing() -> None:
-    report = run(detects())
+def test_no_drift(session: Session) -> None:
+    deployed(session.stubber)
+    report = session.survey()
     assert report.level is Level.NONE
     assert (report.checked, dict(report.unchecked)) == (1, {"AWS::Scheduler::Schedule": 1})
 
 
-def test_drift_is_drift_even_where_not_everything_was_seen() -> None:
+def test_failed_checks_leave_no_verdict_unless_there_is_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     finding = Finding(NAME, "Repository", "ImageTagMutability", "IMMUTABLE", "MUTABLE")
-    assert run(detects(finding, missing=("no right",))).level is Level.DRIFT
+    for findings, level in (([finding], Level.DRIFT), ([], Level.UNKNOWN)):
+        detects(monkeypatch, *findings, missing=("no permission",))
+        session = Session()
+        deployed(session.stubber)
+        report = session.survey()
+        assert report.level is level
+    assert int(report.level) == 4 and report.headline.startswith("No verdict")
 
 
-def test_no_drift_and_not_everything_seen_is_no_verdict() -> None:
-    report = run(detects(missing=("no right",)))
-    assert report.level is Level.UNKNOWN and int(report.level) == 4
-    assert report.headline.startswith("No verdict")
-
-
-def test_a_stack_that_is_not_there_is_drift() -> None:
-    clients, stubber = account()
-    told(stubber)
-    stubber.add_client_error("describe_stacks", "ValidationError", "Stack with id demo-api does not exist")
+def test_a_missing_stack_is_drift(session: Session) -> None:
+    deployed(session.stubber)
+    session.stubber.add_client_error("describe_stacks", "ValidationError", "Stack with id demo-api does not exist")
     # The second stack is asked for before the details of the first.
-    stubber._queue.insert(2, stubber._queue.pop())  # type: ignore[attr-defined]
-    wanted = {**WANTED, "api": Stack("api", "demo-api", REGION, {"Resources": {}})}
-    report = survey(Report("demo", ACCOUNT), clients, wanted, reader_of=no_reader, detect=detects())
+    session.stubber._queue.insert(2, session.stubber._queue.pop())  # type: ignore[attr-defined]
+    report = session.survey({**WANTED, "api": Stack("api", "demo-api", REGION, {"Resources": {}})})
     assert [(item.part, item.actual) for item in report.findings] == [("demo-api", "missing")]
 
 
-def test_nothing_deployed() -> None:
-    clients, stubber = account()
-    stubber.add_client_error("describe_stacks", "ValidationError", "Stack with id demo-images does not exist")
+def test_nothing_deployed_or_an_operation_in_progress(session: Session) -> None:
+    session.stubber.add_client_error("describe_stacks", "ValidationError", "Stack with id demo-images does not exist")
     with pytest.raises(Problem, match="None of the stacks demo-images is deployed"):
-        survey(Report("demo", ACCOUNT), clients, WANTED)
-
-
-def test_something_at_work() -> None:
-    clients, stubber = account()
-    told(stubber, "UPDATE_IN_PROGRESS")
+        session.survey()
+    deployed(session.stubber, "UPDATE_IN_PROGRESS")
     with pytest.raises(Problem, match=r"demo-images is UPDATE_IN_PROGRESS\. Wait"):
-        survey(Report("demo", ACCOUNT), clients, WANTED)
+        session.survey()
 
 
-def test_no_connection() -> None:
-    def detect(_client: object, _stacks: object) -> Mapping[str, Detected]:
+def test_no_connection(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    def detect(_client: object, _stacks: object) -> Mapping[str, detection.Detected]:
         raise EndpointConnectionError(endpoint_url="https://cloudformation")
 
+    monkeypatch.setattr(detection, "detect", detect)
+    deployed(session.stubber)
     with pytest.raises(Problem, match="AWS cannot be reached"):
-        run(detect)
+        session.survey()
 
 
 def test_undeployed() -> None:
     def resource(kind: str, **properties: object) -> tuple[str, str, dict[str, object]]:
         return kind, "id", properties
 
-    stands = stack_of(
+    was = stack_of(
         {
             "Same": resource("AWS::Logs::LogGroup", RetentionInDays=7),
             "Code": resource("AWS::Lambda::Function", Code={"S3Key": "bundled"}, Timeout=3),
@@ -146,6 +145,6 @@ def test_undeployed() -> None:
         "Changed": {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": 30}},
         "Added": {"Type": "AWS::Logs::LogGroup"},
     }
-    found = undeployed({"api": Stack("api", "demo-api", REGION, {"Resources": now})}, {"api": stands})
+    found = undeployed({"api": Stack("api", "demo-api", REGION, {"Resources": now})}, {"api": was})
     assert found == {"demo-api": 3}
-    assert undeployed({"api": Stack("api", "demo-api", REGION, stands.template)}, {"api": stands}) == {}
+    assert undeployed({"api": Stack("api", "demo-api", REGION, was.template)}, {"api": was}) == {}

@@ -20,7 +20,7 @@ import pytest
 from cli import main
 from local.emulator import launch
 from local.steering import Steer
-from ops.drift.permissions import CALLED
+from ops.drift import CALLED
 from tests.e2e.conftest import ROOT, Local, free_ports
 
 pytestmark = pytest.mark.e2e
