@@ -131,13 +131,13 @@ class Machine:
 
     Attributes:
         polls: counts them.
-        told: what CloudFormation was told for the time being, if it was.
+        early: the answer to CloudFormation while the operation goes on, if there was one.
     """
 
     api: ClusterApi
     aws: FakeAws = field(default_factory=FakeAws)
     polls: int = 0
-    told: Verdict | None = None
+    early: Verdict | None = None
 
     def run(self, request: dict[str, Any], limit: int = 400) -> Verdict:
         """Follow an event to its verdict."""
@@ -156,8 +156,8 @@ class Machine:
         assert (item["state"] == "done") == (item["verdict"] is not None)
         work = Operation.from_json(item)
         if item["state"] == "early":
-            assert self.told is None, "CloudFormation is told once"
-            self.told = response.early(work, "local")
+            assert self.early is None, "a second early answer"
+            self.early = response.early(work, "local")
             work = replace(work, handed_over=True)
         return work
 

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cluster_resource.api import OWNER_TAG, Accepted, ApiError, Change, ClusterView, StackEvent
+from cluster_resource.api import OWNER_TAG, Accepted, ApiError, Change, ClusterView, Message, StackEvent
 from tests.cluster_resource.events import OWNER, properties, tags_of, text_of
 
 _NEXT = {
@@ -63,23 +63,25 @@ class FakeApi:
 
     Attributes:
         outcomes: what becomes of a status, where that is not success: `{"CREATE_IN_PROGRESS": "ROLLBACK_IN_PROGRESS"}`.
-        faults: exceptions for the coming calls of a method; the flag tells whether the work is done all the same.
+        faults: exceptions for the coming calls of a method; with a flag, whether the work is done all the same.
         fleet_of_new: the fleet's status when a cluster has been created.
         invalid: the message of a validator that refuses every configuration.
     """
 
-    def __init__(self, *clusters: Cluster) -> None:
+    def __init__(self, *clusters: Cluster, **settings: Any) -> None:  # noqa: ANN401 - the attributes
         self.clusters = {cluster.name: cluster for cluster in clusters}
         self.requests: list[tuple[str, str]] = []
         self.bodies: list[str] = []
         self.outcomes: dict[str, str] = {}
-        self.faults: dict[str, list[tuple[Exception, bool]]] = {}
+        self.faults: dict[str, list[Exception | tuple[Exception, bool]]] = {}
         self.frozen = False
         self.version = "3.16.1"
         self.told_version: str | None = "3.16.1"
         self.fleet_of_new = "RUNNING"
         self.invalid = ""
         self.events: tuple[StackEvent, ...] = ()
+        self.messages: tuple[Message, ...] = ()
+        vars(self).update(settings)
 
     @property
     def changing(self) -> list[tuple[str, str]]:
@@ -118,7 +120,7 @@ class FakeApi:
             )
 
         self._fault("create", work)
-        return Accepted(version=self.version)
+        return Accepted(self.version, self.messages)
 
     def update(self, name: str, configuration: str, *, dry_run: bool = False) -> Accepted:
         self.requests.append(("dry run" if dry_run else "update", name))
@@ -204,7 +206,8 @@ class FakeApi:
 
     def _fault(self, method: str, work: object = None) -> None:
         faults = self.faults.get(method)
-        fault, done = faults.pop(0) if faults else (None, True)
+        given = faults.pop(0) if faults else (None, True)
+        fault, done = (given, False) if isinstance(given, Exception) else given
         if callable(work) and done:
             work()
         if fault:

@@ -63,10 +63,7 @@ def test_the_fleet_is_read_and_asked_for(server: Server, api: HttpClusterApi) ->
     ]
 
 
-def test_a_request_to_the_fleet_whose_outcome_is_unknown_is_not_repeated(
-    server: Server,
-    api: HttpClusterApi,
-) -> None:
+def test_a_request_to_the_fleet_whose_outcome_is_unknown_is_not_repeated(server: Server, api: HttpClusterApi) -> None:
     server.answers = [(504, {"message": "Endpoint request timed out"})]
     with pytest.raises(ApiUnknownError):
         api.request_fleet("local", running=False)

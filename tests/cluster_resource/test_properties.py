@@ -32,10 +32,7 @@ def test_a_value_that_is_not_of_its_type_is_named(kind: str, value: str) -> None
 
 def test_the_ownership_tag_cannot_be_forged_by_the_configuration() -> None:
     forged = {"Tags": [{"Key": OWNER_TAG, "Value": "somebody"}, {"Key": "a", "Value": "b"}]}
-    assert json.loads(render(forged, "me"))["Tags"] == [
-        {"Key": "a", "Value": "b"},
-        {"Key": OWNER_TAG, "Value": "me"},
-    ]
+    assert json.loads(render(forged, "me"))["Tags"] == [{"Key": "a", "Value": "b"}, {"Key": OWNER_TAG, "Value": "me"}]
     assert json.loads(render({}, "me"))["Tags"] == [{"Key": OWNER_TAG, "Value": "me"}]
 
 

@@ -1,213 +1,217 @@
 """Updates, renames, and the rollbacks that CloudFormation makes of them."""
 
-import pytest
+from typing import Any
 
-from cluster_resource.api import ApiError, ApiUnknownError
+from cluster_resource.api import ApiError, ApiUnknownError, ClusterView
 from tests.cluster_resource import events
-from tests.cluster_resource.events import Machine, own_id, properties, text_of
-from tests.cluster_resource.fake_api import FakeApi, foreign, owned
+from tests.cluster_resource.cases import Case, table
+from tests.cluster_resource.events import ROLLING_BACK, FakeAws, own_id, properties, text_of
+from tests.cluster_resource.fake_api import Cluster, FakeApi, foreign, owned
 
 SMALL, LARGE = properties(max_count=2), properties(max_count=4)
+OLD, NEW = properties("old"), properties("new")
+GROW = events.update(LARGE, SMALL)
+ASSETS = events.update(properties(AssetsVersion="2"), SMALL)
+BUSY = ApiError(409, "Cannot execute update while stack is in UPDATE_IN_PROGRESS status.")
+FAILS = {"UPDATE_IN_PROGRESS": "UPDATE_ROLLBACK_IN_PROGRESS"}
 
 
-def test_an_update_is_made_once_and_followed_to_its_end() -> None:
-    api = FakeApi(owned())
-    verdict = Machine(api).run(events.update(LARGE, SMALL))
-    assert (verdict.status, verdict.physical_id) == ("SUCCESS", own_id("local"))
-    assert verdict.data["Status"] == "UPDATE_COMPLETE"
-    assert api.changing == [("update", "local")]
+def changed(**configuration: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """`SMALL` with other keys in its configuration."""
+    return {**SMALL, "Configuration": {**SMALL["Configuration"], **configuration}}
 
 
-def test_new_assets_alone_leave_the_cluster_untouched() -> None:
-    api = FakeApi(owned())
-    verdict = Machine(api).run(events.update(properties(AssetsVersion="2"), SMALL))
-    assert verdict.status == "SUCCESS"
-    assert api.changing == []
+@table(
+    {
+        "once": Case(FakeApi(owned()), GROW, changing=("update local",), physical_id=own_id("local")),
+        "a tag": Case(
+            FakeApi(owned()),
+            events.update(changed(Tags=[{"Key": "team", "Value": "research"}]), SMALL),
+            changing=("update local",),
+        ),
+        "new assets only": Case(FakeApi(owned()), ASSETS, changing=()),
+        "no changes": Case(FakeApi(owned("UPDATE_COMPLETE", max_count=4)), GROW, changing=()),
+        "new assets after a rollback": Case(FakeApi(owned("UPDATE_ROLLBACK_COMPLETE")), ASSETS, changing=()),
+        "rolled back": Case(FakeApi(owned("UPDATE_ROLLBACK_COMPLETE")), events.update(SMALL, LARGE), changing=()),
+        "busy before, and when asked": Case(
+            FakeApi(owned("UPDATE_IN_PROGRESS"), faults={"update": [BUSY]}), GROW, changing=("update local",) * 2
+        ),
+        "504, but accepted": Case(
+            FakeApi(owned(), faults={"update": [(ApiUnknownError("PUT: HTTP 504"), True)]}), GROW
+        ),
+        "504, not accepted": Case(FakeApi(owned(), faults={"update": [ApiUnknownError("PUT: HTTP 504")]}), GROW),
+        "cluster gone": Case(FakeApi(), ASSETS, changing=("create local",), physical_id=own_id("local")),
+        "creation failed": Case(FakeApi(owned("ROLLBACK_COMPLETE")), GROW, changing=("delete local", "create local")),
+        "deletion failed": Case(FakeApi(owned("DELETE_FAILED")), GROW, changing=("delete local", "create local")),
+        "being deleted": Case(FakeApi(owned("DELETE_IN_PROGRESS")), GROW, changing=("create local",)),
+        **{
+            f"fleet {status}": Case(FakeApi(owned(fleet=status)), ASSETS)
+            for status in ("STOPPED", "PROTECTED", "STOPPING")
+        },
+    }
+)
+def test_an_update_succeeds(case: Case) -> None:
+    case.check()
 
 
-def test_no_changes_found_is_success() -> None:
-    api = FakeApi(owned("UPDATE_COMPLETE", max_count=4))
-    assert Machine(api).run(events.update(LARGE, SMALL)).status == "SUCCESS"
-    assert api.changing == []
+@table(
+    {
+        "rolled back": Case(
+            FakeApi(owned(), outcomes=FAILS),
+            GROW,
+            "FAILED",
+            ("UPDATE_FAILED (UPDATE_ROLLBACK_COMPLETE)", "runs with its former configuration"),
+            physical_id=own_id("local"),
+        ),
+        "half updated": Case(
+            FakeApi(owned("UPDATE_FAILED")), ASSETS, "FAILED", ("has the wanted configuration, but is UPDATE_FAILED",)
+        ),
+        "rollback failed": Case(
+            FakeApi(owned("UPDATE_ROLLBACK_FAILED")),
+            GROW,
+            "FAILED",
+            ("continue-update-rollback --stack-name arn:",),
+            (),
+        ),
+        "never in place": Case(
+            FakeApi(owned()),
+            events.update(changed(Image={"Os": "ubuntu2404"}), SMALL),
+            "FAILED",
+            (
+                "Image.Os: now alinux2023, asked for ubuntu2404 (can never change in place)",
+                "cluster.updates.replace: when-needed",
+                "giving it another name",
+            ),
+            (),
+        ),
+        "invalid": Case(FakeApi(owned(), invalid="Must be at least 1."), GROW, "FAILED", ("Must be at least 1.",), ()),
+        "busy": Case(
+            FakeApi(owned(), faults={"update": [BUSY] * 999}),
+            events.update(properties(max_count=4, TimeoutMinutes="5"), SMALL),
+            "FAILED",
+            ("Last seen: CREATE_COMPLETE",),
+        ),
+        "no clear answer": Case(
+            FakeApi(owned(), faults={"update": [ApiUnknownError("PUT: HTTP 500: Unexpected fatal exception")] * 99}),
+            GROW,
+            "FAILED",
+            ("5 attempts", "Unexpected fatal"),
+        ),
+        "not ours": Case(FakeApi(foreign("local")), GROW, "FAILED", ("does not belong",), ()),
+        "another version": Case(FakeApi(owned(version="3.15.0")), GROW, "FAILED", ("3.15.0",), ()),
+        "time limit": Case(
+            FakeApi(owned(), frozen=True),
+            events.update(properties(max_count=4, TimeoutMinutes="5"), SMALL),
+            "FAILED",
+            ("Last seen: UPDATE_IN_PROGRESS",),
+            physical_id=own_id("local"),
+        ),
+    }
+)
+def test_an_update_fails(case: Case) -> None:
+    case.check()
 
 
-def test_a_failed_update_is_reported_and_its_rollback_update_succeeds() -> None:
-    api = FakeApi(owned())
-    api.outcomes["UPDATE_IN_PROGRESS"] = "UPDATE_ROLLBACK_IN_PROGRESS"
-    failed = Machine(api).run(events.update(LARGE, SMALL))
-    assert (failed.status, failed.physical_id) == ("FAILED", own_id("local"))
-    assert "UPDATE_FAILED (UPDATE_ROLLBACK_COMPLETE)" in failed.reason
-    assert "runs with its former configuration" in failed.reason
-    rolled_back = Machine(api).run(events.update(SMALL, LARGE))
-    assert rolled_back.status == "SUCCESS"
-    assert api.clusters["local"].stack_status == "UPDATE_ROLLBACK_COMPLETE"
+def test_an_update_that_somebody_undid_is_sent_again_and_fails() -> None:
+    class Undone(FakeApi):
+        def describe(self, name: str) -> ClusterView | None:
+            view = super().describe(name)
+            if view and view.status == "UPDATE_COMPLETE":
+                self.clusters[name].configuration = text_of(SMALL)
+            return view
+
+    Case(Undone(owned()), GROW, "FAILED", ("another configuration",), ("update local",) * 5).check()
 
 
-def test_new_assets_after_a_rolled_back_update_succeed_too() -> None:
-    api = FakeApi(owned("UPDATE_ROLLBACK_COMPLETE"))
-    assert Machine(api).run(events.update(properties(AssetsVersion="2"), SMALL)).status == "SUCCESS"
-    # Whether the former configuration is the wanted one is for the API to say.
-    assert ("dry run", "local") in api.requests and api.changing == []
-
-
-def test_no_changes_is_no_success_where_the_cluster_is_half_updated() -> None:
-    api = FakeApi(owned("UPDATE_FAILED"))
-    verdict = Machine(api).run(events.update(properties(AssetsVersion="2"), SMALL))
-    assert verdict.status == "FAILED" and "has the wanted configuration, but is UPDATE_FAILED" in verdict.reason
-
-
-def test_a_cluster_whose_rollback_failed_says_what_to_do() -> None:
-    api = FakeApi(owned("UPDATE_ROLLBACK_FAILED"))
-    verdict = Machine(api).run(events.update(LARGE, SMALL))
-    assert verdict.status == "FAILED" and "continue-update-rollback --stack-name arn:" in verdict.reason
-    assert api.changing == []
-
-
-def test_a_key_that_can_never_change_points_to_replacement() -> None:
-    api = FakeApi(owned())
-    wanted = properties()
-    wanted["Configuration"]["Image"]["Os"] = "ubuntu2404"
-    verdict = Machine(api).run(events.update(wanted, SMALL))
-    assert "Image.Os: now alinux2023, asked for ubuntu2404 (can never change in place)" in verdict.reason
-    assert "cluster.updates.replace: when-needed" in verdict.reason and api.changing == []
-    assert "giving it another name" in verdict.reason
-
-
-def test_it_waits_for_whatever_is_in_progress_before_it_updates() -> None:
-    api = FakeApi(owned("UPDATE_IN_PROGRESS"))
-    api.faults["update"] = [
-        (ApiError(409, "Cannot execute update while stack is in UPDATE_IN_PROGRESS status."), False)
-    ]
-    assert Machine(api).run(events.update(LARGE, SMALL)).status == "SUCCESS"
-    assert api.requests[:2] == [("describe", "local"), ("describe", "local")]
-    assert api.changing == [("update", "local")] * 2
-
-
-def test_a_conflict_that_never_ends_fails_at_the_deadline() -> None:
-    api = FakeApi(owned())
-    api.faults["update"] = [(ApiError(409, "Cannot execute update."), False)] * 999
-    verdict = Machine(api).run(events.update(properties(max_count=4, TimeoutMinutes="5"), SMALL))
-    assert verdict.status == "FAILED" and "Last seen: CREATE_COMPLETE" in verdict.reason
-
-
-@pytest.mark.parametrize("accepted", [True, False])
-def test_a_504_leads_to_a_look_and_never_to_a_false_verdict(accepted: bool) -> None:
-    api = FakeApi(owned())
-    api.faults["update"] = [(ApiUnknownError("PUT: HTTP 504"), accepted)]
-    verdict = Machine(api).run(events.update(LARGE, SMALL))
-    assert verdict.status == "SUCCESS"
-    assert api.clusters["local"].configuration == text_of(LARGE)
-    sent = api.requests.index(("update", "local"))
-    assert api.requests[sent + 1] == ("describe", "local")
-
-
-def test_an_update_that_always_ends_in_a_500_ends() -> None:
-    api = FakeApi(owned())
-    api.faults["update"] = [(ApiUnknownError("PUT: HTTP 500: Unexpected fatal exception"), False)] * 99
-    verdict = Machine(api).run(events.update(LARGE, SMALL))
-    assert verdict.status == "FAILED" and "5 attempts" in verdict.reason and "Unexpected fatal" in verdict.reason
-
-
-def test_a_cluster_that_is_not_ours_is_not_updated() -> None:
-    api = FakeApi(foreign("local"))
-    verdict = Machine(api).run(events.update(LARGE, SMALL))
-    assert verdict.status == "FAILED" and "does not belong" in verdict.reason
-    assert api.changing == []
-
-
-def test_a_cluster_that_was_deleted_by_somebody_else_is_created_anew() -> None:
-    api = FakeApi()
-    verdict = Machine(api).run(events.update(properties(AssetsVersion="2"), SMALL))
-    assert (verdict.status, verdict.physical_id) == ("SUCCESS", own_id("local"))
-    assert api.changing == [("create", "local")]
-
-
-@pytest.mark.parametrize("stack_status", ["ROLLBACK_COMPLETE", "DELETE_FAILED", "DELETE_IN_PROGRESS"])
-def test_of_a_cluster_that_does_not_live_the_remains_go_and_it_is_created_anew(stack_status: str) -> None:
-    api = FakeApi(owned(stack_status))
-    verdict = Machine(api).run(events.update(LARGE, SMALL))
-    assert (verdict.status, verdict.physical_id) == ("SUCCESS", own_id("local"))
-    deletions = [] if stack_status == "DELETE_IN_PROGRESS" else [("delete", "local")]
-    assert api.changing == [*deletions, ("create", "local")]
-
-
-def test_a_cluster_of_another_version_is_not_updated() -> None:
-    old = owned()
-    old.version = "3.15.0"
-    api = FakeApi(old)
-    verdict = Machine(api).run(events.update(LARGE, SMALL))
-    assert verdict.status == "FAILED" and "3.15.0" in verdict.reason
-    assert api.changing == []
-
-
-def test_an_update_past_the_deadline_fails_although_it_may_yet_succeed() -> None:
-    api = FakeApi(owned())
-    api.frozen = True
-    verdict = Machine(api).run(events.update(properties(max_count=4, TimeoutMinutes="5"), SMALL))
-    assert (verdict.status, verdict.physical_id) == ("FAILED", own_id("local"))
-    assert "Last seen: UPDATE_IN_PROGRESS" in verdict.reason
-
-
-def test_a_rename_makes_a_new_cluster_and_cloudformation_deletes_the_old_one() -> None:
+def test_a_rename_makes_a_new_cluster_and_the_delete_of_the_old_id_removes_the_old_one() -> None:
     api = FakeApi(owned(name="old"))
-    verdict = Machine(api).run(events.update(properties("new"), properties("old")))
-    assert (verdict.status, verdict.physical_id) == ("SUCCESS", own_id("new"))
-    assert api.changing == [("create", "new")]
+    Case(api, events.update(NEW, OLD), changing=("create new",), physical_id=own_id("new")).check()
     # The properties of this Delete do not matter: its physical id names the cluster.
-    cleanup = events.delete(properties("new"), physical_id=own_id("old"))
-    assert Machine(api).run(cleanup).status == "SUCCESS"
+    Case(api, events.delete(NEW, physical_id=own_id("old"))).check()
     assert list(api.clusters) == ["new"]
 
 
 def test_a_rename_to_a_name_that_is_taken_keeps_both_clusters() -> None:
     api = FakeApi(owned(name="old"), foreign("new"))
-    verdict = Machine(api).run(events.update(properties("new"), properties("old")))
-    assert (verdict.status, verdict.physical_id) == ("FAILED", own_id("old"))
-    rolled_back = Machine(api).run(events.update(properties("old"), properties("new"), own_id("old")))
-    assert (rolled_back.status, rolled_back.physical_id) == ("SUCCESS", own_id("old"))
-    assert sorted(api.clusters) == ["new", "old"]
-    assert ("delete", "new") not in api.requests
+    Case(api, events.update(NEW, OLD), "FAILED", physical_id=own_id("old")).check()
+    Case(api, events.update(OLD, NEW, own_id("old")), changing=(), physical_id=own_id("old")).check()
 
 
 def test_the_rollback_of_a_failed_rename_deletes_what_the_rename_left() -> None:
-    api = FakeApi(owned(name="old"))
-    api.outcomes["CREATE_IN_PROGRESS"] = "ROLLBACK_IN_PROGRESS"
-    failed = Machine(api).run(events.update(properties("new"), properties("old")))
-    assert (failed.status, failed.physical_id) == ("FAILED", own_id("old"))
-    rolled_back = Machine(api).run(events.update(properties("old"), properties("new"), own_id("old")))
-    assert (rolled_back.status, rolled_back.physical_id) == ("SUCCESS", own_id("old"))
-    assert [request for request in api.changing if request[0] == "delete"] == [("delete", "new")]
+    api = FakeApi(owned(name="old"), outcomes={"CREATE_IN_PROGRESS": "ROLLBACK_IN_PROGRESS"})
+    Case(api, events.update(NEW, OLD), "FAILED", physical_id=own_id("old")).check()
+    changing = ("create new", "delete new")
+    Case(api, events.update(OLD, NEW, own_id("old")), changing=changing, physical_id=own_id("old")).check()
 
 
-def test_a_leftover_that_cannot_be_deleted_at_once_is_tried_again() -> None:
-    api = FakeApi(owned(name="old"), owned(name="new"))
-    api.faults["delete"] = [
-        (ApiUnknownError("ConnectionResetError"), False),
-        (ApiError(429, "Too Many Requests"), False),
-    ]
-    rolled_back = Machine(api).run(events.update(properties("old"), properties("new"), own_id("old")))
-    assert (rolled_back.status, rolled_back.physical_id) == ("SUCCESS", own_id("old"))
-    assert api.changing == [("delete", "new")] * 3
-    assert api.clusters["new"].stack_status == "DELETE_IN_PROGRESS"
+@table(
+    {
+        "tried again": Case(
+            FakeApi(
+                *(owned(name="old"), owned(name="new")),
+                faults={"delete": [ApiUnknownError("ConnectionResetError"), ApiError(429, "Too Many Requests")]},
+            ),
+            events.update(OLD, NEW, own_id("old")),
+            changing=("delete new",) * 3,
+            physical_id=own_id("old"),
+        ),
+        "left behind": Case(
+            FakeApi(owned(name="old"), owned(name="new"), faults={"delete": [ApiError(400, "no")] * 20}),
+            events.update(OLD, NEW, own_id("old")),
+            says=("cluster new, left by a failed rename, could not be deleted",),
+            physical_id=own_id("old"),
+        ),
+        "rename had succeeded": Case(
+            FakeApi(owned(name="old"), owned(name="new")),
+            events.update(OLD, NEW, own_id("new")),
+            changing=(),
+            physical_id=own_id("old"),
+        ),
+        "id of CloudFormation": Case(
+            FakeApi(owned(name="old")),
+            events.update(NEW, OLD, "local-cluster-1ABCDEF"),
+            changing=("create new",),
+            physical_id=own_id("new"),
+        ),
+    }
+)
+def test_the_way_back_of_a_rename(case: Case) -> None:
+    case.check()
 
 
-def test_a_leftover_that_cannot_be_deleted_at_all_is_named_in_the_answer() -> None:
-    api = FakeApi(owned(name="old"), owned(name="new"))
-    api.faults["delete"] = [(ApiError(400, "no"), False)] * 20
-    rolled_back = Machine(api).run(events.update(properties("old"), properties("new"), own_id("old")))
-    assert (rolled_back.status, rolled_back.physical_id) == ("SUCCESS", own_id("old"))
-    assert "cluster new, left by a failed rename, could not be deleted" in rolled_back.reason
+def frozen(**others: str) -> dict[str, Any]:
+    """The properties of a predecessor: its successor's settings and version, and that it is kept."""
+    return {**properties(max_count=8, ApiVersion="3.17.0", Frozen="true"), **others}
 
 
-def test_the_rollback_of_a_successful_rename_returns_to_the_old_cluster() -> None:
-    api = FakeApi(owned(name="old"), owned(name="new"))
-    verdict = Machine(api).run(events.update(properties("old"), properties("new"), own_id("new")))
-    assert (verdict.status, verdict.physical_id) == ("SUCCESS", own_id("old"))
-    assert ("dry run", "old") in api.requests and api.changing == []
+def newer(*clusters: Cluster) -> FakeApi:
+    return FakeApi(*clusters, version="3.17.0", told_version="3.17.0")
 
 
-def test_an_id_that_cloudformation_invented_does_not_turn_a_live_cluster_into_a_leftover() -> None:
-    api = FakeApi(owned(name="old"))
-    verdict = Machine(api).run(events.update(properties("new"), properties("old"), "local-cluster-1ABCDEF"))
-    assert (verdict.status, verdict.physical_id) == ("SUCCESS", own_id("new"))
-    assert ("delete", "old") not in api.requests
+@table(
+    {
+        "back, in a rollback": Case(
+            newer(owned("UPDATE_COMPLETE")),
+            events.update(SMALL, frozen()),
+            changing=(),
+            aws=FakeAws(stack=ROLLING_BACK),
+        ),
+        "back for good": Case(
+            FakeApi(owned("UPDATE_COMPLETE")), events.update(LARGE, frozen()), changing=("update local",)
+        ),
+        "taken out": Case(newer(owned("UPDATE_COMPLETE")), events.delete(frozen()), changing=("delete local",)),
+        "never made": Case(
+            newer(), events.create(frozen()), "FAILED", ("cluster.predecessor",), (), physical_id="not-created/local"
+        ),
+        "not ours": Case(newer(foreign("local")), events.create(frozen()), "FAILED", ("cluster.predecessor",), ()),
+        "gone": Case(newer(), events.update(frozen(), SMALL), says=("nothing was made",), changing=()),
+    }
+)
+def test_a_predecessor(case: Case) -> None:
+    case.check()
+
+
+def test_a_predecessor_is_only_described() -> None:
+    api = newer(owned("UPDATE_COMPLETE", fleet="STOPPED"))
+    verdict = Case(api, events.update(frozen(), SMALL), says=("left as it is",), physical_id=own_id("local")).check()
+    assert verdict.data["Version"] == "3.16.1" and {call for call, _ in api.requests} == {"describe"}

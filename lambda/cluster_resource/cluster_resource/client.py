@@ -164,11 +164,7 @@ class HttpClusterApi:
             options["nextToken"] = page["nextToken"]
 
     def _call(
-        self,
-        method: str,
-        path: str,
-        options: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
+        self, method: str, path: str, options: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         query = urlencode(sorted({"region": self._region, **(options or {})}.items()), quote_via=quote)
         url = f"{self._url}{path}?{query}"
