@@ -66,14 +66,7 @@ class Emulator:
         On top of an environment with a profile or a session token they are not enough: use child_environment.
         """
         return {
-            "AWS_ENDPOINT_URL": self.endpoint,
-            "AWS_ACCESS_KEY_ID": self.account,
-            "AWS_SECRET_ACCESS_KEY": "local",
-            "AWS_REGION": self.region,
-            "AWS_DEFAULT_REGION": self.region,
-            "AWS_CONFIG_FILE": os.devnull,
-            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-            "AWS_EC2_METADATA_DISABLED": "true",
+            **processes.aws_settings(self.port, self.account, self.region),
             "CDK_DISABLE_CLI_TELEMETRY": "true",
             "CDK_DISABLE_VERSION_CHECK": "1",
         }
@@ -122,30 +115,30 @@ def start(  # noqa: PLR0917 - account, region and ports, as callers have them
     interpreters = {name: _interpreter(name) for name in ("local", "parallelcluster")}
     for number in (port, *(api.api_port for api in apis.values())):
         processes.require_free(number)
-    state_dir.mkdir(parents=True, exist_ok=True)
-    files = {"seeds": seeds or {}, "others": [asdict(other) for other in others]}
-    for name, content in files.items():
-        (state_dir / f"{name}.json").write_text(json.dumps(content, indent=1))
-    scale = _wait_scale() if wait_scale is None else wait_scale
-    commands = {
-        "emulator": [
-            *(str(interpreters["local"]), "-m", "local.emulator", *_common(apis["api"], state_dir)),
-            *("--port", str(port), "--api-port", str(api_port), "--wait-scale", str(scale)),
-            *("--parallelcluster-version", parallelcluster.version()),
-            *(part for name in files for part in (f"--{name}", str((state_dir / f"{name}.json").resolve()))),
-        ],
+    folder = state_dir.resolve()
+    (folder / "tmp").mkdir(parents=True, exist_ok=True)
+    given = {
+        **{"account": account, "region": region, "port": port, "api_port": api_port, "seeds": seeds or {}},
+        "wait_scale": _wait_scale() if wait_scale is None else wait_scale,
+        "others": [asdict(other) for other in others],
+        "parallelcluster_version": parallelcluster.version(),
     }
-    endpoint = f"http://{HOST}:{port}"
+    (folder / "emulator.json").write_text(json.dumps(given, indent=1))
+    started = {}
+
+    def spawn(name: str, interpreter: str, module: str, of: Account, *more: str) -> None:
+        line = [str(interpreters[interpreter]), "-m", module, "--state-dir", str(folder), *more]
+        environment = {**processes.aws_settings(port, of.account, of.region), "TMPDIR": str(folder / "tmp")}
+        started[name] = processes.spawn(line, state_dir / f"{name}.log", environment)
+
+    spawn("emulator", "local", "local.emulator", apis["api"])
     for name, api in apis.items():
-        commands[name] = [
-            *(str(interpreters["parallelcluster"]), "-m", "local.api", *_common(api, state_dir)),
-            *("--port", str(api.api_port), "--endpoint", endpoint),
-        ]
+        spawn(name, "parallelcluster", "local.api", api, str(api.api_port))
     addresses = {name: f"http://{HOST}:{api.api_port}/v3/clusters" for name, api in apis.items()}
-    addresses = {"emulator": f"{endpoint}/_ministack/health", **addresses}
-    started = {name: processes.spawn(command, state_dir / f"{name}.log") for name, command in commands.items()}
+    addresses = {"emulator": f"http://{HOST}:{port}/_ministack/health", **addresses}
     emulator = Emulator(state_dir, account, region, port, api_port, tuple(p.pid for p in started.values()))
-    _write(emulator)
+    state = {key: value for key, value in asdict(emulator).items() if key != "state_dir"}
+    (state_dir / "state.json").write_text(json.dumps(state, indent=1))
     try:
         deadline = time.monotonic() + START_SECONDS
         for name, address in addresses.items():
@@ -154,10 +147,6 @@ def start(  # noqa: PLR0917 - account, region and ports, as callers have them
         stop(state_dir)
         raise
     return emulator
-
-
-def _common(api: Account, state_dir: Path) -> list[str]:
-    return ["--account", api.account, "--region", api.region, "--state-dir", str(state_dir.resolve())]
 
 
 def _wait_scale() -> float:
@@ -198,8 +187,3 @@ def _interpreter(folder: str) -> Path:
     if not path.exists():
         raise EmulatorError(f"{path} is missing: run `make setup`, or `uv sync` in {folder}/")
     return path
-
-
-def _write(emulator: Emulator) -> None:
-    state = {key: value for key, value in asdict(emulator).items() if key != "state_dir"}
-    (emulator.state_dir / "state.json").write_text(json.dumps(state, indent=1))

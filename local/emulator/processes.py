@@ -10,6 +10,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -17,6 +18,8 @@ HOST = "127.0.0.1"
 START_SECONDS = 90
 STOP_SECONDS = 10
 LOG_TAIL_LINES = 25
+KEPT = ("PATH", "HOME", "LANG", "LC_ALL")
+"""The caller's variables that reach the processes: none of AWS."""
 
 
 class EmulatorError(Exception):
@@ -43,14 +46,32 @@ def require_free(number: int) -> None:
             ) from error
 
 
-def spawn(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+def aws_settings(port: int, account: str, region: str) -> dict[str, str]:
+    """Variables for an account of the emulator on a port."""
+    return {
+        "AWS_ENDPOINT_URL": f"http://{HOST}:{port}",
+        "AWS_ACCESS_KEY_ID": account,
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_REGION": region,
+        "AWS_DEFAULT_REGION": region,
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+def kept() -> dict[str, str]:
+    """The caller's variables of `KEPT`."""
+    return {key: os.environ[key] for key in KEPT if key in os.environ}
+
+
+def spawn(command: list[str], log: Path, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own, with its output in a log."""
-    kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "LC_ALL") if key in os.environ}
     with log.open("wb") as stream:
         return subprocess.Popen(
             command,
             cwd=CHECKOUT,
-            env=kept | {"PYTHONPATH": str(CHECKOUT)},
+            env={**kept(), "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20", **settings},
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,

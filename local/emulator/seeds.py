@@ -21,9 +21,7 @@ one whose room they take, `tags` a mapping. `taken_buckets` belong to another ac
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from ministack.core.responses import get_account_id, get_region, request_scope
@@ -42,19 +40,14 @@ class SeedError(ValueError):
     """A seeds file that does not fit its format or the region."""
 
 
-def load(path: Path) -> None:
-    """Put the seeds of a file into the current account and region; raises SeedError naming the entry at fault."""
-    put(json.loads(path.read_text()), str(path))
-
-
-def put(seeds: dict[str, Any], path: str = "seeds") -> dict[str, Any]:
+def put(seeds: dict[str, Any]) -> None:
     """Put seeds into the current account and region; they replace those of the same name.
 
     Raises:
-        SeedError: naming the entry at fault and `path`.
+        SeedError: naming the entry at fault.
     """
     if unknown := sorted(set(seeds) - set(_ACTS)):
-        raise SeedError(f"{path}: unknown {', '.join(unknown)}; allowed: {', '.join(_ACTS)}")
+        raise SeedError(f"seeds: unknown {', '.join(unknown)}; allowed: {', '.join(_ACTS)}")
     # In the order of _ACTS: what is taken away comes last, because earlier entries may need it.
     for key, act in _ACTS.items():
         given = seeds.get(key, [])
@@ -62,16 +55,15 @@ def put(seeds: dict[str, Any], path: str = "seeds") -> dict[str, Any]:
             try:
                 act(entry)
             except KeyError as error:
-                raise SeedError(f"{path}: {key}[{index}] lacks {error}") from error
+                raise SeedError(f"seeds: {key}[{index}] lacks {error}") from error
             except (ApiError, TypeError, ValueError) as error:
-                raise SeedError(f"{path}: {key}[{index}]: {error}") from error
-    return {}
+                raise SeedError(f"seeds: {key}[{index}]: {error}") from error
 
 
-def put_in(order: dict[str, Any]) -> dict[str, Any]:
-    """As put, into another account: {account, region, seeds}."""
-    with request_scope(order["account"], order["region"]):
-        return put(order["seeds"])
+def order(given: dict[str, Any]) -> None:
+    """Put {seeds, account, region}; without an account into the emulator's first one."""
+    with request_scope(given["account"] or get_account_id(), given["region"] or get_region()):
+        put(given["seeds"])
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:

@@ -19,15 +19,13 @@ from ministack.core.responses import AccountRegionScopedDict, get_account_id
 from ministack.services import ec2
 from ministack.services.cloudformation import provisioners
 
-from local.emulator import fleet
+from local.emulator import head_node, processes
 from local.emulator.cloudformation.provide import Made, Properties, provide
 from local.emulator.service import ApiError
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 # The root environment's: the laboratory needs what the emulator's own has not.
-PYTHON = CHECKOUT / ".venv" / "bin" / "python"
+PYTHON = processes.CHECKOUT / ".venv" / "bin" / "python"
 LIMIT_S = 900
-_KEPT = ("PATH", "HOME", "LANG", "LC_ALL")
 # What Systems Manager keeps of a command's output.
 _STDOUT, _STDERR = 24_000, 8_000
 _JSON = {"Content-Type": "application/x-amz-json-1.1"}
@@ -58,23 +56,21 @@ def install() -> None:
     app.SERVICE_HANDLERS["ssm"] = answer
 
 
-def order(given: dict[str, Any]) -> dict[str, Any]:
+def order(given: dict[str, Any]) -> None:
     """Set how many jobs a cluster has."""
-    _counts[str(given["cluster"])] = int(given["count"])
-    return {}
+    _counts[given["cluster"]] = given["count"]
 
 
-def order_agent(given: dict[str, Any]) -> dict[str, Any]:
+def order_agent(given: dict[str, Any]) -> None:
     """Let the agent on a cluster's head node answer, or not."""
-    (_without_agent.discard if given["answers"] else _without_agent.add)(str(given["cluster"]))
-    return {}
+    (_without_agent.discard if given["answers"] else _without_agent.add)(given["cluster"])
 
 
 def _send(request: dict[str, Any]) -> dict[str, Any] | None:
     instance = ec2._instances.get((request.get("InstanceIds") or [""])[0])
-    if instance is None or fleet.tag(instance, "parallelcluster:node-type") != "HeadNode":
+    if instance is None or head_node.tag(instance, "node-type") != "HeadNode":
         return None
-    cluster, name = fleet.tag(instance, "parallelcluster:cluster-name"), request.get("DocumentName", "")
+    cluster, name = head_node.tag(instance, "cluster-name"), request.get("DocumentName", "")
     if cluster in _without_agent or instance["State"]["Name"] != "running":
         where = f"Instances [[{instance['InstanceId']}]] not in a valid state for account {get_account_id()}"
         raise ApiError("InvalidInstanceId", where)
@@ -94,7 +90,7 @@ def _send(request: dict[str, Any]) -> dict[str, Any] | None:
         invocation |= {"Status": "InProgress", "StatusDetails": "InProgress"}
         invocation |= {"ResponseCode": -1, "StandardOutputContent": ""}
         account = get_account_id()
-        fleet.in_background(lambda: invocation.update(_run(cluster, account, script)))
+        head_node.in_background(lambda: invocation.update(_run(cluster, account, script)))
     _answers[command] = invocation
     return {
         "Command": {
@@ -110,11 +106,9 @@ def _run(cluster: str, account: str, script: str) -> dict[str, Any]:
     """How a command ended on the laboratory; where there can be none, it was never delivered."""
     state = Path(os.environ["STATE_DIR"])
     line = [str(PYTHON), "-m", "local.slurm.remote", "--state", str(state), "--cluster", cluster, "--account", account]
-    kept = {key: os.environ[key] for key in _KEPT if key in os.environ}
+    place: dict[str, Any] = {"cwd": processes.CHECKOUT, "env": processes.kept()}
     try:
-        done = subprocess.run(
-            line, input=script, capture_output=True, text=True, timeout=LIMIT_S, check=False, cwd=CHECKOUT, env=kept
-        )
+        done = subprocess.run(line, input=script, capture_output=True, text=True, timeout=LIMIT_S, check=False, **place)
         answer = json.loads(done.stdout.strip().splitlines()[-1])
     except subprocess.TimeoutExpired as late:
         answer = {"unavailable": str(late)}

@@ -9,7 +9,7 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from local.steering.model import Call, Fault, Limit, Outcome
+from local.steering.model import Call, Fault, Limit, Operation, Outcome
 
 PREFIX = "/_local/steering"
 _TIMEOUT_S = 30
@@ -38,66 +38,49 @@ class Steer:
 
     def outcome(self, outcome: Outcome) -> None:
         """Decide how an operation on a cluster ends."""
-        self._request("POST", "/outcomes", dataclasses.asdict(outcome))
+        self._post("outcomes", **dataclasses.asdict(outcome))
 
     def fault(self, fault: Fault) -> None:
         """Put a fault in the way of requests."""
-        self._request("POST", "/faults", dataclasses.asdict(fault))
+        self._post("faults", **dataclasses.asdict(fault))
 
     def limit(self, limit: Limit) -> None:
         """Let a stack wait for less, or more, than its template says."""
-        self._request("POST", "/limits", dataclasses.asdict(limit))
+        self._post("limits", **dataclasses.asdict(limit))
 
-    def seeds(self, seeds: Mapping[str, object]) -> None:
-        """Add to what the account contains: reservations, parameters (local/emulator/seeds.py)."""
-        self._request("POST", "/seeds", dict(seeds))
-
-    def seeds_in(self, account: str, region: str, seeds: Mapping[str, object]) -> None:
-        """The same, of another account of the emulator."""
-        self._request("POST", "/seeds-in", {"account": account, "region": region, "seeds": dict(seeds)})
+    def seeds(self, seeds: Mapping[str, object], account: str = "", region: str = "") -> None:
+        """Add to what an account contains (local/emulator/seeds.py); by default the emulator's first account."""
+        self._post("seeds", seeds=dict(seeds), account=account, region=region)
 
     def fleet(self, cluster: str, status: str) -> None:
         """Set the status of a cluster's compute fleet now: RUNNING, STOPPED, PROTECTED..."""
-        self._request("POST", "/fleet", {"cluster": cluster, "status": status})
+        self._post("fleet", cluster=cluster, status=status)
 
-    def nodes(self, cluster: str, queue: str, compute_resource: str, count: int, instance_type: str) -> list[str]:
-        """Start compute nodes of a cluster, as slurmctld would for jobs; their instance ids."""
-        answer = self._request(
-            "POST",
-            "/nodes",
-            {
-                "cluster": cluster,
-                "queue": queue,
-                "compute_resource": compute_resource,
-                "count": count,
-                "instance_type": instance_type,
-            },
-        )
-        return [str(item) for item in answer["instances"]]
+    def nodes(self, cluster: str, queue: str, compute_resource: str, count: int, instance_type: str) -> None:
+        """Start compute nodes of a cluster, as slurmctld would for jobs."""
+        tags = {"queue-name": queue, "compute-resource-name": compute_resource}
+        self._post("nodes", cluster=cluster, tags=tags, count=count, instance_type=instance_type)
 
     def jobs(self, cluster: str, count: int) -> None:
         """Let the head node of a cluster say that so many jobs are on nodes."""
-        self._request("POST", "/jobs", {"cluster": cluster, "count": count})
+        self._post("jobs", cluster=cluster, count=count)
 
     def agent(self, cluster: str, *, answers: bool) -> None:
         """Let Systems Manager find an agent on the head node of a cluster, or none."""
-        self._request("POST", "/agent", {"cluster": cluster, "answers": answers})
+        self._post("agent", cluster=cluster, answers=answers)
 
     def session(self, role_arn: str, service: str, source_arn: str) -> dict[str, str]:
         """A session of a role that a service takes on for a resource: key, secret, token."""
-        found: dict[str, str] = self._request(
-            "POST", "/session", {"role_arn": role_arn, "service": service, "source_arn": source_arn}
-        )
+        found: dict[str, str] = self._post("session", role_arn=role_arn, service=service, source_arn=source_arn)
         return found
 
-    def calls(self, target: str = "api") -> list[Call]:
-        """The requests that went through the gate since the last reset, oldest first."""
-        return [Call(**item) for item in self._request("GET", "/calls")["calls"] if item["target"] == target]
+    def calls(self) -> list[Call]:
+        """The requests to the ParallelCluster API since the last reset, oldest first."""
+        return [Call(**item) for item in self._request("GET", "calls") if item["target"] == "api"]
 
-    def unused(self) -> dict[str, list[dict[str, Any]]]:
-        """Outcomes and faults that are still to come."""
-        found: dict[str, list[dict[str, Any]]] = self._request("GET", "")
-        return found
+    def unused(self) -> list[Fault]:
+        """Faults that are still to come."""
+        return [Fault(**item) for item in self._request("GET", "faults")]
 
     def create_fails(self, cluster: str, reason: str, *, after_s: float = 0) -> None:
         """The head node of the next cluster of this name signals a failure."""
@@ -111,21 +94,20 @@ class Steer:
         """The next deletion of the cluster ends in DELETE_FAILED."""
         self.outcome(Outcome(cluster, "delete", "fail", reason, after_s))
 
-    def takes(self, cluster: str, operation: str, seconds: float) -> None:
+    def takes(self, cluster: str, operation: Operation, seconds: float) -> None:
         """The next operation takes that much longer, and ends well."""
-        self.outcome(Outcome(cluster, operation, "succeed", "", seconds))  # type: ignore[arg-type]  # checked there
+        self.outcome(Outcome(cluster, operation, "succeed", "", seconds))
 
-    def _request(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
+    def _post(self, name: str, **wish: object) -> Any:  # noqa: ANN401 - JSON
+        return self._request("POST", name, wish)
+
+    def _request(self, method: str, name: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(  # noqa: S310 - the emulator's address on loopback
-            self._base + path, data=data, method=method, headers={"Content-Type": "application/json"}
+            f"{self._base}/{name}", data=data, method=method, headers={"Content-Type": "application/json"}
         )
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
-                return json.loads(answer.read() or b"{}")
+                return json.load(answer)
         except urllib.error.HTTPError as error:
-            try:
-                said = json.loads(error.read())["message"]
-            except (ValueError, KeyError, TypeError):
-                said = str(error)
-            raise SteeringRefused(said) from error
+            raise SteeringRefused(json.load(error)["message"]) from error

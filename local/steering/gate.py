@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
-from local.steering.model import FOREVER, Call, Fault, Outcome, Target
+from local.steering.model import Call, Fault, Outcome, Target
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -30,7 +30,6 @@ _KEPT_CALLS = 2000
 # Longer than any body that follows: the client sees a connection that ended in the middle.
 _PROMISED = 4096
 
-
 _Wish = TypeVar("_Wish", Fault, Outcome)
 
 
@@ -42,54 +41,32 @@ class Queue(Generic[_Wish]):
         self._lock = threading.Lock()
 
     def add(self, wish: _Wish) -> None:
-        with self._lock:
-            self._wishes.append((wish, [0]))
+        self._wishes.append((wish, [0]))
 
     def clear(self) -> None:
-        with self._lock:
-            self._wishes.clear()
+        self._wishes.clear()
 
     def pending(self) -> list[_Wish]:
         """Wishes that are not used up."""
-        with self._lock:
-            return [wish for wish, seen in self._wishes if not _used_up(wish, seen[0])]
+        return [wish for wish, seen in self._wishes if not wish.times or seen[0] < wish.after + wish.times]
 
     def take(self, matches: Callable[[_Wish], bool]) -> _Wish | None:
         """The first wish that matches, counted as used. One that lets a request pass (`after`) counts it."""
         with self._lock:
             for wish, seen in self._wishes:
-                if not _used_up(wish, seen[0]) and matches(wish):
+                if (not wish.times or seen[0] < wish.after + wish.times) and matches(wish):
                     seen[0] += 1
-                    if seen[0] > _after(wish):
+                    if seen[0] > wish.after:
                         return wish
         return None
 
 
-def _after(wish: Fault | Outcome) -> int:
-    return wish.after if isinstance(wish, Fault) else 0
-
-
-def _used_up(wish: Fault | Outcome, seen: int) -> bool:
-    return wish.times != FOREVER and seen >= _after(wish) + wish.times
-
-
-def hits(target: Target, method: str, path: str) -> Callable[[Fault], bool]:
-    """Whether a fault hits this request."""
-
-    def matches(fault: Fault) -> bool:
-        same = fault.target == target and re.fullmatch(fault.method, method)
-        return bool(same and re.search(fault.path, path))
-
-    return matches
-
-
 def target_of(path: str, query: str) -> tuple[Target, str] | None:
     """What a request is for, and its path as faults match it; None for everything that the gate leaves alone."""
-    found = _API.match(path)
-    if found:
-        return "api", found["rest"] + (f"?{query}" if query else "")
-    whole = path + (f"?{query}" if query else "")
-    return next(((target, whole) for prefix, target in _PREFIXES if path.startswith(prefix)), None)
+    query = f"?{query}" if query else ""
+    if found := _API.match(path):
+        return "api", found["rest"] + query
+    return next(((target, path + query) for prefix, target in _PREFIXES if path.startswith(prefix)), None)
 
 
 class Gate:
@@ -102,9 +79,7 @@ class Gate:
     """
 
     def __init__(self, inner: Application, faults: Queue[Fault], kill: Callable[[str], None]) -> None:
-        self._inner = inner
-        self._faults = faults
-        self._kill = kill
+        self._inner, self._faults, self._kill = inner, faults, kill
         self.calls: deque[Call] = deque(maxlen=_KEPT_CALLS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -116,84 +91,70 @@ class Gate:
             return
         target, path = aim
         method = scope["method"]
-        fault = self._faults.take(hits(target, method, path))
+        fault = self._faults.take(lambda one: one.hits(target, method, path))
         if fault is None:
-            status = [0]
-            await self._inner(scope, receive, _watched(send, status))
+            answer = _Answer(send)
+            await self._inner(scope, receive, answer)
+            status = answer.status
         else:
-            status = [await self._hit(fault, scope, receive, send)]
-        self.calls.append(Call(target, method, path, status[0], fault is not None))
+            status = await self._hit(fault, scope, receive, send)
+        self.calls.append(Call(target, method, path, status, fault is not None))
 
     async def _hit(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> int:
         answer = _Answer()
         if fault.forward:
-            await self._inner(scope, receive, answer.keep)
+            await self._inner(scope, receive, answer)
         else:
-            await _drain(receive)
-        if fault.delay_s:
-            await asyncio.sleep(fault.delay_s)
+            await body_of(receive)
+        await asyncio.sleep(fault.delay_s)
         if fault.then == "pass":
             body = _with_version(answer.body, fault.version) if fault.version else answer.body
-            await _respond(send, answer.status, body)
+            await respond(send, answer.status, body)
             return answer.status
         if fault.then == "answer":
-            await _respond(send, fault.status, json.dumps({"message": fault.message}).encode())
+            await respond(send, fault.status, json.dumps({"message": fault.message}).encode())
             return fault.status
         if fault.then == "kill":
             self._kill(fault.function)
-        await _break_off(send)
+        # The end of the application without the bytes that it promised closes the connection.
+        await respond(send, 200, b"{", promised=_PROMISED)
         return 0
 
 
 class _Answer:
-    """The emulator's answer, kept back."""
+    """Keeps the emulator's answer, and passes it on if `send` is given."""
 
-    def __init__(self) -> None:
-        self.status = 0
-        self.body = b""
+    def __init__(self, send: Send | None = None) -> None:
+        self.status, self.body, self._send = 0, b"", send
 
-    async def keep(self, message: dict[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-        elif message["type"] == "http.response.body":
-            self.body += message.get("body", b"")
-
-
-def _watched(send: Send, status: list[int]) -> Send:
-    async def watch(message: dict[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            status[0] = message["status"]
-        await send(message)
-
-    return watch
+    async def __call__(self, message: dict[str, Any]) -> None:
+        self.status = message.get("status", self.status)
+        self.body += message.get("body", b"")
+        if self._send:
+            await self._send(message)
 
 
-async def _drain(receive: Receive) -> None:
-    while (message := await receive())["type"] == "http.request":
-        if not message.get("more_body"):
-            break
+async def body_of(receive: Receive) -> bytes:
+    """The whole body of a request."""
+    body, more = b"", True
+    while more and (message := await receive())["type"] == "http.request":
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return body
 
 
-async def _respond(send: Send, status: int, body: bytes) -> None:
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+async def respond(send: Send, status: int, body: bytes, promised: int = 0) -> None:
+    """Send a JSON answer; with `promised`, the length in its header is larger than the body."""
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(promised or len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def _break_off(send: Send) -> None:
-    # The end of the application without the bytes that it promised closes the connection.
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(_PROMISED).encode())]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": b"{", "more_body": True})
+    await send({"type": "http.response.body", "body": body, "more_body": bool(promised)})
 
 
 def _with_version(body: bytes, version: str) -> bytes:
-    def changed(value: Any) -> Any:  # noqa: ANN401 - JSON
-        if isinstance(value, dict):
-            return {key: version if key == "version" else changed(item) for key, item in value.items()}
-        return [changed(item) for item in value] if isinstance(value, list) else value
+    def changed(found: dict[str, Any]) -> dict[str, Any]:
+        return found | {"version": version} if "version" in found else found
 
     try:
-        return json.dumps(changed(json.loads(body))).encode()
+        return json.dumps(json.loads(body, object_hook=changed)).encode()
     except ValueError:
         return body

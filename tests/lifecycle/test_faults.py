@@ -55,7 +55,7 @@ def whole_life(life: Life, cluster: Cluster, base: Base, faults: dict[str, tuple
         for fault in faults[method]:
             base.steer.fault(fault)
         assert operate() == wanted, life.story()
-        assert base.steer.unused()["faults"] == []
+        assert base.steer.unused() == []
         accepted = [
             call
             for call in base.steer.calls()
@@ -97,11 +97,11 @@ def test_response_url_refuses(life: Life, cluster: Cluster, base: Base) -> None:
     for fault in faults[:2]:
         base.steer.fault(fault)
     assert life.update(Wish(cluster.name, max_count=3)) == "UPDATE_COMPLETE", life.story()
-    assert base.steer.unused()["faults"] == []
+    assert base.steer.unused() == []
     for fault in faults[1:3]:
         base.steer.fault(fault)
     assert life.delete() == "DELETE_COMPLETE", life.story()
-    assert base.steer.unused()["faults"] == []
+    assert base.steer.unused() == []
     assert cluster.status() == GONE
 
 

@@ -36,7 +36,7 @@ def promoted(promotion: Promotion, tmp_path_factory: pytest.TempPathFactory) -> 
     emulator = launch.find(promotion.state)
     assert emulator is not None
     steer = Steer(emulator)
-    steer.seeds_in(PROD, REGION, {"capacity_reservations": reserved})
+    steer.seeds({"capacity_reservations": reserved}, PROD, REGION)
     promotion.step("not approved", 3, "--resume", "--approve", "prod/Approve-Permissions")
     steer.agent("prod", answers=False)
     promotion.step("not validated", 1, "--resume", "--approve", "prod/Approve")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable
 from typing import Any
 
@@ -227,44 +226,9 @@ def _settle(
         instance |= {"PublicIpAddress": "", "PublicDnsName": ""}
 
 
-def free_address(subnet: dict[str, Any]) -> str:
-    """The first address of the subnet that no interface has; EC2 keeps the first four and the last."""
-    taken = {record["PrivateIpAddress"] for record in ec2._network_interfaces.values()}
-    for index, address in enumerate(ipaddress.ip_network(subnet["CidrBlock"])):
-        if index >= 4 and str(address) not in taken:
-            return str(address)
-    raise ApiError("InsufficientFreeAddressesInSubnet", f"{subnet['SubnetId']} has no free address")
-
-
 def _groups_of(interface: dict[str, Any], subnet: dict[str, Any]) -> list[str]:
     """The groups of the existing interface that is named, or the VPC's default group."""
     existing = ec2._network_interfaces.get(interface.get("NetworkInterfaceId", ""))
     if existing:
         return [group["GroupId"] for group in existing["Groups"]]
     return [ec2._vpcs[subnet["VpcId"]]["DefaultSecurityGroupId"]]
-
-
-def install_interfaces() -> None:
-    """CreateNetworkInterface (services/ec2.py:3358): an address of the subnet, and an error for a missing subnet."""
-    original = ec2._ACTION_MAP["CreateNetworkInterface"]
-
-    def create(params: dict[str, Any]) -> Any:
-        subnet = ec2._subnets.get(ec2._p(params, "SubnetId"))
-        if subnet is None:
-            return ec2._error(
-                "InvalidSubnetID.NotFound", f"The subnet ID '{ec2._p(params, 'SubnetId')}' does not exist", 400
-            )
-        before = set(ec2._network_interfaces.keys())
-        try:
-            address = free_address(subnet)
-        except ApiError as error:
-            return ec2._error(error.code, error.message, error.status)
-        status, headers, body = original(params)
-        for key in set(ec2._network_interfaces.keys()) - before:
-            drawn = ec2._network_interfaces[key]["PrivateIpAddress"]
-            ec2._network_interfaces[key]["PrivateIpAddress"] = address
-            ec2._parse_tag_specs(params, "network-interface", key)
-            body = body.replace(drawn.encode(), address.encode())
-        return status, headers, body
-
-    ec2._ACTION_MAP["CreateNetworkInterface"] = create
