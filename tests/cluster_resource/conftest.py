@@ -1,4 +1,4 @@
-"""The client against a server that replays answers; at the end, how many sequences of events were walked."""
+"""The client against a server that replays answers, and the profile of a deep search for faulty sequences."""
 
 from collections.abc import Iterator
 
@@ -7,33 +7,28 @@ from hypothesis import settings
 
 from cluster_resource import client
 from cluster_resource.client import HttpClusterApi, RoleSigner
-from tests.cluster_resource.replay import Receiver, Server, TokenService
+from tests.cluster_resource.replay import Server, TokenService
 
 settings.register_profile("deep", max_examples=3000, stateful_step_count=12, deadline=None)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for outcome in ("passed", "failed"):
-        for report in terminalreporter.stats.get(outcome, []):
-            for name, value in getattr(report, "user_properties", []):
-                if name == "sequences":
-                    terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {value}")
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    server = Server()
+def _served(path: str) -> Iterator[Server]:
+    server = Server(path)
     yield server
     server.http.shutdown()
     server.http.server_close()
 
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    receiver = Receiver()
-    yield receiver
-    receiver.server.shutdown()
-    receiver.server.server_close()
+def server() -> Iterator[Server]:
+    """The ParallelCluster API."""
+    yield from _served("/prod")
+
+
+@pytest.fixture
+def receiver() -> Iterator[Server]:
+    """CloudFormation's end of the ResponseURL."""
+    yield from _served("/answer?signature=secret")
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """CloudFormation events of one resource, and the state machine that takes them through the steps."""
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -130,25 +131,33 @@ class Machine:
     """The state machine: begin, then polls, through JSON each time.
 
     Attributes:
-        polls: counts them.
+        crashes: numbers of steps that are killed after their work, and repeated.
+        polls: their number.
         early: the answer to CloudFormation while the operation goes on, if there was one.
     """
 
     api: ClusterApi
     aws: FakeAws = field(default_factory=FakeAws)
+    crashes: Collection[int] = ()
     polls: int = 0
     early: Verdict | None = None
 
-    def run(self, request: dict[str, Any], limit: int = 400) -> Verdict:
-        """Follow an event to its verdict."""
-        outside = reconcile.Clients(lambda _: self.api, self.aws)
+    def run(self, request: dict[str, Any], limit: int = 400, *, cancelled: bool = False) -> Verdict:
+        """Follow an event to its verdict. `cancelled`: the execution is stopped at the limit."""
+        clients = reconcile.Clients(lambda _: self.api, self.aws)
         now = float(epoch_seconds(STARTED))
-        work = self._through_json(reconcile.begin(Request.of(request), STARTED, now, outside, EXECUTION), now)
+        for _ in range(1 + (0 in self.crashes)):
+            work = reconcile.begin(Request.of(request), STARTED, now, clients, EXECUTION)
+        work = self._through_json(work, now)
         while work.verdict is None:
+            if cancelled and self.polls == limit:
+                return Verdict("FAILED", work.physical_id, "cancelled")
             self.polls += 1
             assert self.polls <= limit, "the execution does not end"
             now += POLL_SECONDS
-            work = self._through_json(reconcile.step(work, now, outside), now)
+            for _ in range(1 + (self.polls in self.crashes)):
+                done = reconcile.step(work, now, clients)
+            work = self._through_json(done, now)
         return work.verdict
 
     def _through_json(self, work: Operation, now: float) -> Operation:
@@ -160,8 +169,3 @@ class Machine:
             self.early = response.early(work, "local")
             work = replace(work, handed_over=True)
         return work
-
-
-def rolling_back(api: ClusterApi, **aws: Any) -> Machine:  # noqa: ANN401 - fields of FakeAws
-    """The machine while the stack is being rolled back."""
-    return Machine(api, FakeAws(stack=ROLLING_BACK, **aws))

@@ -86,31 +86,49 @@ OLDER_EVENTS = {
         _event("Old", "CREATE_FAILED", "of an earlier operation"),
     ],
 }
-STREAM = "ip-10-0-0-10.i-0123456789abcdef0.cfn-init"
-STREAM_ARN = (
-    f"arn:aws:logs:us-east-1:123456789012:log-group:/aws/parallelcluster/local-202611210800:log-stream:{STREAM}"
-)
+GROUP_ARN = "arn:aws:logs:us-east-1:123456789012:log-group:/aws/parallelcluster/local-202611210800"
 STREAMS = {
     "logStreams": [
         {
-            "logStreamName": STREAM,
-            "logStreamArn": STREAM_ARN,
-            "creationTime": TIME,
-            "firstEventTimestamp": TIME,
-            "lastEventTimestamp": TIME,
-            "lastIngestionTime": TIME,
+            "logStreamName": "ip-10-0-0-10.i-0123456789abcdef0.cfn-init",
+            "logStreamArn": f"{GROUP_ARN}:log-stream:ip-10-0-0-10.i-0123456789abcdef0.cfn-init",
             "uploadSequenceToken": "1",
+            **dict.fromkeys(("creationTime", "firstEventTimestamp", "lastEventTimestamp", "lastIngestionTime"), TIME),
         }
     ]
 }
+FLEET = {"status": "STOPPED", "lastStatusUpdatedTime": TIME}
+INSTANCE = {
+    "instanceId": "i-0123456789abcdef1",
+    "instanceType": "p5.48xlarge",
+    "launchTime": TIME,
+    "nodeType": "ComputeNode",
+    "privateIpAddress": "10.0.0.11",
+    "queueName": "gpu",
+    "state": "running",
+}
+FIRST_PAGE = {"instances": [INSTANCE, INSTANCE], "nextToken": "more"}
+LAST_PAGE = {"instances": [INSTANCE]}
+IMAGE = {
+    "architecture": "x86_64",
+    "amiId": "ami-0123456789abcdef0",
+    "name": "n",
+    "os": "ubuntu2204",
+    "version": "3.16.1",
+}
+IMAGES = {"images": [IMAGE]}
 MESSAGE = {"message": "Cluster 'local' does not exist."}
 
 
 class Server:
-    """Replays answers in order, the last one for ever, and records the requests."""
+    """Replays answers in order, the last one repeatedly, and records the requests.
 
-    def __init__(self) -> None:
-        self.answers: list[tuple[int, Any]] = []
+    Attributes:
+        requests: method, path, query, headers and body.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.answers: list[tuple[int, Any]] = [(200, {})]
         self.targets: list[str] = []
         self.requests: list[tuple[str, str, dict[str, str], dict[str, str], Any]] = []
         server = self
@@ -120,8 +138,8 @@ class Server:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 server.targets.append(self.path)
                 target = urlsplit(self.path)
-                query = dict(parse_qsl(target.query))
                 parsed = json.loads(body) if body else None
+                query = dict(parse_qsl(target.query))
                 server.requests.append((self.command, target.path, query, dict(self.headers), parsed))
                 status, answer = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
                 if status == 0:
@@ -139,12 +157,16 @@ class Server:
                 pass
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}/prod"
+        self.url = f"http://127.0.0.1:{self.http.server_port}{path}"
         Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
     def methods(self) -> list[str]:
         return [request[0] for request in self.requests]
+
+    @property
+    def bodies(self) -> list[Any]:
+        return [request[4] for request in self.requests]
 
 
 class TokenService:
@@ -161,27 +183,3 @@ class TokenService:
                 "Expiration": datetime.now(UTC) + timedelta(seconds=request["DurationSeconds"]),
             }
         }
-
-
-class Receiver:
-    """CloudFormation's end of the ResponseURL."""
-
-    def __init__(self) -> None:
-        self.statuses: list[int] = []
-        self.received: list[tuple[str | None, dict[str, Any]]] = []
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_PUT(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.received.append((self.headers["Content-Type"], json.loads(body)))
-                self.send_response(receiver.statuses.pop(0) if receiver.statuses else 200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/answer?signature=secret"
-        Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()

@@ -4,36 +4,20 @@ One stack with one cluster, and in it a later resource that can fail. Answers de
 Delete, a failed update by an Update back, a changed physical id by a Delete of the old one.
 """
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from cluster_resource import on_event, reconcile
+from cluster_resource import on_event
 from cluster_resource.api import OWNER_TAG
 from cluster_resource.decide import STEADY
-from cluster_resource.failures import without_outcome
 from cluster_resource.on_event import Known
-from cluster_resource.operation import Operation, Verdict, epoch_seconds
-from cluster_resource.request import ConfigurationError, Request
-from cluster_resource.response import early
+from cluster_resource.request import Request
 from tests.cluster_resource import events
-from tests.cluster_resource.events import EXECUTION, OWNER, POLL_SECONDS, STARTED, FakeAws
+from tests.cluster_resource.events import OWNER, FakeAws, Machine
 from tests.cluster_resource.fake_api import Cluster, FakeApi
 
 MOST_STEPS = 5000
-
-
-@dataclass
-class Answer:
-    """What an event came to: CloudFormation's answer, and the verdict where that came later."""
-
-    told: Verdict
-    verdict: Verdict
-
-    @property
-    def good(self) -> bool:
-        return self.verdict.status == "SUCCESS"
 
 
 @dataclass
@@ -54,9 +38,9 @@ class Stack:
 
     def create(self, wanted: dict[str, Any], *, later_fails: bool = False) -> None:
         self.aws.stack = "CREATE_IN_PROGRESS"
-        answer = self._send(events.event("Create", wanted))
-        self.physical_id, self.properties = answer.told.physical_id, wanted
-        if answer.good and not later_fails:
+        good, self.physical_id = self._send(events.event("Create", wanted))
+        self.properties = wanted
+        if good and not later_fails:
             self.status = "CREATE_COMPLETE"
             return
         self.aws.stack = "ROLLBACK_IN_PROGRESS"
@@ -67,19 +51,14 @@ class Stack:
         self.aws.stack = "UPDATE_IN_PROGRESS"
         self.before, old_id = self.properties, self.physical_id
         request = events.event("Update", wanted, old=self.before, physical_id=self.physical_id)
-        if cancelled:
-            self._send(request, most_steps=2)
-        else:
-            answer = self._send(request)
-            # A failed answer's physical id is ignored unless CloudFormation was told another one before.
-            if answer.told.status == "SUCCESS":
-                self.physical_id = answer.told.physical_id
-            if answer.good and not later_fails:
-                self.properties = wanted
-                self.status = "UPDATE_COMPLETE"
-                self._clean_up(wanted, old_id)
-                return
+        good, physical_id = self._send(request, cancelled=cancelled)
         self.properties = wanted
+        if not cancelled:
+            self.physical_id = physical_id
+        if good and not later_fails and not cancelled:
+            self.status = "UPDATE_COMPLETE"
+            self._clean_up(wanted, old_id)
+            return
         self.roll_back()
 
     def roll_back(self) -> None:
@@ -87,11 +66,11 @@ class Stack:
         self.aws.stack = "UPDATE_ROLLBACK_IN_PROGRESS"
         old_id = self.physical_id
         request = events.event("Update", self.before, old=self.properties, physical_id=self.physical_id)
-        answer = self._send(request)
-        if not answer.good:
+        good, physical_id = self._send(request)
+        if not good:
             self.status = "UPDATE_ROLLBACK_FAILED"
             return
-        self.physical_id = answer.told.physical_id
+        self.physical_id = physical_id
         self.properties = self.before
         self.status = "UPDATE_ROLLBACK_COMPLETE"
         self._clean_up(self.before, old_id)
@@ -112,26 +91,28 @@ class Stack:
             any(self._delete(wanted, old_id) for _ in range(3))
 
     def _delete(self, wanted: dict[str, Any], physical_id: str) -> bool:
-        answer = self._send(events.event("Delete", wanted, physical_id=physical_id))
-        return answer.good
+        return self._send(events.event("Delete", wanted, physical_id=physical_id))[0]
 
-    def _send(self, request: dict[str, Any], most_steps: int = MOST_STEPS) -> Answer:
+    def _send(self, request: dict[str, Any], *, cancelled: bool = False) -> tuple[bool, str]:
+        """Whether the operation succeeded, and the physical id of the resource after it."""
         self.second += 1
         query = f"X-Amz-Date=20261121T{self.second // 3600:02}{self.second // 60 % 60:02}{self.second % 60:02}Z"
-        request = {
-            **request,
-            "RequestId": f"request-{self.second}",
-            "ResponseURL": f"https://answers.example/x?{query}",
-        }
+        url = f"https://answers.example/x?{query}"
+        request = {**request, "RequestId": f"request-{self.second}", "ResponseURL": url}
         self.past.append(request)
         self._receive(request, expected=True)
-        answer = self._work(request, most_steps)
+        machine = Machine(self.api, self.aws, self.crashes)
+        verdict = machine.run(request, 2 if cancelled else MOST_STEPS, cancelled=cancelled)
         self.log.append(
             f"{request['RequestType']} {request['ResourceProperties']['ClusterName']} in {self.aws.stack}:"
-            f" {answer.verdict.status} {answer.verdict.reason[:300]}"
+            f" {verdict.status} {verdict.reason[:300]}"
         )
-        _check(self, request, answer)
-        return answer
+        if verdict.status == "SUCCESS":
+            _check(self, request)
+        # CloudFormation ignores the physical id of a failed update.
+        answer = machine.early or verdict
+        kept = request["RequestType"] == "Update" and answer.status == "FAILED"
+        return verdict.status == "SUCCESS", self.physical_id if kept else answer.physical_id
 
     def _receive(self, request: dict[str, Any], *, expected: bool) -> None:
         """`on_event`; an event of the past must not start anything."""
@@ -139,34 +120,6 @@ class Stack:
         on_event.receive(request, started, send=lambda *_: None)
         assert started.started == expected, f"{request['RequestId']}: started {started.started}"
         self.executions = started.known_now
-
-    def _work(self, request: dict[str, Any], most_steps: int) -> Answer:
-        """The state machine; a step whose number is in `crashes` is killed after its work, and done again."""
-        outside = reconcile.Clients(lambda _: self.api, self.aws)
-        now = float(epoch_seconds(STARTED))
-        told: Verdict | None = None
-        try:
-            work = reconcile.begin(Request.of(request), STARTED, now, outside, EXECUTION)
-            if 0 in self.crashes:
-                work = reconcile.begin(Request.of(request), STARTED, now, outside, EXECUTION)
-        except ConfigurationError as error:
-            failed = without_outcome(Request.of(request), str(error), "correct it.", asked=False)
-            return Answer(failed, failed)
-        number = 0
-        while work.verdict is None and number < most_steps:
-            number += 1
-            now += POLL_SECONDS
-            work = Operation.from_json(json.loads(json.dumps(work.to_json(now))))
-            if work.to_json(now)["state"] == "early":
-                told = early(work, "x")
-                work = replace(work, handed_over=True)
-            done = reconcile.step(work, now, outside)
-            work = reconcile.step(work, now, outside) if number in self.crashes else done
-        if work.verdict is None:
-            assert number < MOST_STEPS, "the execution does not end"
-            nobody_waits = Verdict("FAILED", work.physical_id, "cancelled")
-            return Answer(nobody_waits, nobody_waits)
-        return Answer(told or work.verdict, work.verdict)
 
 
 @dataclass
@@ -194,11 +147,9 @@ def is_ours(cluster: Cluster) -> bool:
     return cluster.tags.get(OWNER_TAG) == OWNER
 
 
-def _check(stack: Stack, request: dict[str, Any], answer: Answer) -> None:
+def _check(stack: Stack, request: dict[str, Any]) -> None:
     """No SUCCESS without the state."""
     story = "\n".join(stack.log)
-    if not answer.good:
-        return
     kind, wanted = request["RequestType"], request["ResourceProperties"]
     if kind == "Delete":
         name = str(request["PhysicalResourceId"]).rpartition("/")[0]

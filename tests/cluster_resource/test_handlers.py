@@ -1,5 +1,6 @@
 """The Lambda handlers, and what reaches CloudFormation."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from cluster_resource.operation import epoch_seconds
 from tests.cluster_resource import events
 from tests.cluster_resource.events import STARTED, own_id, properties
 from tests.cluster_resource.fake_api import FakeApi
-from tests.cluster_resource.replay import Receiver
+from tests.cluster_resource.replay import Server
 from tests.cluster_resource.test_on_event import StepFunctions
 
 
@@ -22,7 +23,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
 
 
 @pytest.mark.usefixtures("api")
-def test_the_steps_lead_from_event_to_answer(receiver: Receiver) -> None:
+def test_the_steps_lead_from_event_to_answer(receiver: Server) -> None:
     event = {**events.create(), "ResponseURL": receiver.url}
     item = work.handler({"step": "begin", "work": {"event": event, "started": STARTED}}, None)
     assert item["state"] == "waiting" and item["verdict"] is None and item["event"] == event
@@ -30,15 +31,15 @@ def test_the_steps_lead_from_event_to_answer(receiver: Receiver) -> None:
         item = work.handler({"step": "poll", "work": item}, None)
     answer = work.handler({"step": "answer", "work": item}, None)
     assert answer["status"] == "SUCCESS"
-    assert receiver.received[0][1]["PhysicalResourceId"] == own_id("local")
+    assert receiver.bodies[0]["PhysicalResourceId"] == own_id("local")
 
 
-def test_broken_properties_are_answered_without_a_call(api: FakeApi, receiver: Receiver) -> None:
+def test_broken_properties_are_answered_without_a_call(api: FakeApi, receiver: Server) -> None:
     event = {**events.create(properties(TimeoutMinutes="never")), "ResponseURL": receiver.url}
     item = work.handler({"step": "begin", "work": {"event": event, "started": STARTED}}, None)
     assert item["state"] == "done"
     work.handler({"step": "answer", "work": item}, None)
-    body = receiver.received[0][1]
+    body = receiver.bodies[0]
     assert (body["Status"], body["PhysicalResourceId"]) == ("FAILED", "not-created/local")
     assert "TimeoutMinutes is 'never'" in body["Reason"]
     assert api.requests == []
@@ -47,7 +48,7 @@ def test_broken_properties_are_answered_without_a_call(api: FakeApi, receiver: R
 @pytest.mark.usefixtures("api")
 @pytest.mark.parametrize("from_poll", [False, True])
 def test_a_crash_is_answered_failed_with_an_id_whose_delete_looks_for_the_cluster(
-    from_poll: bool, receiver: Receiver
+    from_poll: bool, receiver: Server
 ) -> None:
     event = {**events.create(), "ResponseURL": receiver.url}
     item: dict[str, Any] = {"event": event, "started": STARTED}
@@ -55,20 +56,20 @@ def test_a_crash_is_answered_failed_with_an_id_whose_delete_looks_for_the_cluste
         item = work.handler({"step": "begin", "work": item}, None)
     crashed = {**item, "error": {"Error": "Sandbox.Timedout", "Cause": "Task timed out"}}
     assert work.handler({"step": "answer", "work": crashed}, None)["status"] == "FAILED"
-    body = receiver.received[0][1]
+    body = receiver.bodies[0]
     assert body["PhysicalResourceId"] == own_id("local")
     assert "Sandbox.Timedout: Task timed out" in body["Reason"]
 
 
 @pytest.mark.usefixtures("api")
-def test_an_early_answer_is_the_only_one(receiver: Receiver) -> None:
+def test_an_early_answer_is_the_only_one(receiver: Server) -> None:
     """CloudFormation has its answer; the verdict at the end is only for the resources that wait."""
     long = properties(TimeoutMinutes="180", WaitsBehind="1")
     event = {**events.create(long), "ResponseURL": receiver.url}
     item = work.handler({"step": "begin", "work": {"event": event, "started": STARTED}}, None)
     item = work.handler({"step": "tell", "work": item}, None)
     assert item["handed_over"] is True and item["state"] == "waiting" and item["verdict"] is None
-    answers = [body for _, body in receiver.received]
+    answers = receiver.bodies
     assert [answer["Status"] for answer in answers] == ["SUCCESS"]
     assert answers[0]["Data"]["ClusterName"] == "local"
     while item["state"] == "waiting":
@@ -77,7 +78,7 @@ def test_an_early_answer_is_the_only_one(receiver: Receiver) -> None:
     assert verdict == {"status": "SUCCESS", "reason": "The cluster is CREATE_COMPLETE."}
     crashed = {**item, "error": {"Error": "Sandbox.Timedout", "Cause": "Task timed out"}}
     assert work.handler({"step": "answer", "work": crashed}, None)["status"] == "FAILED"
-    assert len(receiver.received) == 1
+    assert len(receiver.requests) == 1
 
 
 def test_a_step_of_no_name_is_refused() -> None:
@@ -86,7 +87,7 @@ def test_a_step_of_no_name_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("api")
-def test_nothing_of_the_configuration_is_logged(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_of_the_configuration_is_logged(receiver: Server, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     wanted = properties()
     wanted["Configuration"]["Secret"] = "hidden-value"
@@ -95,3 +96,11 @@ def test_nothing_of_the_configuration_is_logged(receiver: Receiver, caplog: pyte
     work.handler({"step": "poll", "work": item}, None)
     StepFunctions().receive(event)
     assert "hidden-value" not in caplog.text and "secret" not in caplog.text
+
+
+def test_the_package_is_small_and_contains_no_library() -> None:
+    """It is fetched at each cold start."""
+    folder = Path(work.__file__).parent
+    files = [file for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc"]
+    assert {file.suffix for file in files} <= {".py", ".typed"} and sum(file.stat().st_size for file in files) < 1e6
+    assert not (folder.parent / "requirements.txt").exists()

@@ -10,7 +10,7 @@ from cluster_resource import on_event
 from cluster_resource.on_event import Executions, name_of, signed_at
 from cluster_resource.request import Request
 from tests.cluster_resource import events
-from tests.cluster_resource.replay import Receiver
+from tests.cluster_resource.replay import Server
 
 DIGEST = Request.of(events.create()).digest
 
@@ -106,9 +106,9 @@ def test_an_execution_that_exists_already_is_no_failure() -> None:
     ("event", "physical_id"), [(events.create(), "not-created/local"), (events.delete(), events.own_id("local"))]
 )
 def test_an_execution_that_cannot_be_started_is_answered_at_once(
-    event: dict[str, Any], physical_id: str, receiver: Receiver
+    event: dict[str, Any], physical_id: str, receiver: Server
 ) -> None:
     StepFunctions("AccessDeniedException").receive({**event, "ResponseURL": receiver.url})
-    body = receiver.received[0][1]
+    body = receiver.bodies[0]
     assert (body["Status"], body["PhysicalResourceId"]) == ("FAILED", physical_id)
     assert "AccessDeniedException" in body["Reason"]

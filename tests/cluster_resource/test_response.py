@@ -8,14 +8,14 @@ import pytest
 import urllib3
 
 from cluster_resource import response
-from cluster_resource.api import ClusterView
-from cluster_resource.failures import reported
+from cluster_resource.api import Change, ClusterView
+from cluster_resource.failures import change_line, reported
 from cluster_resource.operation import Kind, Operation, Progress, Verdict
 from cluster_resource.request import Request
 from cluster_resource.response import body_of, send, with_reason
 from tests.cluster_resource import events
 from tests.cluster_resource.events import EXECUTION, STARTED, own_id
-from tests.cluster_resource.replay import Receiver
+from tests.cluster_resource.replay import Server
 
 LIMIT = 4096  # bytes, from CloudFormation's reference of custom resource response objects
 VERDICT = Verdict("SUCCESS", "local/abc", "done", {"Status": "CREATE_COMPLETE"})
@@ -46,18 +46,18 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return []
 
 
-def test_the_answer_has_what_cloudformation_asks_for(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_answer_has_what_cloudformation_asks_for(receiver: Server, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "cluster_resource")
     send(answered_at(receiver.url), VERDICT)
-    assert receiver.received == [("", ANSWER)]
+    assert receiver.bodies == [ANSWER] and receiver.requests[0][3]["Content-Type"] == ""
     assert caplog.messages == ["CloudFormation was answered SUCCESS"]
     assert body_of(answered_at(""), VERDICT) == json.dumps(ANSWER, separators=(",", ":")).encode()
 
 
-def test_an_answer_without_attributes_has_no_data(receiver: Receiver) -> None:
+def test_an_answer_without_attributes_has_no_data(receiver: Server) -> None:
     send(answered_at(receiver.url), Verdict("FAILED", "local/abc", "broken"))
     without = {key: value for key, value in ANSWER.items() if key != "Data"}
-    assert receiver.received == [("", {**without, "Status": "FAILED", "Reason": "broken"})]
+    assert receiver.bodies == [{**without, "Status": "FAILED", "Reason": "broken"}]
 
 
 def test_a_request_is_sent_once_with_timeouts_and_without_retries_of_the_library() -> None:
@@ -76,11 +76,11 @@ def test_a_request_is_sent_once_with_timeouts_and_without_retries_of_the_library
 
 
 def test_the_answer_is_repeated_until_it_is_taken(
-    receiver: Receiver, waits: list[float], caplog: pytest.LogCaptureFixture
+    receiver: Server, waits: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
-    receiver.statuses = [500, 300, 299]
+    receiver.answers = [(500, {}), (300, {}), (299, {})]
     send(answered_at(receiver.url), VERDICT, sleep=waits.append)
-    assert len(receiver.received) == 3 and waits == [2, 4]
+    assert len(receiver.requests) == 3 and waits == [2, 4]
     assert caplog.messages[:2] == [
         "Answering CloudFormation failed (attempt 1 of 5): HTTP 500",
         "Answering CloudFormation failed (attempt 2 of 5): HTTP 300",
@@ -88,13 +88,13 @@ def test_the_answer_is_repeated_until_it_is_taken(
 
 
 def test_an_answer_that_nobody_takes_is_an_error_without_the_signed_url(
-    receiver: Receiver, waits: list[float], caplog: pytest.LogCaptureFixture
+    receiver: Server, waits: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
-    receiver.statuses = [403] * 9
+    receiver.answers = [(403, {})]
     message = "^CloudFormation could not be answered after 5 attempts: "
     with pytest.raises(RuntimeError, match=f"{message}HTTP 403$") as refused:
         send(answered_at(receiver.url), VERDICT, sleep=waits.append)
-    assert len(receiver.received) == 5 and waits == [2, 4, 8, 16]
+    assert len(receiver.requests) == 5 and waits == [2, 4, 8, 16]
     with pytest.raises(RuntimeError, match=f"{message}NewConnectionError$") as lost:
         send(answered_at("http://127.0.0.1:1/answer?signature=secret"), VERDICT, sleep=waits.append)
     assert "secret" not in f"{refused.value}{lost.value}{caplog.text}"
@@ -131,9 +131,9 @@ def test_a_long_reason_fills_the_answer_to_the_last_byte(verdict: Verdict) -> No
     assert with_reason(request, verdict, "short").reason == "short"
 
 
-def test_an_answer_is_cut_when_it_is_sent(receiver: Receiver) -> None:
+def test_an_answer_is_cut_when_it_is_sent(receiver: Server) -> None:
     send(answered_at(receiver.url), Verdict("FAILED", "id", "y" * 9000))
-    assert receiver.received[0][1]["Reason"].endswith("yyy...")
+    assert receiver.bodies[0]["Reason"].endswith("yyy...")
 
 
 @pytest.mark.parametrize(
@@ -184,3 +184,18 @@ def test_an_early_answer_has_every_attribute_before_there_is_a_cluster(note: str
     data = {**dict.fromkeys(ATTRIBUTES, "none"), "ClusterName": "local", "Execution": EXECUTION}
     assert response.early(operation("create", note), "local") == Verdict("SUCCESS", "local/abc", why, data)
     assert response.attributes("local", "")["Execution"] == "none"
+
+
+QUEUE = "{'Name': 'extra', 'CapacityType': 'ONDEMAND', 'ComputeResources': []}"
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (Change("Queues", QUEUE, "-", "no"), "Queues: extra is removed (can never change in place): no"),
+        (Change("Queues", "-", QUEUE), "Queues: extra is added"),
+        (Change("Image.Os", "alinux2023", "ubuntu2404"), "Image.Os: now alinux2023, asked for ubuntu2404"),
+    ],
+)
+def test_a_change_is_shown_with_both_values_and_queues_by_name(change: Change, line: str) -> None:
+    assert change_line(change) == line
