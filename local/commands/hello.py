@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import TYPE_CHECKING
 
-from local.commands.session import ROOT
-from local.slurm import Laboratory, Unavailable, bootstrap, make
+from local.slurm import Laboratory, Unavailable, bootstrap, host, make
 from ops.problem import Problem
 
 if TYPE_CHECKING:
@@ -15,8 +13,6 @@ if TYPE_CHECKING:
     from local.commands.session import Session
 
 NODES = 2
-INSTALL = ROOT / "scripts" / "install-lab-packages.sh"
-INSTALL_LIMIT_S = 600
 JOB_LIMIT_S = 90
 JOB = "/opt/trainyard/current/jobs/hello-gpu.sbatch"
 OUTPUT = "hello-gpu.out"
@@ -32,11 +28,9 @@ def run(session: Session, console: Console) -> None:
     console.print(
         "\nRunning hello-gpu on 2 nodes of a Slurm laboratory on this machine (fake GPUs; `make lab` opens a shell)"
     )
-    if reason := _missing():
-        console.print(f"[yellow]hello-gpu was not run:[/yellow] {reason}")
-        return
     laboratory = Laboratory(session.state / "lab")
     try:
+        host.install()
         laboratory.up(make(session.environment, nodes=NODES), before_slurmd=lambda: bootstrap.all_nodes(laboratory))
         home = f"/home/{USER}"
         submit = ["sbatch", "--parsable", f"--chdir={home}", f"--output={OUTPUT}", f"--nodes={NODES}", JOB]
@@ -55,14 +49,3 @@ def run(session: Session, console: Console) -> None:
     if ended["JobState"] != "COMPLETED":
         raise Problem(f"hello-gpu ended as {ended['JobState']}; its output is above.")
     console.print("[green]hello-gpu: COMPLETED[/green]")
-
-
-def _missing() -> str:
-    """Install the laboratory's packages; returns why that failed, or an empty string."""
-    try:
-        installed = subprocess.run(
-            ["bash", str(INSTALL)], capture_output=True, text=True, timeout=INSTALL_LIMIT_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return f"installing its packages took more than {INSTALL_LIMIT_S // 60} minutes"
-    return installed.stderr.strip().splitlines()[-1] if installed.returncode else ""

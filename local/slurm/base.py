@@ -5,17 +5,15 @@ It is cached in ~/.cache/trainyard/lab, or TRAINYARD_LAB_CACHE; each list of pac
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
-from local.slurm.host import Unavailable
+from local.slurm.host import Unavailable, alone
 from local.slurm.plan import Base
 from ops.problem import Problem
 
@@ -74,7 +72,7 @@ def ensure(suite: Base, report: Callable[[str], None] | None = None) -> Path:
     target = folder(suite)
     if target.is_dir():
         return target
-    with _lock(cache() / f"{suite}.lock"):
+    with alone(cache() / f"{suite}.lock"):
         if target.is_dir():
             return target
         if report:
@@ -113,11 +111,3 @@ def _bootstrap(suite: Base, target: Path) -> None:
         raise (Unavailable if unreachable else Problem)(
             f"mmdebstrap cannot build the base of Debian {suite}. Is {line[-1]} reachable? Its last output:\n{tail}"
         )
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
+import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from ops.problem import Problem
@@ -17,7 +20,8 @@ COMMANDS = ("bash", "unshare", "nsenter", "ip", "mount", "chroot", "mmdebstrap")
 CONTROLLERS = ("devices", "freezer", "memory", "cpuacct")
 CGROUPS = Path("/sys/fs/cgroup")
 REMOVE_SECONDS = 5
-INSTALL = "scripts/install-lab-packages.sh"
+INSTALL = Path(__file__).resolve().parents[2] / "scripts" / "install-lab-packages.sh"
+INSTALL_LIMIT_S = 600
 
 
 class Unavailable(Problem):
@@ -36,9 +40,30 @@ def check() -> None:
         raise Unavailable("the laboratory creates namespaces and mounts, so it needs root.")
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     if missing := [name for name in COMMANDS if shutil.which(name, path=path) is None]:
-        raise Unavailable(f"the laboratory needs {', '.join(missing)}. Run {INSTALL} first.")
+        raise Unavailable(f"the laboratory needs {', '.join(missing)}. Run scripts/{INSTALL.name} first.")
     if "overlay" not in Path("/proc/filesystems").read_text().split():
         raise Unavailable("the laboratory needs overlayfs, which this kernel lacks (try `modprobe overlay`).")
+
+
+def install() -> None:
+    """Install the packages that a laboratory needs on this host; raises Unavailable with the reason of a failure."""
+    try:
+        done = subprocess.run(
+            ["bash", str(INSTALL)], capture_output=True, text=True, timeout=INSTALL_LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired as late:
+        raise Unavailable(f"installing its packages took more than {INSTALL_LIMIT_S // 60} minutes") from late
+    if done.returncode:
+        raise Unavailable((done.stderr.strip().splitlines() or [f"{INSTALL.name} failed"])[-1])
+
+
+@contextlib.contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """While entered, no other process that asks for this lock file works."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def controllers() -> tuple[str, ...]:

@@ -6,18 +6,21 @@ import hashlib
 import shlex
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from local.slurm import base, files, host, namespaces, shares
 from local.slurm.host import PATH
-from local.slurm.plan import HEAD_NAME, Node, Plan, from_json, to_json
-from local.slurm.slurm_state import SlurmState
+from local.slurm.plan import HEAD_NAME, PLAN_FILE, Node, Plan
 from ops.problem import Problem
 
+READY_SECONDS = 60
+ENDS = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"})
 
-class Laboratory(SlurmState):
+
+class Laboratory:
     """The laboratory whose files are in `state`. Creating the object starts nothing.
 
     Several can run at once, one per folder. All processes are children of one process in its own namespaces, so the
@@ -55,7 +58,7 @@ class Laboratory(SlurmState):
         self.down()
         self.state.mkdir(parents=True, exist_ok=True)
         self._plan = plan
-        (self.state / "plan.json").write_text(to_json(plan), encoding="utf-8")
+        (self.state / "plan.json").write_bytes(PLAN_FILE.dump_json(plan))
         try:
             self._prepare(plan, root)
             pid = namespaces.start_supervisor(self.state, self.state / "log")
@@ -89,7 +92,7 @@ class Laboratory(SlurmState):
             file = self.state / "plan.json"
             if not file.is_file():
                 raise Problem(f"there is no laboratory in {self.state}; start one with `trainyard lab up`")
-            self._plan = from_json(file.read_text(encoding="utf-8"))
+            self._plan = PLAN_FILE.validate_json(file.read_bytes())
         return self._plan
 
     # --- nodes ---
@@ -201,21 +204,63 @@ class Laboratory(SlurmState):
         self.wait_for_nodes(node)
 
     def resize(self, mount: str, mib: int, *, node: str | None = None) -> None:
-        """Resize a mounted shared file system, or with `node` that node's scratch, to `mib` MiB.
+        """Resize a shared file system, or with `node` that node's scratch, to `mib` MiB; existing data stays."""
+        remount = ["mount", "-o", f"remount,size={mib}m"]
+        if node is not None:
+            self.run([*remount, mount], node=node, user="root")
+            return
+        name = next(one.name for one in self.plan.shared if one.mount == mount)
+        namespaces.inside(self._supervisor(), [*remount, f"{self.state}/live/shared/{name}"])
 
-        Existing data stays even if it is larger; writes then fail with ENOSPC.
+    # --- Slurm ---
+
+    def wait(self, condition: Callable[[], bool], what: str, *, seconds: float = 60) -> None:
+        """Wait until a condition holds.
+
+        Raises:
+            Problem: it does not within `seconds`; the message has `what`, sinfo and squeue.
         """
-        if node is None:
-            name = next((one.name for one in self.plan.shared if one.mount == mount), None)
-            if name is None:
-                allowed = ", ".join(one.mount for one in self.plan.shared)
-                raise Problem(f"'{mount}' is not a shared file system; allowed: {allowed}")
-            place = f"{self.state}/live/shared/{name}"
-            namespaces.inside(self._supervisor(), ["mount", "-o", f"remount,size={mib}m", place])
-        elif mount == self.node(node).scratch:
-            self.run(["mount", "-o", f"remount,size={mib}m", mount], node=node, user="root")
-        else:
-            raise Problem(f"'{mount}' is not the scratch of {node}")
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                shown = self.run("sinfo -N -l; squeue -l", check=False)
+                raise Problem(f"not after {seconds:g} s: {what}\n{shown.stdout}")
+            time.sleep(0.1)
+
+    def wait_for_nodes(
+        self, *names: str, states: Sequence[str] = ("idle", "mix", "alloc"), seconds: float = READY_SECONDS
+    ) -> None:
+        """Wait until nodes (all compute nodes by default) are in one of the states of `sinfo -o %t`."""
+        wanted = set(names or (node.name for node in self.plan.compute))
+
+        def reached() -> bool:
+            lines = self.run(["sinfo", "-hN", "-o", "%N %t"], user="root", check=False).stdout.splitlines()
+            return wanted <= {line.split()[0] for line in lines if line.split()[1] in states}
+
+        self.wait(reached, f"{', '.join(sorted(wanted))} in {' or '.join(states)}", seconds=seconds)
+
+    def job(self, job: str) -> dict[str, str]:
+        """The fields of `scontrol show job`; empty for an unknown job."""
+        text = self.run(["scontrol", "-o", "show", "job", job], user="root", check=False).stdout
+        return dict(word.split("=", 1) for word in text.split() if "=" in word)
+
+    def wait_for_job(self, job: str, *, states: Sequence[str] = ("COMPLETED",), seconds: float = 60) -> dict[str, str]:
+        """Wait until a job is in one of the states.
+
+        Raises:
+            Problem: it ended in another state, or does not reach one within `seconds`.
+        """
+        found: dict[str, str] = {}
+
+        def reached() -> bool:
+            found.clear()
+            found.update(self.job(job))
+            return found.get("JobState") in {*states, *ENDS}
+
+        self.wait(reached, f"job {job} {' or '.join(states)}", seconds=seconds)
+        if found["JobState"] not in states:
+            raise Problem(f"job {job} is {found['JobState']}, not {' or '.join(states)}: {found}")
+        return dict(found)
 
     # --- inner parts ---
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Literal
+
+from pydantic import TypeAdapter
 
 from ops.problem import Problem
 from settings import Environment
@@ -169,7 +170,9 @@ def make(
         for queue in environment.cluster.queues
         for compute in queue.compute
     }
-    counts = dict(counts) if counts is not None else {_preferred(resources): nodes}
+    if counts is None:
+        with_gpus = (name for name, (_, compute) in resources.items() if _facts(compute).gpus)
+        counts = {next(with_gpus, next(iter(resources))): nodes}
     if unknown := [name for name in counts if name not in resources]:
         raise Problem(
             f"no compute resource '{unknown[0]}' in environment '{environment.name}'; allowed: {', '.join(resources)}"
@@ -189,12 +192,12 @@ def make(
     for name, count in counts.items():
         for number in range(1, count + 1):
             machines.append(_compute_node(*resources[name], number, len(machines)))
-    asleep = []
-    if powered_down:
-        for name, (queue, compute) in resources.items():
-            asleep += [
-                _compute_node(queue, compute, number, 0) for number in range(counts.get(name, 0) + 1, compute.max + 1)
-            ]
+    asleep = [
+        _compute_node(queue, compute, number, 0)
+        for name, (queue, compute) in resources.items()
+        if powered_down
+        for number in range(counts.get(name, 0) + 1, compute.max + 1)
+    ]
     sizes = sizes or Sizes()
     return Plan(
         environment=environment,
@@ -209,40 +212,16 @@ def make(
     )
 
 
-def to_json(plan: Plan) -> str:
-    """A plan as text, for the laboratory's folder."""
-    parts = {field.name: getattr(plan, field.name) for field in fields(plan) if field.name != "environment"}
-    return json.dumps({"environment": plan.environment.model_dump(mode="json"), **parts}, default=asdict, indent=1)
+PLAN_FILE = TypeAdapter(Plan)
+"""A plan as JSON, for the laboratory's folder."""
 
 
-def from_json(text: str) -> Plan:
-    """The plan that `to_json` wrote."""
-    parts = json.loads(text)
-    return Plan(
-        environment=Environment.model_validate(parts["environment"]),
-        base=parts["base"],
-        nodes=tuple(Node(**node) for node in parts["nodes"]),
-        shared=tuple(Shared(**one) for one in parts["shared"]),
-        sizes=Sizes(**parts["sizes"]),
-        timeouts=Timeouts(**parts["timeouts"]),
-        binds=parts["binds"],
-        slurm=parts["slurm"],
-        powered_down=tuple(Node(**node) for node in parts["powered_down"]),
-    )
-
-
-def facts_of(compute: Compute) -> InstanceFacts:
-    """The figures of a compute resource's first instance type."""
+def _facts(compute: Compute) -> InstanceFacts:
     return instance_types().get(compute.instance_types[0], UNKNOWN_INSTANCE)
 
 
-def _preferred(resources: Mapping[str, tuple[Queue, Compute]]) -> str:
-    with_gpus = (name for name, (_, compute) in resources.items() if facts_of(compute).gpus)
-    return next(with_gpus, next(iter(resources)))
-
-
 def _compute_node(queue: Queue, compute: Compute, number: int, index: int) -> Node:
-    facts = facts_of(compute)
+    facts = _facts(compute)
     return Node(
         name=f"{queue.name}-dy-{compute.name}-{number}",
         role="compute",

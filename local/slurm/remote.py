@@ -8,27 +8,23 @@ with the reason.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from local.slurm import Laboratory, Plan, Sizes, Unavailable, bootstrap, make
-from local.slurm.plan import to_json
+from local.slurm import Laboratory, Plan, Sizes, bootstrap, host, make
+from local.slurm.plan import PLAN_FILE
 from ops.problem import Problem
 from settings import Environment, Faults, load
 from trainyard import cluster_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
-INSTALL = ROOT / "scripts" / "install-lab-packages.sh"
 FIGURES = Path(__file__).parent / "figures"
 FILES, LABORATORIES = "environment-files", "laboratories"
 """In the emulator's state folder: a file per cluster with the path of its environment file; a folder per laboratory."""
-INSTALL_LIMIT_S, SCRIPT_LIMIT_S = 600, 300
+SCRIPT_LIMIT_S = 300
 MOST_NODES_EACH = 2
 # As large as the largest instance type's disks; memory is only used for content.
 SCRATCH_MIB = 64 << 20
@@ -95,12 +91,12 @@ def ensure(state: Path, cluster: str, account: str) -> Laboratory:
     plan = plan_of(environment_of(state, cluster, account))
     folder = state / LABORATORIES / f"{account}-{cluster}"
     laboratory = Laboratory(folder)
-    wanted = hashlib.sha256(f"{to_json(plan)}{cluster_bundle.build().sha256}".encode()).hexdigest()
+    wanted = hashlib.sha256(PLAN_FILE.dump_json(plan) + cluster_bundle.build().sha256.encode()).hexdigest()
     mark = folder.with_suffix(".sha256")
-    with _alone(folder.with_suffix(".lock")):
+    with host.alone(folder.with_suffix(".lock")):
         if laboratory.running and mark.is_file() and mark.read_text(encoding="utf-8") == wanted:
             return laboratory
-        _install()
+        host.install()
         laboratory.up(plan, before_slurmd=lambda: bootstrap.all_nodes(laboratory))
         _give_figures(laboratory)
         mark.write_text(wanted, encoding="utf-8")
@@ -133,26 +129,6 @@ def _give_figures(laboratory: Laboratory) -> None:
             laboratory.write(path, text, node=node.name, user="root", mode=0o755)
 
 
-def _install() -> None:
-    """Install the packages that a laboratory needs on this host."""
-    try:
-        done = subprocess.run(
-            ["bash", str(INSTALL)], capture_output=True, text=True, timeout=INSTALL_LIMIT_S, check=False
-        )
-    except subprocess.TimeoutExpired as late:
-        raise Problem(f"installing the laboratory's packages took more than {INSTALL_LIMIT_S // 60} minutes") from late
-    if done.returncode:
-        raise Problem((done.stderr.strip().splitlines() or [f"{INSTALL.name} failed"])[-1])
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def main(arguments: list[str]) -> int:
     """Run one script and print the result."""
     parser = argparse.ArgumentParser(prog="python -m local.slurm.remote", description=__doc__)
@@ -163,7 +139,7 @@ def main(arguments: list[str]) -> int:
     script = sys.stdin.read()
     try:
         answer = run(ensure(options.state.resolve(), options.cluster, options.account), script)
-    except (Problem, Unavailable, Faults, OSError, subprocess.SubprocessError) as problem:
+    except (Problem, Faults, OSError, subprocess.SubprocessError) as problem:
         answer = {"unavailable": str(problem)}
     print(json.dumps(answer))
     return 0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from local.slurm import Laboratory, base, bootstrap, host, images, make, namespaces
-from local.slurm.plan import from_json, to_json
+from local.slurm.plan import PLAN_FILE
 from ops.problem import Problem
 from settings import load
 from tests.slurm.conftest import ENVIRONMENT, INSTALL, ROOT, plan_of, start
@@ -139,7 +139,7 @@ def test_a_plan_says_what_is_wrong(tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", sorted(ENVIRONMENT.parent.glob("*.yaml")), ids=lambda file: file.stem)
 def test_a_plan_survives_its_file(file: Path) -> None:
     plan = make(load(file), nodes=3, binds={"/opt/torch": "/somewhere"}, slurm={"Epilog": ""}, powered_down=True)
-    assert from_json(to_json(plan)) == plan
+    assert PLAN_FILE.validate_json(PLAN_FILE.dump_json(plan)) == plan
 
 
 def test_packages_are_one_list_with_suites() -> None:

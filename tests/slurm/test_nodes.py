@@ -50,23 +50,6 @@ def test_shares_are_the_same_files_on_every_node_and_scratch_is_not(lab: Laborat
     lab.run("rm -r /fsx/one && for one in /fsx /home /shared /opt/slurm; do mountpoint $one || exit; done")
 
 
-def test_a_full_file_system(lab: Laboratory) -> None:
-    node = "gpu-dy-p5-1"
-    write = "head -c 3000000 /dev/zero >{}/big"
-    sizes = lab.plan.sizes
-    lab.resize("/fsx", 2)
-    lab.resize("/scratch", 2, node=node)
-    try:
-        for place in ("/fsx", "/scratch"):
-            result = lab.run(write.format(place), node=node, check=False)
-            assert result.returncode != 0
-            assert "No space left" in result.stderr
-    finally:
-        lab.resize("/fsx", sizes.shared_mib)
-        lab.resize("/scratch", sizes.scratch_mib, node=node)
-    lab.run(f"{write.format('/fsx')} && rm /fsx/big /scratch/big", node=node)
-
-
 def test_instance_metadata_wants_a_token_and_knows_the_node(lab: Laboratory) -> None:
     path = "http://169.254.169.254/latest/meta-data/instance-type"
     assert lab.run(["curl", "-sf", path], node="gpu-dy-p5-1", check=False).returncode != 0
