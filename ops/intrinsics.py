@@ -1,7 +1,5 @@
 """Resolves the intrinsic functions of CloudFormation templates."""
 
-from __future__ import annotations
-
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -79,18 +77,16 @@ class Resolver(ABC):
         return self.unresolved(function, argument)
 
     def _substituted(self, text: str) -> Any:  # noqa: ANN401 - JSON
-        parts: list[Any] = []
-        position = 0
-        for found in _PLACEHOLDER.finditer(text):
-            parts.append(text[position : found.start()])
-            position = found.end()
-            escaped, name = found.groups()
+        literal, *rest = _PLACEHOLDER.split(text)
+        parts: list[Any] = [literal]
+        for escaped, name, literal in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
             logical_id, dot, attribute = name.partition(".")
             if escaped:
-                parts.append(f"${{{name}}}")
+                value: Any = f"${{{name}}}"
             else:
-                parts.append(self.attribute(logical_id, attribute) if dot else self.reference(name))
-        return _joined("", [*parts, text[position:]])
+                value = self.attribute(logical_id, attribute) if dot else self.reference(name)
+            parts += [value, literal]
+        return _joined("", parts)
 
 
 def _joined(delimiter: str, items: Sequence[Any]) -> Any:  # noqa: ANN401 - JSON

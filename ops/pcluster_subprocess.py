@@ -1,6 +1,7 @@
-"""Runs modules of parallelcluster/ in the Python environment that has the ParallelCluster package; none calls AWS."""
+"""Runs modules of parallelcluster/ in the Python environment that has the ParallelCluster package; none calls AWS.
 
-from __future__ import annotations
+Every function raises Problem where the package is not installed, or fails.
+"""
 
 import json
 import os
@@ -32,30 +33,18 @@ class Images:
 
 
 def compare_configurations(steps: Mapping[str, Step]) -> dict[str, dict[str, Any]]:
-    """`parallelcluster.policies.examine` for each step, by the keys of `steps`.
-
-    Raises:
-        Problem: the package is not installed, or cannot compare the configurations.
-    """
+    """`parallelcluster.policies.examine` for each step, by the keys of `steps`."""
     given = {key: {"name": name, "old": old, "new": new} for key, (name, old, new) in steps.items()}
     return _run("parallelcluster.changes", given=json.dumps(given))
 
 
 def images(os_name: str, architecture: str) -> Images:
-    """How the package finds its official images.
-
-    Raises:
-        Problem: the package is not installed, or fails.
-    """
+    """How the package finds its official images."""
     return Images(**_run("parallelcluster.images", os_name, architecture))
 
 
 def check(name: str, configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """What `parallelcluster.check` reports on a configuration: schema, validators and template builder.
-
-    Raises:
-        Problem: the package is not installed, or fails.
-    """
+    """What `parallelcluster.check` reports on a configuration: schema, validators and template builder."""
     with tempfile.TemporaryDirectory(prefix="trainyard-preflight-") as folder:
         file = Path(folder) / f"{name}.json"
         file.write_text(json.dumps(configuration), "utf-8")
@@ -65,9 +54,8 @@ def check(name: str, configuration: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run(module: str, *arguments: str, given: str = "", accepted: tuple[int, ...] = (0,)) -> dict[str, Any]:
     if not PYTHON.exists():
-        raise Problem(
-            f"{PYTHON.relative_to(ROOT)}, which runs ParallelCluster, is missing. Install it with: make setup"
-        )
+        name = PYTHON.relative_to(ROOT)
+        raise Problem(f"{name}, which runs ParallelCluster, is missing. Install it with: make setup")
     try:
         result = subprocess.run(
             [str(PYTHON), "-m", module, *arguments],

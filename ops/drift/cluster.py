@@ -1,7 +1,5 @@
 """Drift of the cluster: what the ParallelCluster API reports, compared with the deployed template."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The findings of one run, and the verdict."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +20,6 @@ class Finding:
 
     Attributes:
         part: `cluster`, `assets`, or the name of a stack.
-        subject: the resource or key, as a person would find it.
         path: the property within it; empty for the whole subject.
         expected: what was deployed; ABSENT where nothing was.
         actual: what exists now; ABSENT where nothing does.

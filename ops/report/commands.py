@@ -1,7 +1,5 @@
 """The report of each command: `diff` and `gate`, `preflight`, `validate`, `drift`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ops.drift import findings
@@ -91,32 +89,23 @@ def _accepted(verdict: Verdict) -> str:
 
 def _review_data(verdict: Verdict, permissions: tuple[str, ...]) -> dict[str, object]:
     cluster = verdict.cluster
-    return {
-        "environment": verdict.environment,
-        "against": verdict.against,
+    keys = [
+        {"key": key.path, "meaning": meaning(key, cluster)}
+        | {name: getattr(key, name) for name in ("old", "new", "needs", "strategies", "policy", "reason")}
+        for key in cluster.keys
+    ]
+    return vars(verdict) | {
         "level": verdict.level.name.lower(),
         "exit": int(verdict.level),
         "reasons": [{"level": reason.level.name.lower(), "text": reason.text} for reason in verdict.reasons],
         "data": [f"{change.stack}/{change.logical_id}" for change in verdict.data],
-        "cluster": {
-            "name": cluster.name,
-            "outcome": cluster.outcome,
-            "queue_update_strategy": cluster.strategy,
-            "accepted": cluster.accepted,
-            "keys": [
-                {"key": key.path, "meaning": meaning(key, cluster)}
-                | {name: getattr(key, name) for name in ("old", "new", "needs", "strategies", "policy", "reason")}
-                for key in cluster.keys
-            ],
-        },
+        "cluster": vars(cluster) | {"queue_update_strategy": cluster.strategy, "keys": keys},
         "resources": [
             vars(change)
             | {"differences": [{"key": item.path, "old": item.old, "new": item.new} for item in change.differences]}
             for change in verdict.resources
         ],
         "permissions": permissions,
-        "new_stacks": verdict.new_stacks,
-        "left_stacks": verdict.left_stacks,
     }
 
 

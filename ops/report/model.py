@@ -1,7 +1,5 @@
 """What a report consists of, whatever its format."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum

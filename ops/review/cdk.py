@@ -1,7 +1,5 @@
 """The published CDK packages, through cdk.mjs: replacement rules of CloudFormation and the CDK's own template diff."""
 
-from __future__ import annotations
-
 import functools
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """What happens to the cluster: each changed key of its configuration, and what ParallelCluster needs for the change."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """What happens to data: of a resource that is replaced or removed, and of one whose retention is lowered in place."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -5,8 +5,6 @@ configuration, from which ParallelCluster makes roles and security groups, nor i
 Each change of these is reported, whether it grants more or less: only the account knows what the policies contain.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 

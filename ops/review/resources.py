@@ -1,7 +1,5 @@
 """What CloudFormation does to each resource on the way from one set of stacks to another."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum

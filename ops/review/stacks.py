@@ -93,15 +93,11 @@ class References(Resolver):
 
 
 def synthesized(folder: Path) -> dict[str, Stack]:
-    """The stacks of a cloud assembly: an app's, or that of a stage in it.
-
-    Raises:
-        Problem: the folder has none.
-    """
+    """The stacks of a cloud assembly: an app's, or that of a stage in it. Raises Problem where the folder has none."""
     try:
         artifacts = json.loads((folder / "manifest.json").read_text("utf-8"))["artifacts"]
-        stacks = {key: item for key, item in artifacts.items() if item["type"] == "aws:cloudformation:stack"}
-        return {stack.id: stack for stack in (_stack(folder, key, item) for key, item in stacks.items())}
+        stacks = [_stack(folder, *item) for item in artifacts.items() if item[1]["type"] == "aws:cloudformation:stack"]
+        return {stack.id: stack for stack in stacks}
     except (OSError, ValueError, KeyError) as error:
         raise Problem(f"{folder} has no synthesized stacks: {type(error).__name__}: {error}") from error
 
@@ -132,11 +128,7 @@ def deployed(client: CloudFormationClient, wanted: Stacks) -> dict[str, Stack]:
 
 
 def never_created(client: CloudFormationClient, wanted: Stacks) -> dict[str, str]:
-    """The status of each stack of `wanted` whose first creation failed, by its name.
-
-    Raises:
-        Problem: CloudFormation cannot be read.
-    """
+    """The status of each stack of `wanted` whose first creation failed, by its name. Raises Problem."""
     found = {stack.name: _status(client, stack.name) for stack in wanted.values()}
     return {name: status for name, status in found.items() if status in _FAILED}
 

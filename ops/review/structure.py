@@ -1,16 +1,15 @@
 """Differences of JSON structures, by the path of keys that leads to each."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import Enum
-from typing import Final
+from itertools import zip_longest
+from typing import Any, Final
 
-IDENTITIES = ("Name", "Key", "Sid", "LogicalId")
-WIDTH = 160
+_IDENTITIES = ("Name", "Key", "Sid", "LogicalId")
+_WIDTH = 160
 """Characters of a value that are shown."""
 
 
@@ -34,7 +33,7 @@ class Difference:
         return f"{self.path}: {shown(self.old)} -> {shown(self.new)}"
 
 
-def shown(value: object, width: int = WIDTH) -> str:
+def shown(value: object, width: int = _WIDTH) -> str:
     """A value in one line of at most `width` characters."""
     if value is ABSENT or value is None:
         return "none"
@@ -54,32 +53,21 @@ def differences(old: object, new: object, path: str = "") -> Iterator[Difference
         yield Difference(path, old, new)
 
 
-def _of_lists(old: Sequence[object], new: Sequence[object], path: str) -> Iterator[Difference]:
-    identity = next((key for key in IDENTITIES if _identified(old, key) and _identified(new, key)), None)
+def _of_lists(old: Sequence[Any], new: Sequence[Any], path: str) -> Iterator[Difference]:
+    identity = next((key for key in _IDENTITIES if _identified(old, key) and _identified(new, key)), None)
     if identity:
-        named_old, named_new = _by(old, identity), _by(new, identity)
-        for name in dict.fromkeys([*named_old, *named_new]):
-            yield from differences(named_old.get(name, ABSENT), named_new.get(name, ABSENT), f"{path}[{name}]")
+        there, here = ({item[identity]: item for item in items} for items in (old, new))
+        for name in dict.fromkeys([*there, *here]):
+            yield from differences(there.get(name, ABSENT), here.get(name, ABSENT), f"{path}[{name}]")
         return
-    texts_old, texts_new = [_text(item) for item in old], [_text(item) for item in new]
-    for kind, i, j, k, m in SequenceMatcher(a=texts_old, b=texts_new, autojunk=False).get_opcodes():
-        if kind == "equal":
-            continue
-        for offset in range(max(j - i, m - k)):
-            there = old[i + offset] if i + offset < j else ABSENT
-            here = new[k + offset] if k + offset < m else ABSENT
-            index = k + offset if here is not ABSENT else i + offset
-            yield from differences(there, here, f"{path}[{index}]")
+    texts = [[json.dumps(item, sort_keys=True) for item in items] for items in (old, new)]
+    for kind, i, j, k, m in SequenceMatcher(a=texts[0], b=texts[1], autojunk=False).get_opcodes():
+        if kind != "equal":
+            for offset, (was, now) in enumerate(zip_longest(old[i:j], new[k:m], fillvalue=ABSENT)):
+                index = i + offset if now is ABSENT else k + offset
+                yield from differences(was, now, f"{path}[{index}]")
 
 
-def _identified(items: Sequence[object], key: str) -> bool:
+def _identified(items: Sequence[Any], key: str) -> bool:
     names = [item[key] for item in items if isinstance(item, Mapping) and isinstance(item.get(key), str)]
     return len(names) == len(items) == len(set(names))
-
-
-def _by(items: Sequence[object], key: str) -> dict[str, object]:
-    return {str(item[key]): item for item in items if isinstance(item, Mapping)}
-
-
-def _text(value: object) -> str:
-    return json.dumps(value, sort_keys=True)

@@ -1,7 +1,5 @@
 """Synthesis of an environment with the code of a checkout: this one, or another revision of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -31,9 +29,8 @@ def synthesize(checkout: Path, environment: Path, output: Path, *, bundle: bool 
     """
     try:
         context = json.loads((checkout / "cdk.json").read_text("utf-8"))["context"]
-        folders = tomllib.loads((checkout / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"][
-            "dev-mode-dirs"
-        ]
+        project = tomllib.loads((checkout / "pyproject.toml").read_text("utf-8"))
+        folders = project["tool"]["hatch"]["build"]["dev-mode-dirs"]
     except (OSError, ValueError, KeyError) as error:
         raise Problem(f"{checkout} has no app of this project: {type(error).__name__}: {error}") from error
     context |= {"env": str(environment), "aws:cdk:bundling-stacks": ["**"] if bundle else []}
@@ -62,11 +59,7 @@ def synthesize(checkout: Path, environment: Path, output: Path, *, bundle: bool 
 
 @contextmanager
 def revision(name: str) -> Iterator[Path]:
-    """A temporary work tree of a git revision.
-
-    Raises:
-        Problem: git does not know the revision.
-    """
+    """A temporary work tree of a git revision. Raises Problem where git does not know the revision."""
     commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if commit is None:
         raise Problem(

@@ -1,7 +1,5 @@
 """The verdict on a change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -43,7 +41,6 @@ class Verdict:
     """The verdict on one environment.
 
     Attributes:
-        environment: its name.
         against: what it was compared with, in words.
         new_stacks: names of stacks that are not deployed yet.
         left_stacks: names of deployed stacks that the app no longer has; they stay as they are.
@@ -93,11 +90,7 @@ class Verdict:
 
 
 def judge(environment: str, against: str, old: Stacks, new: Stacks) -> Verdict:
-    """Compare two sides of one environment.
-
-    Raises:
-        Problem: a tool that this needs is not installed.
-    """
+    """Compare two sides of one environment. Raises Problem where a tool that this needs is not installed."""
     # A stack with another name is another stack: the old one stays.
     paired = {key: stack for key, stack in old.items() if key in new and new[key].name == stack.name}
     changed = resources.changes(paired, new)

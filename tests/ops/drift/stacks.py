@@ -1,7 +1,5 @@
 """Stacks without CloudFormation, for the parts that compare."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

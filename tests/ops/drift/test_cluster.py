@@ -1,7 +1,5 @@
 """The cluster's answers, compared."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """CloudFormation's drift detection, and what it leaves to this command."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

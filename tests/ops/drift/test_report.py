@@ -1,7 +1,5 @@
 """The report of the drift command in its formats, and its command line."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections import Counter

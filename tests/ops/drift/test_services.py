@@ -1,7 +1,5 @@
 """What CloudFormation does not compare, by the services' own answers."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """The parts together: what counts, what is left out, what gives no verdict."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any

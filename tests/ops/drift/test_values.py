@@ -1,7 +1,5 @@
 """References of a template in ids, and expected values against actual ones."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

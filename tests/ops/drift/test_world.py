@@ -1,7 +1,5 @@
 """`trainyard drift` against a deployment in which somebody changed things by hand."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Formats of reports, whatever the command."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

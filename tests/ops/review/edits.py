@@ -1,7 +1,5 @@
 """Edits of the shipped environment files, as people make them, with what each must come to."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Synthesis of edited environments in this process, without bundling."""
 
-from __future__ import annotations
-
 import functools
 import json
 from pathlib import Path

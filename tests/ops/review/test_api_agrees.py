@@ -4,8 +4,6 @@ With the fleet running and then stopped. Edits that name what the emulated AWS d
 validators would refuse them before its update policies are asked.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

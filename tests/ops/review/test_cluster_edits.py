@@ -1,7 +1,5 @@
 """What edits of the cluster come to, by ParallelCluster's own policies, and that its own check of an update agrees."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Data that a change in place lets expire: each kind of retention lowered, which is destructive, and raised."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any

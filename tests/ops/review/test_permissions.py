@@ -1,7 +1,5 @@
 """What broadens permissions beside what the CDK CLI sees, by hand-made changes and by edits of an environment."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

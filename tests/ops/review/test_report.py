@@ -1,7 +1,5 @@
 """The report in its formats, and the command's exit status."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """What edits come to beyond the cluster's configuration: data, network, the cluster itself. Two syntheses each."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Differences by key, and references between resources."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ops.review.cdk import template_diffs

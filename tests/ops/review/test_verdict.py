@@ -1,7 +1,5 @@
 """The level and the words of verdicts, on hand-made changes. No synthesis, no process: `make mutants` runs these."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
