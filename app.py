@@ -25,7 +25,8 @@ def main() -> int:
     try:
         _compose(app)
     except (settings.Faults, ValueError) as fault:
-        return _fail(fault)
+        print(fault, file=sys.stderr)  # noqa: T201
+        return 1
     app.synth()
     return 0
 
@@ -42,11 +43,6 @@ def _compose(app: cdk.App) -> None:
         compose_promotion(app, promotion, context=str(pipeline))
     else:
         compose(app, settings.load(settings.environment_file(str(env or DEFAULT))))
-
-
-def _fail(fault: Exception) -> int:
-    print(fault, file=sys.stderr)  # noqa: T201
-    return 1
 
 
 if __name__ == "__main__":

@@ -3,198 +3,161 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import get_args
 
 import aws_cdk as cdk
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecr as ecr
-from aws_cdk import aws_iam as iam
+from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from settings.model import Environment
+from stacks.api import ApiStack
 from stacks.environment_stack import EnvironmentStack
-from trainyard.buckets import Buckets
+from stacks.network import NetworkStack
+from stacks.storage import StorageStack
 from trainyard.cluster_assets_publication import ClusterAssetsPublication
-from trainyard.cluster_config import EntryScript, References, render
+from trainyard.cluster_config import NodeReferences, References, render
 from trainyard.cluster_policies import ClusterPolicies
-from trainyard.cluster_provider import ClusterProvider
 from trainyard.cluster_resource import ClusterResource
 from trainyard.cluster_settings import CLUSTER_USERS, cluster_settings
 from trainyard.head_node_documents import ValidationDocument
-from trainyard.lustre import LustreFileSystem
 from trainyard.network import Network
-from trainyard.openzfs import OpenZfsFileSystem
-from trainyard.outputs import Outputs
 from trainyard.parallelcluster_api import ParallelClusterApi
-from trainyard.retention import retention_days
-from trainyard.security import SecurityGroups
 
 
 class ClusterStack(EnvironmentStack):
-    """The cluster on network, storage, images and API of its environment."""
+    """The cluster on network, storage, images and API of its environment.
 
-    policies: ClusterPolicies
-    assets: ClusterAssetsPublication
-    cluster: ClusterResource
-    validation: ValidationDocument
+    Outputs of the stack, for people, and parameters below `/trainyard/<environment>/`, for tools, name what it made.
+    """
 
     def __init__(
         self,
         scope: Construct,
         *,
         environment: Environment,
-        network: Network,
-        security_groups: SecurityGroups,
-        buckets: Buckets,
-        lustre: Mapping[str, LustreFileSystem],
-        openzfs: OpenZfsFileSystem | None,
+        network: NetworkStack,
+        storage: StorageStack,
         repositories: Mapping[str, ecr.IRepository],
-        api: ParallelClusterApi,
-        provider: ClusterProvider,
+        api: ApiStack,
     ) -> None:
-        super().__init__(
-            scope,
-            "cluster",
-            environment=environment,
-            holds=f"the Slurm cluster {environment.cluster_name}",
-        )
-        self._environment = environment
-        self.policies = ClusterPolicies(
-            self,
-            "Policies",
-            repositories=repositories.values(),
-            data=buckets.data,
-            checkpoints=buckets.checkpoints,
-            assets=buckets.assets,
-        )
-        keep_logs = environment.retention.logs == "keep"
-        self.assets = ClusterAssetsPublication(
+        holds = f"the Slurm cluster {environment.cluster_name}"
+        super().__init__(scope, "cluster", environment=environment, holds=holds)
+        buckets = storage.buckets
+        names = {
+            "data_bucket": buckets.data.bucket_name,
+            "checkpoints_bucket": buckets.checkpoints.bucket_name,
+            "assets_bucket": buckets.assets.bucket_name,
+        }
+        uris = {name: repository.repository_uri for name, repository in repositories.items()}
+        policies = ClusterPolicies(self, "Policies", repositories=repositories.values(), buckets=buckets)
+        assets = ClusterAssetsPublication(
             self,
             "Assets",
             bucket=buckets.assets,
-            settings=cluster_settings(
-                environment,
-                repository_uris={name: repository.repository_uri for name, repository in repositories.items()},
-                data_bucket=buckets.data.bucket_name,
-                checkpoints_bucket=buckets.checkpoints.bucket_name,
-                assets_bucket=buckets.assets.bucket_name,
-            ),
-            log_retention=retention_days(environment.cluster.monitoring.log_days),
-            log_removal=cdk.RemovalPolicy.RETAIN if keep_logs else cdk.RemovalPolicy.DESTROY,
+            settings=cluster_settings(environment, repository_uris=uris, **names),
+            logs=self.function_logs,
         )
-        references = self._references(network, security_groups, buckets, lustre, openzfs)
+        cluster, groups = environment.cluster, network.security_groups
+        login_subnet = cluster.login_nodes.subnet if cluster.login_nodes else "private"
+        head, compute, login = (
+            NodeReferences(_subnet(network.network, subnet), group.security_group_id, policy.managed_policy_arn)
+            for subnet, group, policy in (
+                (cluster.head_node.subnet, groups.head, policies.head),
+                ("private", groups.compute, policies.compute),
+                (login_subnet, groups.login, policies.login),
+            )
+        )
+        references = References(
+            head=head,
+            compute=compute,
+            login=login,
+            lustre_ids={name: file_system.file_system_id for name, file_system in storage.lustre.items()},
+            openzfs_volume_ids=storage.openzfs.volume_ids if storage.openzfs else {},
+            entry_script=assets.entry_script,
+            **names,
+        )
         configuration = render(environment, references)
-        self.cluster = self._cluster(environment.cluster_name, configuration, api, provider)
-        if environment.cluster.predecessor:
-            self._cluster(environment.cluster.predecessor, configuration, api, provider, frozen=True)
-        self.validation = ValidationDocument(self, "Checks")
-        self._export_outputs(buckets, lustre, openzfs, repositories, api)
+        # A cluster of another name is another resource, which is created before this one is deleted.
+        resources = [
+            ClusterResource(
+                self,
+                f"Cluster-{name}",
+                name=name,
+                region=environment.region,
+                configuration=configuration,
+                api=api.api,
+                service_token=api.provider.service_token,
+                assets_version=assets.version,
+                timeout_minutes=cluster.timeout_minutes,
+                answer_minutes=cluster.answer_minutes,
+                updates={_camel(policy): value for policy, value in cluster.updates.model_dump().items()},
+                frozen=name == cluster.predecessor,
+            )
+            for name in (environment.cluster_name, cluster.predecessor)
+            if name
+        ]
+        for resource in resources:
+            # The head node's first script downloads the assets.
+            resource.node.add_dependency(assets.deployment)
+        self._export(environment, resources[0], storage, uris, api.api)
 
-    def _cluster(
+    def _export(
         self,
-        name: str,
-        configuration: Mapping[str, object],
-        api: ParallelClusterApi,
-        provider: ClusterProvider,
-        *,
-        frozen: bool = False,
-    ) -> ClusterResource:
-        cluster = self._environment.cluster
-        resource = ClusterResource(
-            self,
-            # A cluster of another name is another resource, which is created before this one is deleted.
-            f"Cluster-{name}",
-            name=name,
-            region=self._environment.region,
-            configuration=configuration,
-            api=api,
-            service_token=provider.service_token,
-            assets_version=self.assets.version,
-            timeout_minutes=cluster.timeout_minutes,
-            answer_minutes=cluster.answer_minutes,
-            updates={_pascal(policy): value for policy, value in cluster.updates.model_dump().items()},
-            frozen=frozen,
-        )
-        # The head node's first script downloads the assets.
-        resource.node.add_dependency(self.assets.deployment)
-        return resource
-
-    def _references(
-        self,
-        network: Network,
-        security_groups: SecurityGroups,
-        buckets: Buckets,
-        lustre: Mapping[str, LustreFileSystem],
-        openzfs: OpenZfsFileSystem | None,
-    ) -> References:
-        cluster = self._environment.cluster
-        return References(
-            head_subnet_id=_subnet(network, cluster.head_node.subnet),
-            compute_subnet_id=network.private_subnet.subnet_id,
-            login_subnet_id=_subnet(network, cluster.login_nodes.subnet if cluster.login_nodes else "private"),
-            head_security_group_ids=_ids(security_groups.head),
-            compute_security_group_ids=_ids(security_groups.compute),
-            login_security_group_ids=_ids(security_groups.login),
-            lustre_ids={name: file_system.file_system_id for name, file_system in lustre.items()},
-            openzfs_volume_ids=openzfs.volume_ids if openzfs else {},
-            head_policy_arns=_arns(self.policies.head),
-            compute_policy_arns=_arns(self.policies.compute),
-            login_policy_arns=_arns(self.policies.login),
-            data_bucket=buckets.data.bucket_name,
-            checkpoints_bucket=buckets.checkpoints.bucket_name,
-            assets_bucket=buckets.assets.bucket_name,
-            entry_scripts=dict.fromkeys(get_args(EntryScript), self.assets.entry_script),
-        )
-
-    def _export_outputs(
-        self,
-        buckets: Buckets,
-        lustre: Mapping[str, LustreFileSystem],
-        openzfs: OpenZfsFileSystem | None,
-        repositories: Mapping[str, ecr.IRepository],
+        environment: Environment,
+        cluster: ClusterResource,
+        storage: StorageStack,
+        uris: Mapping[str, str],
         api: ParallelClusterApi,
     ) -> None:
-        environment, cluster = self._environment, self.cluster
-        outputs = Outputs(self, "Outputs", environment=environment.name)
-        outputs.output("ClusterName", environment.cluster_name, "Name of the cluster in ParallelCluster")
-        outputs.output("ClusterStatus", cluster.status, "Status when this stack was last deployed")
-        outputs.output(
-            "Connect",
-            # As the cluster's user: ssm-user, the user of a plain session, exists on the head node only.
+        validation = ValidationDocument(self, "Checks")
+        data, checkpoints = storage.buckets.data.bucket_name, storage.buckets.checkpoints.bucket_name
+        lustre, openzfs = storage.lustre, storage.openzfs
+        # As the cluster's user: ssm-user, the user of a plain session, exists on the head node only.
+        connect = (
             f"aws ssm start-session --region {environment.region} --target {cluster.head_node_instance_id} "
             "--document-name AWS-StartInteractiveCommand "
-            f"--parameters command='sudo -iu {CLUSTER_USERS[environment.cluster.os]}'",
-            "Opens a shell on the head node",
+            f"--parameters command='sudo -iu {CLUSTER_USERS[environment.cluster.os]}'"
         )
-        outputs.output("HeadNodePrivateIp", cluster.head_node_private_ip, "Private address of the head node")
-        outputs.output("ApiUrl", api.url, "ParallelCluster API")
-        outputs.output("DataBucket", buckets.data.bucket_name, "Data sets")
-        outputs.output("CheckpointsBucket", buckets.checkpoints.bucket_name, "Checkpoints and results")
-        for name, repository in repositories.items():
-            outputs.output(f"Repository{_camel(name)}", repository.repository_uri, f"ECR repository {name}")
-        for name, file_system in lustre.items():
-            outputs.output(f"Lustre{_camel(name)}", file_system.dns_name, f"FSx for Lustre file system {name}")
-        if openzfs:
-            outputs.output("OpenZfs", openzfs.dns_name, "FSx for OpenZFS file system")
-        outputs.parameters(
-            {
-                "cluster/name": environment.cluster_name,
-                "cluster/stack-arn": cluster.stack_arn,
-                "cluster/status": cluster.status,
-                "cluster/version": cluster.version,
-                "head-node/instance-id": cluster.head_node_instance_id,
-                "head-node/private-ip": cluster.head_node_private_ip,
-                "validation/document": self.validation.document_name,
-                "api/url": api.url,
-                "api/user-role-arn": api.user_role_arn,
-                "buckets/data": buckets.data.bucket_name,
-                "buckets/checkpoints": buckets.checkpoints.bucket_name,
-                "buckets/assets": buckets.assets.bucket_name,
-                **{f"lustre/{name}/id": item.file_system_id for name, item in lustre.items()},
-                **({"openzfs/id": openzfs.file_system_id} if openzfs else {}),
-                **{f"repositories/{name}/uri": item.repository_uri for name, item in repositories.items()},
-            }
-        )
+        outputs = [
+            ("ClusterName", environment.cluster_name, "Name of the cluster in ParallelCluster"),
+            ("ClusterStatus", cluster.status, "Status when this stack was last deployed"),
+            ("Connect", connect, "Opens a shell on the head node"),
+            ("HeadNodePrivateIp", cluster.head_node_private_ip, "Private address of the head node"),
+            ("ApiUrl", api.url, "ParallelCluster API"),
+            ("DataBucket", data, "Data sets"),
+            ("CheckpointsBucket", checkpoints, "Checkpoints and results"),
+            *((f"Repository{_camel(name)}", uri, f"ECR repository {name}") for name, uri in uris.items()),
+            *((f"Lustre{_camel(k)}", item.dns_name, f"FSx for Lustre file system {k}") for k, item in lustre.items()),
+            *([("OpenZfs", openzfs.dns_name, "FSx for OpenZFS file system")] if openzfs else []),
+        ]
+        parameters = {
+            "cluster/name": environment.cluster_name,
+            "cluster/stack-arn": cluster.stack_arn,
+            "cluster/status": cluster.status,
+            "cluster/version": cluster.version,
+            "head-node/instance-id": cluster.head_node_instance_id,
+            "head-node/private-ip": cluster.head_node_private_ip,
+            "validation/document": validation.document_name,
+            "api/url": api.url,
+            "api/user-role-arn": api.user_role_arn,
+            "buckets/data": data,
+            "buckets/checkpoints": checkpoints,
+            "buckets/assets": storage.buckets.assets.bucket_name,
+            **{f"lustre/{name}/id": item.file_system_id for name, item in lustre.items()},
+            **({"openzfs/id": openzfs.file_system_id} if openzfs else {}),
+            **{f"repositories/{name}/uri": uri for name, uri in uris.items()},
+        }
+        scope = Construct(self, "Outputs")
+        for name, value, description in outputs:
+            output = cdk.CfnOutput(scope, name, value=value, description=description)
+            output.override_logical_id(name)
+        for path, value in parameters.items():
+            ssm.StringParameter(
+                scope,
+                f"Parameter-{path.replace('/', '-')}",
+                parameter_name=f"/trainyard/{environment.name}/{path}",
+                string_value=value,
+            )
 
 
 def _subnet(network: Network, wanted: str) -> str:
@@ -205,19 +168,6 @@ def _subnet(network: Network, wanted: str) -> str:
     return network.public_subnet.subnet_id
 
 
-def _ids(group: ec2.ISecurityGroup) -> tuple[str, ...]:
-    return (group.security_group_id,)
-
-
-def _arns(policy: iam.IManagedPolicy) -> tuple[str, ...]:
-    return (policy.managed_policy_arn,)
-
-
-def _pascal(key: str) -> str:
-    """A key of the environment file as CloudFormation names properties: stop_fleet is StopFleet."""
-    return "".join(part.capitalize() for part in key.split("_"))
-
-
 def _camel(name: str) -> str:
-    """A name as part of a logical id, which consists of letters and digits."""
+    """A name as part of a logical id or as a property: letters and digits only, stop_fleet is StopFleet."""
     return "".join(part.capitalize() for part in "".join(c if c.isalnum() else " " for c in name).split())

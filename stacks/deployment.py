@@ -34,22 +34,11 @@ def compose(scope: Construct, environment: Environment) -> Deployment:
     --concurrency 4` deploys them in parallel.
     """
     network = NetworkStack(scope, environment=environment)
-    storage = StorageStack(
-        scope, environment=environment, network=network.network, security_groups=network.security_groups
-    )
-    data_links = DataLinksStack(scope, environment=environment, buckets=storage.buckets, lustre=storage.lustre)
+    storage = StorageStack(scope, environment=environment, network=network)
+    data_links = DataLinksStack(scope, environment=environment, storage=storage)
     images = ImagesStack(scope, environment=environment)
     api = ApiStack(scope, environment=environment)
     cluster = ClusterStack(
-        scope,
-        environment=environment,
-        network=network.network,
-        security_groups=network.security_groups,
-        buckets=storage.buckets,
-        lustre=storage.lustre,
-        openzfs=storage.openzfs,
-        repositories=images.repositories,
-        api=api.api,
-        provider=api.provider,
+        scope, environment=environment, network=network, storage=storage, repositories=images.repositories, api=api
     )
     return Deployment(network, storage, data_links, images, api, cluster)

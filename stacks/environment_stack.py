@@ -7,10 +7,17 @@ from constructs import Construct
 
 from settings.model import Environment
 from settings.stacks import ENVIRONMENT_TAG, stack_name
+from trainyard.retention import FunctionLogs
 
 
 class EnvironmentStack(cdk.Stack):
-    """A stack in the account and region of `environment`, with its name, description and tags."""
+    """A stack in the account and region of `environment`, with its name, description and tags.
+
+    Args:
+        part: the stack's part of the environment, for example `network`; also its id.
+        holds: its content, for the description.
+        termination_protection: refuse its deletion until the protection is removed.
+    """
 
     def __init__(
         self,
@@ -21,14 +28,6 @@ class EnvironmentStack(cdk.Stack):
         holds: str,
         termination_protection: bool | None = None,
     ) -> None:
-        """
-        Args:
-            scope: an app or a stage.
-            part: the stack's part of the environment, for example `network`; also its id.
-            environment: the environment.
-            holds: its content, for the description.
-            termination_protection: refuse its deletion until the protection is removed.
-        """
         super().__init__(
             scope,
             part,
@@ -37,6 +36,8 @@ class EnvironmentStack(cdk.Stack):
             description=f"Trainyard {environment.name}: {holds}",
             termination_protection=termination_protection,
         )
+        self.keeps_logs = environment.retention.logs == "keep"
+        self.function_logs = FunctionLogs(environment.cluster.monitoring.log_days, self.keeps_logs)
         # CloudFormation copies stack tags to the stack's resources.
         for key, value in {**environment.tags, ENVIRONMENT_TAG: environment.name}.items():
             self.add_stack_tag(key, value)

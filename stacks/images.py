@@ -10,7 +10,6 @@ from constructs import Construct
 
 from settings.model import Environment
 from stacks.environment_stack import EnvironmentStack
-from trainyard.image_build import ImageBuild
 from trainyard.images import ImageRepositories
 
 
@@ -18,41 +17,29 @@ class ImagesStack(EnvironmentStack):
     """The ECR repositories, by name, and the build of the training image if the environment has one."""
 
     repositories: Mapping[str, ecr.IRepository]
-    build: ImageBuild | None
 
-    def __init__(
-        self,
-        scope: Construct,
-        *,
-        environment: Environment,
-    ) -> None:
+    def __init__(self, scope: Construct, *, environment: Environment) -> None:
+        kept = environment.retention.images == "keep"
         super().__init__(
-            scope,
-            "images",
-            environment=environment,
-            holds="ECR repositories",
-            termination_protection=environment.retention.images == "keep",
+            scope, "images", environment=environment, holds="ECR repositories", termination_protection=kept
         )
-        self.repositories = ImageRepositories(
-            self,
-            "Images",
-            images=environment.images,
-            kept=environment.retention.images == "keep",
-        ).repositories
-        self.build = None
+        self.repositories = ImageRepositories(self, "Images", images=environment.images, kept=kept).repositories
         if (build := environment.images.build) is not None:
-            self.build = ImageBuild(
+            # Not at the top: few environments have a build, and CodeBuild's module takes time to import.
+            from trainyard.image_build import ImageBuild
+
+            made = ImageBuild(
                 self,
                 "Build",
                 build=build,
                 repository=self.repositories[build.repository],
                 region=environment.region,
-                logs_kept=environment.retention.logs == "keep",
+                logs_kept=self.keeps_logs,
             )
             output = CfnOutput(
                 self,
                 "StartImageBuild",
-                value=self.build.start_command,
+                value=made.start_command,
                 description="Builds the training image and pushes it",
             )
             output.override_logical_id("StartImageBuild")

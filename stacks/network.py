@@ -6,8 +6,7 @@ from constructs import Construct
 
 from settings.model import Environment
 from stacks.environment_stack import EnvironmentStack
-from trainyard.endpoints import PrivateEndpoints
-from trainyard.network import Network
+from trainyard.network import Network, PrivateEndpoints
 from trainyard.security import SecurityGroups
 
 
@@ -17,42 +16,32 @@ class NetworkStack(EnvironmentStack):
     network: Network
     security_groups: SecurityGroups
 
-    def __init__(
-        self,
-        scope: Construct,
-        *,
-        environment: Environment,
-    ) -> None:
+    def __init__(self, scope: Construct, *, environment: Environment) -> None:
+        kept = environment.retention.file_systems == "keep"
         super().__init__(
             scope,
             "network",
             environment=environment,
             holds="VPC, subnets, security groups",
             # Kept file systems have their network interfaces in this stack's subnet.
-            termination_protection=environment.retention.file_systems == "keep",
+            termination_protection=kept,
         )
-        storage = environment.storage
-        kept_file_systems = environment.retention.file_systems == "keep" and bool(storage.lustre or storage.openzfs)
+        settings, storage = environment.network, environment.storage
+        kept_file_systems = kept and bool(storage.lustre or storage.openzfs)
         self.network = Network(
             self,
             "Network",
-            network=environment.network,
-            keep_logs=environment.retention.logs == "keep",
+            network=settings,
+            keep_logs=self.keeps_logs,
             keep_for_file_systems=kept_file_systems,
         )
         self.security_groups = SecurityGroups(
             self,
             "SecurityGroups",
             vpc=self.network.vpc,
-            network=environment.network,
+            network=settings,
             efa_storage=any(lustre.efa for lustre in storage.lustre),
             keep_for_file_systems=kept_file_systems,
         )
-        if environment.network.existing is None and environment.network.egress == "endpoints-only":
-            PrivateEndpoints(
-                self,
-                "Endpoints",
-                vpc=self.network.vpc,
-                subnet=self.network.private_subnet,
-                cluster=environment.cluster,
-            )
+        if settings.existing is None and settings.egress == "endpoints-only":
+            PrivateEndpoints(self, "Endpoints", network=self.network, cluster=environment.cluster)

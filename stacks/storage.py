@@ -10,13 +10,12 @@ from constructs import Construct
 from settings.model import Environment
 from settings.model.storage import BucketPurpose
 from stacks.environment_stack import EnvironmentStack
+from stacks.network import NetworkStack
 from trainyard.buckets import Buckets
 from trainyard.lifecycle import expiring
 from trainyard.lustre import LustreFileSystem
-from trainyard.network import Network
 from trainyard.openzfs import OpenZfsFileSystem
 from trainyard.retention import log_group
-from trainyard.security import SecurityGroups
 from trainyard.volume_snapshots import VolumeSnapshots
 
 
@@ -27,28 +26,22 @@ class StorageStack(EnvironmentStack):
     lustre: Mapping[str, LustreFileSystem]
     openzfs: OpenZfsFileSystem | None
 
-    def __init__(
-        self,
-        scope: Construct,
-        *,
-        environment: Environment,
-        network: Network,
-        security_groups: SecurityGroups,
-    ) -> None:
+    def __init__(self, scope: Construct, *, environment: Environment, network: NetworkStack) -> None:
+        retention, storage = environment.retention, environment.storage
         super().__init__(
             scope,
             "storage",
             environment=environment,
             holds="buckets, FSx for Lustre, FSx for OpenZFS",
-            termination_protection="keep" in (environment.retention.buckets, environment.retention.file_systems),
+            termination_protection="keep" in (retention.buckets, retention.file_systems),
         )
-        storage = environment.storage
-        kept = environment.retention.file_systems == "keep"
+        subnet, groups = network.network.private_subnet, network.security_groups
+        kept = retention.file_systems == "keep"
         self.buckets = Buckets(
             self,
             "Buckets",
             buckets=storage.buckets,
-            retention=environment.retention.buckets,
+            retention=retention.buckets,
             expiring={bucket: expiring(environment, bucket) for bucket in get_args(BucketPurpose)},
         )
         self.lustre = {}
@@ -57,7 +50,7 @@ class StorageStack(EnvironmentStack):
                 self,
                 "LustreLogs",
                 days=environment.cluster.monitoring.log_days,
-                kept=environment.retention.logs == "keep",
+                kept=self.keeps_logs,
                 # FSx writes only to groups whose name begins with /aws/fsx/.
                 log_group_name=f"/aws/fsx/{self.stack_name}",
             )
@@ -66,8 +59,8 @@ class StorageStack(EnvironmentStack):
                     self,
                     f"Lustre-{lustre.name}",
                     lustre=lustre,
-                    subnet=network.private_subnet,
-                    security_groups=[security_groups.lustre],
+                    subnet=subnet,
+                    security_group=groups.lustre,
                     log_group=log,
                     kept=kept,
                 )
@@ -79,17 +72,10 @@ class StorageStack(EnvironmentStack):
                 self,
                 "OpenZfs",
                 openzfs=storage.openzfs,
-                vpc_cidr=network.vpc.vpc_cidr_block,
-                subnet=network.private_subnet,
-                security_groups=[security_groups.openzfs],
+                vpc_cidr=network.network.vpc.vpc_cidr_block,
+                subnet=subnet,
+                security_group=groups.openzfs,
                 kept=kept,
             )
-            schedules = {volume.name: volume.snapshots for volume in storage.openzfs.volumes if volume.snapshots}
-            if schedules:
-                VolumeSnapshots(
-                    self,
-                    "VolumeSnapshots",
-                    file_system_id=self.openzfs.file_system_id,
-                    volume_ids=self.openzfs.volume_ids,
-                    schedules=schedules,
-                )
+            if any(volume.snapshots for volume in storage.openzfs.volumes):
+                VolumeSnapshots(self, "VolumeSnapshots", openzfs=storage.openzfs, file_system=self.openzfs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, cast
+from typing import Any, Literal
 
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_s3 as s3
@@ -16,9 +16,6 @@ from trainyard.nag import acknowledge
 from trainyard.retention import retain
 
 Retention = Literal["keep", "delete-if-empty", "delete-with-data"]
-
-TEMPORARY_DAYS = 7
-ACCESS_LOG_DAYS = 90
 
 
 class Buckets(Construct):
@@ -51,49 +48,51 @@ class Buckets(Construct):
         # A bucket without ACLs can receive access logs only through a bucket policy.
         self.node.set_context("@aws-cdk/aws-s3:serverAccessLogsUseBucketPolicy", True)
         self._settings, self._retention = buckets, retention
-        logs = self._bucket("AccessLogs", rules=[_expire_access_logs()], logs=None)
-        acknowledge(
-            logs,
-            "AwsSolutions-S1",
-            "This bucket receives the access logs of the others; logging accesses to it into itself would never end.",
+        expire_access_logs = s3.LifecycleRule(id="expire access logs", expiration=Duration.days(90))
+        logs = self._bucket("AccessLogs", rules=[expire_access_logs], logs=None)
+        own_logs = "This bucket receives the access logs of the others; logging accesses to it into itself never ends."
+        acknowledge(logs, {"AwsSolutions-S1": own_logs})
+        noncurrent = s3.LifecycleRule(
+            id="expire noncurrent versions",
+            noncurrent_version_expiration=Duration.days(buckets.noncurrent_days),
+            expired_object_delete_marker=True,
         )
-        kept = [_noncurrent(buckets), *_tiering(buckets)]
+        kept = [noncurrent, *_tiering(buckets.intelligent_tiering_days)]
         self.data = self._bucket("Data", rules=[*self._expiry(expiring["data"]), *kept], logs=logs)
         self.checkpoints = self._bucket("Checkpoints", rules=[*self._expiry(expiring["checkpoints"]), *kept], logs=logs)
-        self.assets = self._bucket("Assets", rules=[_noncurrent(buckets)], logs=logs)
+        self.assets = self._bucket("Assets", rules=[noncurrent], logs=logs)
 
     def _bucket(self, construct_id: str, *, rules: Sequence[s3.LifecycleRule], logs: s3.IBucket | None) -> s3.Bucket:
-        name = {"AccessLogs": "access-logs"}.get(construct_id, construct_id.lower())
+        name = "access-logs" if logs is None else construct_id.lower()
         prefix, retention = self._settings.name_prefix, self._retention
         emptied = retention == "delete-with-data" or (
             retention == "delete-if-empty" and construct_id not in ("Data", "Checkpoints")
         )
-        bucket = s3.Bucket(
+        unfinished = s3.LifecycleRule(
+            id="abort unfinished uploads", abort_incomplete_multipart_upload_after=Duration.days(7)
+        )
+        bucket = private_bucket(
             self,
             construct_id,
             bucket_name=f"{prefix}-{name}" if prefix else None,
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             encryption=s3.BucketEncryption.S3_MANAGED,
-            enforce_ssl=True,
-            minimum_tls_version=1.2,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             versioned=logs is not None,
             server_access_logs_bucket=logs,
             server_access_logs_prefix=f"{name}/" if logs is not None else None,
-            lifecycle_rules=[*rules, _unfinished_uploads()],
+            lifecycle_rules=[*rules, unfinished],
             removal_policy=RemovalPolicy.RETAIN if retention == "keep" else RemovalPolicy.DESTROY,
             auto_delete_objects=emptied,
         )
         # auto_delete_objects also empties a bucket that an update replaces: there is nothing left to keep.
         if not emptied:
-            retain(cast(s3.CfnBucket, bucket.node.default_child), kept=retention == "keep")
+            retain(bucket.node.default_child, kept=retention == "keep")
         return bucket
 
     def _expiry(self, prefixes: Sequence[Expiring]) -> list[s3.LifecycleRule]:
         days: dict[Kind, int] = {
             "checkpoints": self._settings.checkpoint_days,
             "logs": self._settings.log_days,
-            "temporary": TEMPORARY_DAYS,
+            "temporary": 7,
         }
         return [
             s3.LifecycleRule(
@@ -105,34 +104,22 @@ class Buckets(Construct):
         ]
 
 
-def _expire_access_logs() -> s3.LifecycleRule:
-    return s3.LifecycleRule(id="expire access logs", expiration=Duration.days(ACCESS_LOG_DAYS))
-
-
-def _noncurrent(settings: BucketSettings) -> s3.LifecycleRule:
-    return s3.LifecycleRule(
-        id="expire noncurrent versions",
-        noncurrent_version_expiration=Duration.days(settings.noncurrent_days),
-        expired_object_delete_marker=True,
+def private_bucket(scope: Construct, construct_id: str, **properties: Any) -> s3.Bucket:  # noqa: ANN401 - of s3.Bucket
+    """A bucket that is never public, has no ACLs and accepts TLS only."""
+    return s3.Bucket(
+        scope,
+        construct_id,
+        block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+        enforce_ssl=True,
+        minimum_tls_version=1.2,
+        object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+        **properties,
     )
 
 
-def _tiering(settings: BucketSettings) -> list[s3.LifecycleRule]:
+def _tiering(days: int | None) -> list[s3.LifecycleRule]:
     """Objects that are that old are data sets or results: read rarely, but needed at once."""
-    if settings.intelligent_tiering_days is None:
+    if days is None:
         return []
-    return [
-        s3.LifecycleRule(
-            id="tier what stays",
-            transitions=[
-                s3.Transition(
-                    storage_class=s3.StorageClass.INTELLIGENT_TIERING,
-                    transition_after=Duration.days(settings.intelligent_tiering_days),
-                )
-            ],
-        )
-    ]
-
-
-def _unfinished_uploads() -> s3.LifecycleRule:
-    return s3.LifecycleRule(id="abort unfinished uploads", abort_incomplete_multipart_upload_after=Duration.days(7))
+    transition = s3.Transition(storage_class=s3.StorageClass.INTELLIGENT_TIERING, transition_after=Duration.days(days))
+    return [s3.LifecycleRule(id="tier what stays", transitions=[transition])]

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import aws_cdk as cdk
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_deployment as s3_deployment
 from constructs import Construct
 
 from trainyard import cluster_bundle
-from trainyard.nag import acknowledge, acknowledge_resource, wildcard_resource
+from trainyard.nag import LAMBDA_LOGS_POLICY, acknowledge, wildcard
+from trainyard.retention import FunctionLogs
 
 
 class ClusterAssetsPublication(Construct):
@@ -36,8 +36,7 @@ class ClusterAssetsPublication(Construct):
         *,
         bucket: s3.IBucket,
         settings: Mapping[str, object],
-        log_retention: logs.RetentionDays,
-        log_removal: cdk.RemovalPolicy,
+        logs: FunctionLogs,
     ) -> None:
         super().__init__(scope, construct_id)
         bundle = cluster_bundle.build()
@@ -51,38 +50,31 @@ class ClusterAssetsPublication(Construct):
                 destination_bucket=bucket,
                 sources=[
                     s3_deployment.Source.asset(folder),
-                    s3_deployment.Source.json_data(cluster_bundle.SETTINGS, dict(settings)),
+                    s3_deployment.Source.json_data(cluster_bundle.SETTINGS, settings),
                 ],
                 prune=False,
                 retain_on_delete=True,
                 memory_limit=256,
-                log_group=logs.LogGroup(self, "Log", retention=log_retention, removal_policy=log_removal),
+                log_group=logs.group(self),
             )
-        self._acknowledge_findings(bucket)
-
-    def _acknowledge_findings(self, bucket: s3.IBucket) -> None:
-        """Findings on BucketDeployment's function, which the CDK creates with its permissions."""
+        # The function of BucketDeployment, which the CDK creates with its permissions.
         stack = cdk.Stack.of(self)
-        function = stack.node.find_child(_SINGLETON)
         bootstrap = f"cdk-{stack.synthesizer.bootstrap_qualifier}-assets-{stack.account}-{stack.region}"
-        reasons = {
-            "AwsSolutions-L1": "The runtime of CDK's own function comes with the pinned aws-cdk-lib.",
-            f"AwsSolutions-IAM4[Policy::{_LOGS_POLICY}]": "The AWS policy by which Lambda functions write their logs.",
-            wildcard_resource(self, bucket, bucket.bucket_arn, "/*"): "BucketDeployment knows no grant by prefix.",
-            **{
-                f"AwsSolutions-IAM5[Action::{action}]": "CDK's grants of read and write on the two buckets."
-                for action in ("s3:Abort*", "s3:DeleteObject*", "s3:GetBucket*", "s3:GetObject*", "s3:List*")
+        sources = wildcard(self, f"arn:{stack.partition}:s3:::{bootstrap}/*")
+        acknowledge(
+            stack.node.find_child(_SINGLETON),
+            {
+                "AwsSolutions-L1": "The runtime of CDK's own function comes with the pinned aws-cdk-lib.",
+                LAMBDA_LOGS_POLICY: "The AWS policy by which Lambda functions write their logs.",
+                wildcard(self, bucket.bucket_arn, "/*", owner=bucket): "BucketDeployment knows no grant by prefix.",
+                **{
+                    f"AwsSolutions-IAM5[Action::{action}]": "CDK's grants of read and write on the two buckets."
+                    for action in ("s3:Abort*", "s3:DeleteObject*", "s3:GetBucket*", "s3:GetObject*", "s3:List*")
+                },
+                sources: "Sources are named by their content, so the grant is for the bootstrap's asset bucket.",
             },
-        }
-        for finding, reason in reasons.items():
-            acknowledge(function, finding, reason)
-        acknowledge_resource(
-            function,
-            f"arn:{stack.partition}:s3:::{bootstrap}/*",
-            "Sources are named by their content, so the grant is for the bootstrap's asset bucket.",
         )
 
 
 # Id of BucketDeployment's function; all deployments of a stack with the same memory size share it.
 _SINGLETON = "Custom::CDKBucketDeployment8693BB64968944B69AAFB0CC9EB8756C256MiB"
-_LOGS_POLICY = "arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"

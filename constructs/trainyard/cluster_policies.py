@@ -9,11 +9,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from trainyard.nag import acknowledge, wildcard_resource
+from trainyard.buckets import Buckets
+from trainyard.nag import ANY_RESOURCE, acknowledge, wildcard
 
-# The API may attach policies of ours only if their ARN has `policy/parallelcluster` (its template, policy
-# DefaultParallelClusterIamAdminPolicy); a path does that and leaves the name to CloudFormation.
-PATH = "/parallelcluster/"
 ASSETS_PREFIX = "cluster/"
 
 
@@ -30,91 +28,64 @@ class ClusterPolicies(Construct):
     login: iam.ManagedPolicy
 
     def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        repositories: Iterable[ecr.IRepository],
-        data: s3.IBucket,
-        checkpoints: s3.IBucket,
-        assets: s3.IBucket,
+        self, scope: Construct, construct_id: str, *, repositories: Iterable[ecr.IRepository], buckets: Buckets
     ) -> None:
         super().__init__(scope, construct_id)
-        repositories = list(repositories)
-        both = (data, checkpoints)
-        self.head = self._policy("Head", "Head node", [*_pull(repositories), _add_objects(*both)])
-        self.compute = self._policy("Compute", "Compute nodes", [*_pull(repositories), _add_objects(checkpoints)])
-        self.login = self._policy(
-            "Login",
-            "Login nodes",
-            [
-                *_pull(repositories),
-                _add_objects(*both),
-                _list(*both),
-                _read(*both),
-                _read(assets, prefix=ASSETS_PREFIX),
-            ],
-        )
-        for policy, buckets in ((self.head, both), (self.compute, (checkpoints,)), (self.login, both)):
-            for bucket in buckets:
-                self._acknowledge_objects(policy, bucket, "/*", "Any object of the bucket: keys are the users' own.")
-        prefix = f"/{ASSETS_PREFIX}*"
-        self._acknowledge_objects(self.login, assets, prefix, "Bundles are named by their content, so by prefix.")
+        self._pull = _pull([repository.repository_arn for repository in repositories])
+        both = [buckets.data, buckets.checkpoints]
+        self.head = self._policy("Head", "Head node", both)
+        self.compute = self._policy("Compute", "Compute nodes", [buckets.checkpoints])
+        own = [
+            iam.PolicyStatement(
+                sid="ListBuckets",
+                actions=["s3:GetBucketLocation", "s3:ListBucket"],
+                resources=[bucket.bucket_arn for bucket in both],
+            ),
+            iam.PolicyStatement(actions=["s3:GetObject"], resources=_objects(both)),
+            iam.PolicyStatement(actions=["s3:GetObject"], resources=_objects([buckets.assets], ASSETS_PREFIX)),
+        ]
+        self.login = self._policy("Login", "Login nodes", both, own)
+        bundles = wildcard(self, buckets.assets.bucket_arn, f"/{ASSETS_PREFIX}*", owner=buckets.assets)
+        acknowledge(self.login, {bundles: "Bundles are named by their content, so by prefix."})
 
-    def _policy(self, construct_id: str, nodes: str, statements: list[iam.PolicyStatement]) -> iam.ManagedPolicy:
+    def _policy(
+        self, construct_id: str, nodes: str, adds_to: list[s3.IBucket], more: Iterable[iam.PolicyStatement] = ()
+    ) -> iam.ManagedPolicy:
+        add_objects = iam.PolicyStatement(
+            sid="AddObjects",
+            actions=["s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:PutObject"],
+            resources=_objects(adds_to),
+        )
         policy = iam.ManagedPolicy(
             self,
             construct_id,
-            path=PATH,
+            # The API may attach policies of ours only if their ARN has `policy/parallelcluster` (its template, policy
+            # DefaultParallelClusterIamAdminPolicy); a path does that and leaves the name to CloudFormation.
+            path="/parallelcluster/",
             description=f"{nodes} of the Trainyard cluster: images and buckets",
-            statements=statements,
+            statements=[*self._pull, add_objects, *more],
         )
+        any_object = "Any object of the bucket: keys are the users' own."
         acknowledge(
             policy,
-            "AwsSolutions-IAM5[Resource::*]",
-            "ecr:GetAuthorizationToken knows no resources; the pull is limited to the environment's repositories.",
+            {
+                ANY_RESOURCE: "ecr:GetAuthorizationToken knows no resources; the pull is limited to the environment's "
+                "repositories.",
+                **{wildcard(self, bucket.bucket_arn, "/*", owner=bucket): any_object for bucket in adds_to},
+            },
         )
         return policy
 
-    def _acknowledge_objects(self, policy: iam.ManagedPolicy, bucket: s3.IBucket, suffix: str, reason: str) -> None:
-        acknowledge(policy, wildcard_resource(self, bucket, bucket.bucket_arn, suffix), reason)
 
-
-def _pull(repositories: list[ecr.IRepository]) -> list[iam.PolicyStatement]:
+def _pull(repositories: list[str]) -> list[iam.PolicyStatement]:
     if not repositories:
         return []
+    pull = ["BatchCheckLayerAvailability", "BatchGetImage", "DescribeImages", "GetDownloadUrlForLayer"]
     return [
         iam.PolicyStatement(sid="ImageLogin", actions=["ecr:GetAuthorizationToken"], resources=["*"]),
-        iam.PolicyStatement(
-            sid="ImagePull",
-            actions=[
-                "ecr:BatchCheckLayerAvailability",
-                "ecr:BatchGetImage",
-                "ecr:DescribeImages",
-                "ecr:GetDownloadUrlForLayer",
-            ],
-            resources=[repository.repository_arn for repository in repositories],
-        ),
+        iam.PolicyStatement(sid="ImagePull", actions=[f"ecr:{action}" for action in pull], resources=repositories),
     ]
 
 
-def _add_objects(*buckets: s3.IBucket) -> iam.PolicyStatement:
-    return iam.PolicyStatement(
-        sid="AddObjects",
-        actions=["s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:PutObject"],
-        resources=[bucket.arn_for_objects("*") for bucket in buckets],
-    )
-
-
-def _list(*buckets: s3.IBucket) -> iam.PolicyStatement:
-    return iam.PolicyStatement(
-        sid="ListBuckets",
-        actions=["s3:GetBucketLocation", "s3:ListBucket"],
-        resources=[bucket.bucket_arn for bucket in buckets],
-    )
-
-
-def _read(*buckets: s3.IBucket, prefix: str = "") -> iam.PolicyStatement:
-    return iam.PolicyStatement(
-        actions=["s3:GetObject"], resources=[bucket.arn_for_objects(f"{prefix}*") for bucket in buckets]
-    )
+def _objects(buckets: list[s3.IBucket], prefix: str = "") -> list[str]:
+    return [bucket.arn_for_objects(f"{prefix}*") for bucket in buckets]

@@ -10,12 +10,6 @@ from constructs import Construct
 from trainyard.cluster_config import types_of
 from trainyard.parallelcluster_api import ParallelClusterApi
 
-RESOURCE_TYPE = "Custom::ParallelCluster"
-WAIT_TYPE = "Custom::ParallelClusterWait"
-GONE_TYPE = "Custom::ParallelClusterGone"
-# CloudFormation's own limit for a custom resource.
-_SERVICE_TIMEOUT = cdk.Duration.seconds(3600)
-
 
 class ClusterResource(Construct):
     """A cluster, made by the functions behind `service_token` (see `trainyard.cluster_provider`).
@@ -56,13 +50,12 @@ class ClusterResource(Construct):
         frozen: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._service_token = service_token
-        self._answer_minutes = answer_minutes
+        self._service_token, self._answer_minutes = service_token, answer_minutes
         links = links_for(timeout_minutes, answer_minutes)
         place = {"ClusterName": name, "ApiUrl": api.url, "ApiUserRoleArn": api.user_role_arn}
         self.resource = self._custom_resource(
             "Resource",
-            RESOURCE_TYPE,
+            "Custom::ParallelCluster",
             {
                 **place,
                 "Configuration": dict(configuration),
@@ -78,32 +71,26 @@ class ClusterResource(Construct):
         )
         logical_id = cdk.Stack.of(self).get_logical_id(self.resource.node.default_child)  # type: ignore[arg-type]
         common = {**place, "Region": region, "Owner": f"{cdk.Aws.STACK_ID}/{logical_id}"}
-        self._wait_for_deletion(links, common)
-        self._last = self._wait_for_changes(links, common)
-        self.head_node_instance_id = self._last.get_att_string("HeadNodeInstanceId")
-        self.head_node_private_ip = self._last.get_att_string("HeadNodePrivateIp")
-        self.stack_arn = self._last.get_att_string("StackArn")
-        self.status = self._last.get_att_string("Status")
-        self.version = self._last.get_att_string("Version")
-
-    def _wait_for_changes(self, links: int, common: Mapping[str, object]) -> cdk.CustomResource:
-        """Add resources that wait, one after the other, for the end of a creation or an update; give the last one."""
+        # Resources whose deletion, one after the other, follows the cluster's and waits for its end.
+        after = self.resource
+        for number in range(1, links + 1):
+            properties = {**common, "WaitsBefore": links - number}
+            link = self._custom_resource(f"Gone{number}", "Custom::ParallelClusterGone", properties)
+            after.node.add_dependency(link)
+            after = link
+        # Resources that wait, one after the other, for the end of a creation or an update.
         last = self.resource
         execution = self.resource.get_att_string("Execution")
         for number in range(1, links + 1):
             properties = {**common, "Execution": execution, "WaitsBehind": links - number}
-            link = self._custom_resource(f"Wait{number}", WAIT_TYPE, properties)
+            link = self._custom_resource(f"Wait{number}", "Custom::ParallelClusterWait", properties)
             link.node.add_dependency(last)
             last = link
-        return last
-
-    def _wait_for_deletion(self, links: int, common: Mapping[str, object]) -> None:
-        """Add resources whose deletion, one after the other, follows the cluster's and waits for its end."""
-        after = self.resource
-        for number in range(1, links + 1):
-            link = self._custom_resource(f"Gone{number}", GONE_TYPE, {**common, "WaitsBefore": links - number})
-            after.node.add_dependency(link)
-            after = link
+        self.head_node_instance_id = last.get_att_string("HeadNodeInstanceId")
+        self.head_node_private_ip = last.get_att_string("HeadNodePrivateIp")
+        self.stack_arn = last.get_att_string("StackArn")
+        self.status = last.get_att_string("Status")
+        self.version = last.get_att_string("Version")
 
     def _custom_resource(self, construct_id: str, kind: str, properties: Mapping[str, object]) -> cdk.CustomResource:
         return cdk.CustomResource(
@@ -111,7 +98,8 @@ class ClusterResource(Construct):
             construct_id,
             resource_type=kind,
             service_token=self._service_token,
-            service_timeout=_SERVICE_TIMEOUT,
+            # CloudFormation's own limit for a custom resource.
+            service_timeout=cdk.Duration.seconds(3600),
             properties={**properties, "AnswerMinutes": self._answer_minutes},
         )
 

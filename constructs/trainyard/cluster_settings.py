@@ -12,8 +12,6 @@ from settings.instances import instance_types
 from settings.model import Environment
 from settings.model.cluster import Compute, Os, Queue
 
-SCHEMA = 1
-
 # The default user of each operating system's ParallelCluster AMI, who owns the cluster's common folders:
 # https://docs.aws.amazon.com/parallelcluster/latest/ug/Image-section.html
 CLUSTER_USERS: dict[Os, str] = {
@@ -38,22 +36,10 @@ def cluster_settings(
     """The content of `cluster/settings.json`. Pure; bucket names and URIs may be CDK tokens.
 
     Args:
-        environment: the deployment.
         repository_uris: the URI of each of the environment's ECR repositories, by the repository's name.
-        data_bucket: name of the bucket of data sets.
-        checkpoints_bucket: name of the bucket of checkpoints.
-        assets_bucket: name of the bucket that holds the cluster's assets.
-
-    Raises:
-        ValueError: `repository_uris` lacks a repository of the environment.
     """
-    repositories = [repository.name for repository in environment.images.repositories]
-    if missing := [name for name in repositories if name not in repository_uris]:
-        raise ValueError(
-            f"no URI for the ECR repositories {', '.join(missing)}; given: {', '.join(repository_uris) or 'none'}"
-        )
     return {
-        "schema": SCHEMA,
+        "schema": 1,
         "environment": environment.name,
         "region": environment.region,
         "cluster": {
@@ -62,26 +48,19 @@ def cluster_settings(
             "user": CLUSTER_USERS[environment.cluster.os],
         },
         "buckets": {"data": data_bucket, "checkpoints": checkpoints_bucket, "assets": assets_bucket},
-        "repositories": [{"name": name, "uri": repository_uris[name]} for name in repositories],
+        "repositories": [
+            {"name": repository.name, "uri": repository_uris[repository.name]}
+            for repository in environment.images.repositories
+        ],
         "mounts": _mounts(environment),
         "bases": {"lustre": _lustre_base(environment), "shared": _shared_base(environment)},
         "folders": _folders(environment),
         "queues": [_queue(queue) for queue in environment.cluster.queues],
         "models": [
-            {
-                "name": model.name,
-                "queue": model.queue,
-                "nodes": model.nodes,
-                "folders": model.folders.model_dump(),
-            }
+            {"name": model.name, "queue": model.queue, "nodes": model.nodes, "folders": model.folders.model_dump()}
             for model in environment.models
         ],
     }
-
-
-# The generation of the P family since which instances with eight GPUs have NVSwitch, and need NVIDIA's fabric manager:
-# https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/
-_FIRST_NVSWITCH_GENERATION = 4
 
 
 def _queue(queue: Queue) -> dict[str, object]:
@@ -113,20 +92,19 @@ def _instances(compute: Compute) -> list[dict[str, object]]:
 
 
 def _has_nvswitch(instance_type: str) -> bool:
+    """For types with eight GPUs. NVSwitch needs NVIDIA's fabric manager.
+
+    https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/
+    """
     family = re.match(r"p(\d+)", instance_type)
-    return family is not None and int(family[1]) >= _FIRST_NVSWITCH_GENERATION
+    return family is not None and int(family[1]) >= 4
 
 
 def _mounts(environment: Environment) -> list[dict[str, object]]:
     """The mounts; `throughput_mb_s` is what the file system is provisioned for, shared by all volumes of an OpenZFS."""
     storage = environment.storage
     mounts: list[dict[str, object]] = [
-        {
-            "name": lustre.name,
-            "path": lustre.mount,
-            "type": "lustre",
-            "throughput_mb_s": lustre.throughput_mb_s,
-        }
+        {"name": lustre.name, "path": lustre.mount, "type": "lustre", "throughput_mb_s": lustre.throughput_mb_s}
         for lustre in storage.lustre
     ]
     if storage.openzfs:

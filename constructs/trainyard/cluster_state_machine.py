@@ -8,42 +8,23 @@ from __future__ import annotations
 
 import json
 
-import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from trainyard.nag import acknowledge, wildcard_resource
+from trainyard.nag import ANY_RESOURCE, acknowledge, wildcard
+from trainyard.retention import FunctionLogs
 
 State = dict[str, object]
 
-POLL_SECONDS = 15
-# The handler's own deadline, twelve hours at most, ends an operation earlier. This one ends only abandoned executions.
-_TIMEOUT_SECONDS = 24 * 3600
-
 
 class ClusterStateMachine(Construct):
-    """One execution for each CloudFormation event.
+    """One execution for each CloudFormation event; `work` is the function that does the steps."""
 
-    Args:
-        work: the function that does the steps.
+    machine: sfn.StateMachine
 
-    Attributes:
-        machine: the state machine.
-    """
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        work: lambda_.IFunction,
-        log_retention: logs.RetentionDays,
-        log_removal: cdk.RemovalPolicy,
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, work: lambda_.IFunction, logs: FunctionLogs) -> None:
         super().__init__(scope, construct_id)
-        log_group = logs.LogGroup(self, "Log", retention=log_retention, removal_policy=log_removal)
         self.machine = sfn.StateMachine(
             self,
             "Machine",
@@ -51,29 +32,34 @@ class ClusterStateMachine(Construct):
             definition_body=sfn.DefinitionBody.from_string(json.dumps(_definition(work), separators=(",", ":"))),
             tracing_enabled=True,
             # Execution data holds the cluster configuration and a pre-signed URL.
-            logs=sfn.LogOptions(destination=log_group, level=sfn.LogLevel.ALL, include_execution_data=False),
+            logs=sfn.LogOptions(destination=logs.group(self), level=sfn.LogLevel.ALL, include_execution_data=False),
         )
         work.grant_invoke(self.machine)
+        versions = wildcard(self.machine, work.function_arn, ":*")
         acknowledge(
             self.machine,
-            "AwsSolutions-IAM5[Resource::*]",
-            "Log delivery and X-Ray know no resources: their actions can be granted on * only.",
-        )
-        acknowledge(
-            self.machine,
-            wildcard_resource(self.machine, work, work.function_arn, ":*"),
-            "The versions and aliases of the one function that the state machine calls; it has none.",
+            {
+                ANY_RESOURCE: "Log delivery and X-Ray know no resources: their actions can be granted on * only.",
+                versions: "The versions and aliases of the one function that the state machine calls; it has none.",
+            },
         )
 
 
 def _definition(work: lambda_.IFunction) -> State:
-    to_answer: list[State] = [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "Answer"}]
-
-    def step(name: str, then: str, retry: State, catch: list[State] | None) -> State:
+    def step(name: str, then: str, *, seconds: int, attempts: int, caught: bool = True) -> State:
+        retry = {
+            "ErrorEquals": ["States.ALL"],
+            "IntervalSeconds": seconds,
+            "MaxAttempts": attempts,
+            "BackoffRate": 2,
+            "MaxDelaySeconds": 60,
+            "JitterStrategy": "FULL",
+        }
+        catch = {"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "Answer"}
         return {
             "Next": then,
             "Retry": [retry],
-            **({"Catch": catch} if catch else {}),
+            **({"Catch": [catch]} if caught else {}),
             "Type": "Task",
             "Resource": work.function_arn,
             "Parameters": {"step": name, "work.$": "$"},
@@ -91,7 +77,7 @@ def _definition(work: lambda_.IFunction) -> State:
                 },
                 "Next": "Begin",
             },
-            "Begin": step("begin", "Settled?", _retry(seconds=2, attempts=3), to_answer),
+            "Begin": step("begin", "Settled?", seconds=2, attempts=3),
             "Settled?": {
                 "Type": "Choice",
                 "Choices": [
@@ -100,10 +86,10 @@ def _definition(work: lambda_.IFunction) -> State:
                 ],
                 "Default": "Answer",
             },
-            "Poll": step("poll", "Settled?", _retry(seconds=2, attempts=3), to_answer),
-            "Wait": {"Type": "Wait", "Seconds": POLL_SECONDS, "Next": "Poll"},
-            "Tell": step("tell", "Wait", _retry(seconds=5, attempts=6), to_answer),
-            "Answer": step("answer", "Succeeded?", _retry(seconds=5, attempts=6), None),
+            "Poll": step("poll", "Settled?", seconds=2, attempts=3),
+            "Wait": {"Type": "Wait", "Seconds": 15, "Next": "Poll"},
+            "Tell": step("tell", "Wait", seconds=5, attempts=6),
+            "Answer": step("answer", "Succeeded?", seconds=5, attempts=6, caught=False),
             "Succeeded?": {
                 "Type": "Choice",
                 "Choices": [{"Variable": "$.status", "StringEquals": "SUCCESS", "Next": "Done"}],
@@ -112,17 +98,8 @@ def _definition(work: lambda_.IFunction) -> State:
             "Refused": {"Type": "Fail", "Error": "ClusterOperationFailed", "CausePath": "$.reason"},
             "Done": {"Type": "Succeed"},
         },
-        "TimeoutSeconds": _TIMEOUT_SECONDS,
+        # The handler's own deadline, twelve hours at most, ends an operation earlier. This one ends only abandoned
+        # executions.
+        "TimeoutSeconds": 24 * 3600,
         "Comment": "One execution for each CloudFormation event of a cluster",
-    }
-
-
-def _retry(*, seconds: int, attempts: int) -> State:
-    return {
-        "ErrorEquals": ["States.ALL"],
-        "IntervalSeconds": seconds,
-        "MaxAttempts": attempts,
-        "BackoffRate": 2,
-        "MaxDelaySeconds": 60,
-        "JitterStrategy": "FULL",
     }

@@ -7,10 +7,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from trainyard.nag import acknowledge, acknowledge_resource
+from trainyard.nag import ANY_RESOURCE, acknowledge, wildcard
 
-# Where the bootstrap unpacks the cluster's assets on every node.
-_VALIDATION = "/opt/trainyard/current/validation/request.sh"
 # Words without anything that a shell would interpret: the request becomes part of a command line.
 REQUEST = r"^[a-z]+( [A-Za-z0-9_.,:/=-]{1,200}){0,24}$"
 # All jobs on nodes; pending jobs lose nothing when the fleet stops.
@@ -18,7 +16,12 @@ _COUNT_JOBS = (
     "/opt/slurm/bin/squeue --noheader --format=%i --states=RUNNING,COMPLETING,CONFIGURING,SUSPENDED,STOPPED,SIGNALING"
     " | wc -l"
 )
-_TAG = "ssm:resourceTag/parallelcluster"
+
+
+def head_node_only(cluster_name: str) -> dict[str, dict[str, str]]:
+    """The condition of a statement that may send commands to the head node of one cluster."""
+    tag = "ssm:resourceTag/parallelcluster"
+    return {"StringEquals": {f"{tag}:cluster-name": cluster_name, f"{tag}:node-type": "HeadNode"}}
 
 
 class ValidationDocument(Construct):
@@ -26,9 +29,6 @@ class ValidationDocument(Construct):
 
     Principals that may send it can start the product's own checks as Slurm jobs, read their results and cancel them. It
     takes no commands: cluster_assets/validation/request_handler.py lists the requests and refuses all others.
-
-    Attributes:
-        document_name: its name.
     """
 
     document_name: str
@@ -39,7 +39,8 @@ class ValidationDocument(Construct):
             self,
             "One request of the validation of a cluster, on its head node",
             step="Ask",
-            commands=[f"exec bash {_VALIDATION} {{{{ Request }}}}"],
+            # Where the bootstrap unpacks the cluster's assets on every node.
+            commands=["exec bash /opt/trainyard/current/validation/request.sh {{ Request }}"],
             timeout_seconds=300,
             parameters={
                 "Request": {
@@ -52,11 +53,7 @@ class ValidationDocument(Construct):
 
 
 class JobCount(Construct):
-    """Prints the number of jobs on nodes. It has no parameters: principals that may send it can run this only.
-
-    Attributes:
-        document_name: its name.
-    """
+    """Prints the number of jobs on nodes. It has no parameters: principals that may send it can run this only."""
 
     document_name: str
 
@@ -85,18 +82,18 @@ class JobCount(Construct):
                 iam.PolicyStatement(
                     actions=["ssm:SendCommand"],
                     resources=[instances],
-                    conditions={
-                        "StringEquals": {
-                            f"{_TAG}:cluster-name": self._cluster_name,
-                            f"{_TAG}:node-type": "HeadNode",
-                        }
-                    },
+                    conditions=head_node_only(self._cluster_name),
                 ),
                 iam.PolicyStatement(actions=["ssm:GetCommandInvocation"], resources=["*"]),
             ],
         )
-        acknowledge(policy, "AwsSolutions-IAM5[Resource::*]", "GetCommandInvocation knows no resources.")
-        acknowledge_resource(policy, instances, "Narrowed by tags to the head node, whose id is known only later.")
+        acknowledge(
+            policy,
+            {
+                ANY_RESOURCE: "GetCommandInvocation knows no resources.",
+                wildcard(self, instances): "Narrowed by tags to the head node, whose id is known only later.",
+            },
+        )
 
 
 def _document(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_ecr as ecr
@@ -18,7 +17,7 @@ class ImageRepositories(Construct):
 
     repositories: Mapping[str, ecr.IRepository]
 
-    def __init__(self, scope: Construct, construct_id: str, *, images: Images, kept: bool = True) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, images: Images, kept: bool) -> None:
         super().__init__(scope, construct_id)
         self.repositories = {item.name: self._repository(item, kept) for item in images.repositories}
 
@@ -48,5 +47,5 @@ class ImageRepositories(Construct):
                 ),
             ],
         )
-        retain(cast(ecr.CfnRepository, repository.node.default_child), kept=kept)
+        retain(repository.node.default_child, kept=kept)
         return repository

@@ -37,15 +37,13 @@ def expiring(environment: Environment, bucket: BucketPurpose) -> tuple[Expiring,
             if association.bucket == bucket:
                 found |= set(_under(association))
                 found |= set(_model_folders(environment, PurePosixPath(lustre.mount), association))
-    return tuple(
-        sorted(
-            item
-            for item in found
-            if not any(
-                item != other and item.kind == other.kind and item.prefix.startswith(other.prefix) for other in found
-            )
+
+    def inside_another(item: Expiring) -> bool:
+        return any(
+            item != other and item.kind == other.kind and item.prefix.startswith(other.prefix) for other in found
         )
-    )
+
+    return tuple(sorted(item for item in found if not inside_another(item)))
 
 
 def _under(association: Association) -> Iterator[Expiring]:
@@ -53,9 +51,8 @@ def _under(association: Association) -> Iterator[Expiring]:
     own = _FOLDERS.get(PurePosixPath(association.prefix).name)
     if own is not None:
         yield Expiring(association.prefix, own)
-        return
     # An association of one folder, such as /results, has no such folders inside.
-    if association.path == "/":
+    elif association.path == "/":
         for folder, kind in _FOLDERS.items():
             yield Expiring(f"{association.prefix}{folder}/", kind)
 

@@ -1,20 +1,18 @@
-"""FSx for Lustre file systems."""
+"""FSx for Lustre file systems, and the folders of theirs that are linked to prefixes of buckets."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from aws_cdk import ArnFormat, Stack, Tags
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from settings.model.storage import Lustre
+from settings.model.storage import Association, BucketPurpose, Lustre
 from trainyard.retention import retain
-
-# The newest that FSx offers, and the only one with configurable metadata performance.
-_LUSTRE_VERSION = "2.15"
 
 
 class LustreFileSystem(Construct):
@@ -34,53 +32,90 @@ class LustreFileSystem(Construct):
         *,
         lustre: Lustre,
         subnet: ec2.ISubnet,
-        security_groups: Sequence[ec2.ISecurityGroup],
+        security_group: ec2.ISecurityGroup,
         log_group: logs.ILogGroup,
-        kept: bool = True,
+        kept: bool,
     ) -> None:
         super().__init__(scope, construct_id)
+        stack = Stack.of(self)
         backed_up = lustre.backups.days > 0
+        # FSx takes the ARN of the group without the `:*` of its streams.
+        log_group_arn = stack.format_arn(
+            service="logs",
+            resource="log-group",
+            resource_name=log_group.log_group_name,
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
         file_system = fsx.CfnFileSystem(
             self,
             "FileSystem",
             file_system_type="LUSTRE",
-            file_system_type_version=_LUSTRE_VERSION,
+            # The newest that FSx offers, and the only one with configurable metadata performance.
+            file_system_type_version="2.15",
             storage_type="SSD",
             storage_capacity=lustre.capacity_gib,
             subnet_ids=[subnet.subnet_id],
-            security_group_ids=[group.security_group_id for group in security_groups],
+            security_group_ids=[security_group.security_group_id],
             lustre_configuration=fsx.CfnFileSystem.LustreConfigurationProperty(
                 deployment_type="PERSISTENT_2",
                 per_unit_storage_throughput=lustre.throughput,
                 data_compression_type=lustre.compression.upper(),
                 efa_enabled=lustre.efa,
-                metadata_configuration=_metadata(lustre),
+                metadata_configuration=fsx.CfnFileSystem.MetadataConfigurationProperty(
+                    mode="AUTOMATIC" if lustre.metadata_iops is None else "USER_PROVISIONED", iops=lustre.metadata_iops
+                ),
                 weekly_maintenance_start_time=lustre.maintenance_window,
                 automatic_backup_retention_days=lustre.backups.days,
                 daily_automatic_backup_start_time=lustre.backups.window if backed_up else None,
                 copy_tags_to_backups=True if backed_up else None,
                 log_configuration=fsx.CfnFileSystem.LogConfigurationProperty(
-                    level="WARN_ERROR", destination=_log_group_arn(log_group)
+                    level="WARN_ERROR", destination=log_group_arn
                 ),
             ),
         )
         retain(file_system, kept=kept)
-        Tags.of(file_system).add("Name", f"{Stack.of(self).stack_name}-{lustre.name}")
+        Tags.of(file_system).add("Name", f"{stack.stack_name}-{lustre.name}")
         self.file_system_id = file_system.ref
         self.dns_name = file_system.attr_dns_name
 
 
-def _metadata(lustre: Lustre) -> fsx.CfnFileSystem.MetadataConfigurationProperty:
-    if lustre.metadata_iops is None:
-        return fsx.CfnFileSystem.MetadataConfigurationProperty(mode="AUTOMATIC")
-    return fsx.CfnFileSystem.MetadataConfigurationProperty(mode="USER_PROVISIONED", iops=lustre.metadata_iops)
+class DataRepositoryAssociations(Construct):
+    """The associations of one file system. Deleting an association leaves the content of folder and bucket."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        lustre: Lustre,
+        file_system_id: str,
+        buckets: Mapping[BucketPurpose, s3.IBucket],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        names = {purpose: bucket.bucket_name for purpose, bucket in buckets.items()}
+        prefix = f"{Stack.of(self).stack_name}-{lustre.name}"
+        for association in lustre.associations:
+            resource = fsx.CfnDataRepositoryAssociation(
+                self,
+                # By folder, which identifies an association: the order in the file may change.
+                association.path.strip("/").replace("/", ":") or "Root",
+                file_system_id=file_system_id,
+                file_system_path=association.path,
+                data_repository_path=f"s3://{names[association.bucket]}/{association.prefix}",
+                # Imports the names of existing objects; their content is read on first access.
+                batch_import_meta_data_on_create=bool(association.import_events),
+                s3=_policies(association),
+            )
+            Tags.of(resource).add("Name", f"{prefix}{association.path}")
 
 
-def _log_group_arn(log_group: logs.ILogGroup) -> str:
-    """FSx takes the ARN of the group without the `:*` of its streams."""
-    return Stack.of(log_group).format_arn(
-        service="logs",
-        resource="log-group",
-        resource_name=log_group.log_group_name,
-        arn_format=ArnFormat.COLON_RESOURCE_NAME,
+def _policies(association: Association) -> fsx.CfnDataRepositoryAssociation.S3Property | None:
+    events = fsx.CfnDataRepositoryAssociation
+    imported = [event.upper() for event in association.import_events]
+    exported = [event.upper() for event in association.export_events]
+    if not (imported or exported):
+        return None
+    return events.S3Property(
+        auto_import_policy=events.AutoImportPolicyProperty(events=imported) if imported else None,
+        auto_export_policy=events.AutoExportPolicyProperty(events=exported) if exported else None,
     )

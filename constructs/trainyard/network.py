@@ -1,4 +1,4 @@
-"""The network of an environment: a VPC with two subnets in the zone of the capacity, or an existing VPC."""
+"""The network of an environment: a VPC with two subnets in the zone of the capacity, or an existing VPC; endpoints."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from settings.model.cluster import Cluster
 from settings.model.network import ExistingNetwork
 from settings.model.network import Network as NetworkSettings
 from trainyard.addresses import split
-from trainyard.retention import keep, log_group
+from trainyard.retention import log_group, retain
 from trainyard.security import ClosedDefaultSecurityGroup
 
 
@@ -34,8 +35,8 @@ class Network(Construct):
         construct_id: str,
         *,
         network: NetworkSettings,
-        keep_logs: bool = True,
-        keep_for_file_systems: bool = False,
+        keep_logs: bool,
+        keep_for_file_systems: bool,
     ) -> None:
         super().__init__(scope, construct_id)
         self._stack_name = Stack.of(self).stack_name
@@ -61,7 +62,7 @@ class Network(Construct):
         )
 
     def _create(self, network: NetworkSettings, *, keep_logs: bool, keep_for_file_systems: bool) -> None:
-        blocks = split(network.cidr)
+        private_block, public_block = split(network.cidr)
         vpc = ec2.CfnVPC(
             self,
             "Vpc",
@@ -71,27 +72,27 @@ class Network(Construct):
             enable_dns_support=True,
         )
         self._name(vpc, "vpc")
-        private = self._subnet("Private", vpc, blocks.private, network.zone)
-        private_routes = self._route_table("Private", vpc, private)
-        public = public_routes = None
+        vpc_id = vpc.ref
+        private, private_routes = self._subnet("Private", vpc_id, private_block, network.zone)
+        public_ids = public_tables = None
         if network.egress == "nat":
-            public = self._subnet("Public", vpc, blocks.public, network.zone)
-            public_routes = self._route_table("Public", vpc, public)
-            self._internet(vpc, public, public_routes, private_routes)
+            public, public_routes = self._subnet("Public", vpc_id, public_block, network.zone)
+            self._internet(vpc_id, public.ref, public_routes, private_routes)
+            public_ids, public_tables = [public.ref], [public_routes]
 
         self.vpc = ec2.Vpc.from_vpc_attributes(
             self,
             "Attributes",
-            vpc_id=vpc.ref,
+            vpc_id=vpc_id,
             vpc_cidr_block=network.cidr,
             availability_zones=[private.attr_availability_zone],
             private_subnet_ids=[private.ref],
-            private_subnet_route_table_ids=[private_routes.ref],
-            public_subnet_ids=[public.ref] if public else None,
-            public_subnet_route_table_ids=[public_routes.ref] if public_routes else None,
+            private_subnet_route_table_ids=[private_routes],
+            public_subnet_ids=public_ids,
+            public_subnet_route_table_ids=public_tables,
         )
         self.private_subnet = self.vpc.private_subnets[0]
-        self.public_subnet = self.vpc.public_subnets[0] if public else None
+        self.public_subnet = self.vpc.public_subnets[0] if public_ids else None
 
         # Free of charge; without them checkpoints and the cluster's node table would go through the NAT gateway.
         for service_id, service in (
@@ -101,65 +102,58 @@ class Network(Construct):
             self.vpc.add_gateway_endpoint(
                 service_id, service=service, subnets=[ec2.SubnetSelection(subnets=[self.private_subnet])]
             )
-        FlowLogs(self, "FlowLogs", vpc_id=vpc.ref, days=network.flow_log_days, kept=keep_logs)
+        FlowLogs(self, "FlowLogs", vpc_id=vpc_id, days=network.flow_log_days, kept=keep_logs)
         ClosedDefaultSecurityGroup(self, "DefaultSecurityGroup", group_id=vpc.attr_default_security_group)
         if keep_for_file_systems:
-            keep(vpc)
-            keep(private)
+            retain(vpc, kept=True)
+            retain(private, kept=True)
 
-    def _subnet(self, name: str, vpc: ec2.CfnVPC, cidr: str, zone: str) -> ec2.CfnSubnet:
+    def _subnet(self, name: str, vpc_id: str, cidr: str, zone: str) -> tuple[ec2.CfnSubnet, str]:
+        """A subnet, and the id of its route table."""
         subnet = ec2.CfnSubnet(
             self,
             f"{name}Subnet",
-            vpc_id=vpc.ref,
+            vpc_id=vpc_id,
             cidr_block=cidr,
             availability_zone_id=zone,
             # ParallelCluster assigns an elastic address to a public head node; nothing else should get one.
             map_public_ip_on_launch=False,
         )
         self._name(subnet, name.lower())
-        return subnet
-
-    def _route_table(self, name: str, vpc: ec2.CfnVPC, subnet: ec2.CfnSubnet) -> ec2.CfnRouteTable:
-        table = ec2.CfnRouteTable(self, f"{name}RouteTable", vpc_id=vpc.ref)
+        table = ec2.CfnRouteTable(self, f"{name}RouteTable", vpc_id=vpc_id)
         self._name(table, name.lower())
         ec2.CfnSubnetRouteTableAssociation(
             self, f"{name}RouteTableAssociation", subnet_id=subnet.ref, route_table_id=table.ref
         )
-        return table
+        return subnet, table.ref
 
-    def _internet(
-        self,
-        vpc: ec2.CfnVPC,
-        public: ec2.CfnSubnet,
-        public_routes: ec2.CfnRouteTable,
-        private_routes: ec2.CfnRouteTable,
-    ) -> None:
+    def _internet(self, vpc_id: str, public_subnet: str, public_routes: str, private_routes: str) -> None:
         gateway = ec2.CfnInternetGateway(self, "InternetGateway")
         self._name(gateway, "internet")
         attachment = ec2.CfnVPCGatewayAttachment(
-            self, "InternetGatewayAttachment", vpc_id=vpc.ref, internet_gateway_id=gateway.ref
+            self, "InternetGatewayAttachment", vpc_id=vpc_id, internet_gateway_id=gateway.ref
         )
+        everywhere = "0.0.0.0/0"
         out = ec2.CfnRoute(
             self,
             "PublicDefaultRoute",
-            route_table_id=public_routes.ref,
-            destination_cidr_block="0.0.0.0/0",
+            route_table_id=public_routes,
+            destination_cidr_block=everywhere,
             gateway_id=gateway.ref,
         )
         out.add_resource_dependency(attachment)
         address = ec2.CfnEIP(self, "NatAddress", domain="vpc")
         address.add_resource_dependency(attachment)
         self._name(address, "nat")
-        nat = ec2.CfnNatGateway(self, "NatGateway", subnet_id=public.ref, allocation_id=address.attr_allocation_id)
+        nat = ec2.CfnNatGateway(self, "NatGateway", subnet_id=public_subnet, allocation_id=address.attr_allocation_id)
         # Before the public route exists, a private node's first packets would be lost.
         nat.add_resource_dependency(out)
         self._name(nat, "nat")
         ec2.CfnRoute(
             self,
             "PrivateDefaultRoute",
-            route_table_id=private_routes.ref,
-            destination_cidr_block="0.0.0.0/0",
+            route_table_id=private_routes,
+            destination_cidr_block=everywhere,
             nat_gateway_id=nat.ref,
         )
 
@@ -199,3 +193,52 @@ class FlowLogs(Construct):
             log_group_name=group.log_group_name,
             deliver_logs_permission_arn=role.role_arn,
         )
+
+
+class PrivateEndpoints(Construct):
+    """The interface endpoints that this cluster calls, in the private subnet, open to the VPC on port 443 alone.
+
+    Source of the list: AWS ParallelCluster guide, a single subnet with no internet access; the policies that
+    ParallelCluster 3.16 gives to its nodes; Systems Manager guide, endpoints of Session Manager; ECR guide, endpoints.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, network: Network, cluster: Cluster) -> None:
+        super().__init__(scope, construct_id)
+        service = ec2.InterfaceVpcEndpointAwsService
+        # Every cluster calls CloudFormation and EC2 for set-up and scaling, CloudWatch for logs and metrics, SSM for
+        # sessions (the only access), STS and ECR for images.
+        services = {
+            "CloudFormation": service.CLOUDFORMATION,
+            "Ec2": service.EC2,
+            "CloudWatchLogs": service.CLOUDWATCH_LOGS,
+            "CloudWatchMetrics": service.CLOUDWATCH_MONITORING,
+            "Ssm": service.SSM,
+            "SsmMessages": service.SSM_MESSAGES,
+            "Ec2Messages": service.EC2_MESSAGES,
+            "Sts": service.STS,
+            "EcrApi": service.ECR,
+            "EcrDocker": service.ECR_DOCKER,
+        }
+        if cluster.login_nodes is not None:
+            # The head node reads the health of the login nodes' load balancer; a login node completes its lifecycle
+            # hook.
+            services |= {"LoadBalancing": service.ELASTIC_LOAD_BALANCING, "AutoScaling": service.AUTOSCALING}
+        if cluster.slurm.accounting is not None:
+            # The head node reads the database's password.
+            services |= {"SecretsManager": service.SECRETS_MANAGER}
+        vpc = network.vpc
+        group = ec2.SecurityGroup(
+            self, "SecurityGroup", vpc=vpc, description="AWS service endpoints", allow_all_outbound=False
+        )
+        group.add_ingress_rule(ec2.Peer.ipv4(vpc.vpc_cidr_block), ec2.Port.tcp(443), "HTTPS from the VPC")
+        for name, wanted in services.items():
+            ec2.InterfaceVpcEndpoint(
+                self,
+                name,
+                vpc=vpc,
+                service=wanted,
+                subnets=ec2.SubnetSelection(subnets=[network.private_subnet]),
+                security_groups=[group],
+                open=False,
+                private_dns_enabled=True,
+            )

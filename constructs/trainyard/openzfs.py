@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from aws_cdk import Stack, Tags
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_fsx as fsx
@@ -23,7 +21,7 @@ class OpenZfsFileSystem(Construct):
 
     file_system_id: str
     dns_name: str
-    volume_ids: Mapping[str, str]
+    volume_ids: dict[str, str]
 
     def __init__(
         self,
@@ -33,11 +31,12 @@ class OpenZfsFileSystem(Construct):
         openzfs: OpenZfs,
         vpc_cidr: str,
         subnet: ec2.ISubnet,
-        security_groups: Sequence[ec2.ISecurityGroup],
-        kept: bool = True,
+        security_group: ec2.ISecurityGroup,
+        kept: bool,
     ) -> None:
         super().__init__(scope, construct_id)
         backed_up = openzfs.backups.days > 0
+        read_only = fsx.CfnFileSystem.ClientConfigurationsProperty(clients=vpc_cidr, options=["ro", "crossmnt"])
         file_system = fsx.CfnFileSystem(
             self,
             "FileSystem",
@@ -45,7 +44,7 @@ class OpenZfsFileSystem(Construct):
             storage_type="SSD",
             storage_capacity=openzfs.capacity_gib,
             subnet_ids=[subnet.subnet_id],
-            security_group_ids=[group.security_group_id for group in security_groups],
+            security_group_ids=[security_group.security_group_id],
             open_zfs_configuration=fsx.CfnFileSystem.OpenZFSConfigurationProperty(
                 deployment_type=openzfs.deployment,
                 throughput_capacity=openzfs.throughput,
@@ -59,15 +58,7 @@ class OpenZfsFileSystem(Construct):
                 root_volume_configuration=fsx.CfnFileSystem.RootVolumeConfigurationProperty(
                     read_only=True,
                     data_compression_type="LZ4",
-                    nfs_exports=[
-                        fsx.CfnFileSystem.NfsExportsProperty(
-                            client_configurations=[
-                                fsx.CfnFileSystem.ClientConfigurationsProperty(
-                                    clients=vpc_cidr, options=["ro", "crossmnt"]
-                                )
-                            ]
-                        )
-                    ],
+                    nfs_exports=[fsx.CfnFileSystem.NfsExportsProperty(client_configurations=[read_only])],
                 ),
             ),
         )
@@ -77,17 +68,19 @@ class OpenZfsFileSystem(Construct):
         self.file_system_id = file_system.ref
         self.dns_name = file_system.attr_dns_name
 
-        volume_ids: dict[str, str] = {}
+        self.volume_ids = {}
         for volume in openzfs.volumes:
             resource = self._volume(volume, file_system.attr_root_volume_id, vpc_cidr)
             if not kept:
                 resource.add_property_override("OpenZFSConfiguration.Options", [_DELETE_CHILDREN])
             retain(resource, kept=kept)
             Tags.of(resource).add("Name", f"{stack_name}-{volume.name}", priority=200)
-            volume_ids[volume.name] = resource.attr_volume_id
-        self.volume_ids = volume_ids
+            self.volume_ids[volume.name] = resource.attr_volume_id
 
     def _volume(self, volume: Volume, parent_id: str, vpc_cidr: str) -> fsx.CfnVolume:
+        clients = fsx.CfnVolume.ClientConfigurationsProperty(
+            clients=vpc_cidr, options=["rw", "crossmnt", "sync", "no_root_squash"]
+        )
         return fsx.CfnVolume(
             self,
             f"Volume-{volume.name}",
@@ -99,14 +92,6 @@ class OpenZfsFileSystem(Construct):
                 data_compression_type=volume.compression.upper(),
                 storage_capacity_quota_gib=volume.quota_gib,
                 copy_tags_to_snapshots=True,
-                nfs_exports=[
-                    fsx.CfnVolume.NfsExportsProperty(
-                        client_configurations=[
-                            fsx.CfnVolume.ClientConfigurationsProperty(
-                                clients=vpc_cidr, options=["rw", "crossmnt", "sync", "no_root_squash"]
-                            )
-                        ]
-                    )
-                ],
+                nfs_exports=[fsx.CfnVolume.NfsExportsProperty(client_configurations=[clients])],
             ),
         )

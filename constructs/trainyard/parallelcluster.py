@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import tomllib
+import re
 from pathlib import Path
 
 from settings.regions import domain_suffix
 
-PACKAGE = "aws-parallelcluster"
 _PROJECT = Path(__file__).parents[2] / "parallelcluster" / "pyproject.toml"
 
 
@@ -19,14 +18,13 @@ def version() -> str:
     Raises:
         ValueError: parallelcluster/pyproject.toml does not pin aws-parallelcluster to one version.
     """
-    requirements: list[str] = tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]["dependencies"]
-    pins = [text.partition("==") for text in requirements if text.replace(" ", "").startswith(f"{PACKAGE}==")]
+    pins = re.findall(r'"aws-parallelcluster\s*==\s*([\d.]+)"', _PROJECT.read_text(encoding="utf-8"))
     if len(pins) != 1:
         raise ValueError(
-            f"{_PROJECT.parent.name}/{_PROJECT.name} must pin {PACKAGE} to one version, as in {PACKAGE}==3.16.1; "
-            f"its dependencies are {', '.join(requirements)}."
+            "parallelcluster/pyproject.toml must pin aws-parallelcluster to one version, as in "
+            f"aws-parallelcluster==3.16.1; it has {len(pins)} such pins."
         )
-    return pins[0][2].strip()
+    return str(pins[0])
 
 
 def api_template_url(region: str) -> str:

@@ -17,6 +17,10 @@ class ParallelClusterApi(Construct):
     policies whose ARN contains `policy/parallelcluster`. With `CreateApiUserRole`, API Gateway accepts calls of that
     role only.
 
+    Args:
+        existing: use this API instead.
+        permissions_boundary: ARN of the managed policy that limits the API's role and every role that it creates.
+
     Attributes:
         url: invoke URL, ending in the stage (/prod).
         user_role_arn: the role that callers assume.
@@ -36,21 +40,12 @@ class ParallelClusterApi(Construct):
         existing: Api | None = None,
         permissions_boundary: str | None = None,
     ) -> None:
-        """Create the API of `region`, or use `existing`.
-
-        Args:
-            permissions_boundary: ARN of the managed policy that limits the API's role and every role that it creates.
-        """
         super().__init__(scope, construct_id)
         self.version = version()
         if existing is not None:
             self.url, self.user_role_arn = existing.url.rstrip("/"), existing.user_role_arn
             return
-        parameters = {
-            "Region": region,
-            "EnableIamAdminAccess": "true",
-            "CreateApiUserRole": "true",
-        }
+        parameters = {"Region": region, "EnableIamAdminAccess": "true", "CreateApiUserRole": "true"}
         if permissions_boundary:
             parameters["PermissionsBoundaryPolicy"] = permissions_boundary
         stack = cdk.CfnStack(self, "Stack", template_url=api_template_url(region), parameters=parameters)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeVar, cast
+from dataclasses import dataclass
+from typing import cast
 
 from aws_cdk import CfnDeletionPolicy, CfnResource, RemovalPolicy
 from aws_cdk import aws_logs as logs
-from constructs import Construct
-
-Resource = TypeVar("Resource", bound=CfnResource)
+from constructs import Construct, IConstruct
 
 _LOG_RETENTION = {
     1: logs.RetentionDays.ONE_DAY,
@@ -24,40 +23,34 @@ _LOG_RETENTION = {
 }
 
 
-def keep(resource: Resource) -> Resource:
-    """Keep the resource when its stack is deleted, and the old one when an update replaces it."""
-    resource.apply_removal_policy(RemovalPolicy.RETAIN, apply_to_update_replace_policy=True)
-    return resource
-
-
-def delete_with_stack(resource: Resource) -> Resource:
-    """Delete the resource with its stack, but keep the old one when an update replaces it.
+def retain(resource: IConstruct | None, *, kept: bool) -> None:
+    """Keep a CloudFormation resource when its stack is deleted, or not; keep the old one when an update replaces it.
 
     Users ask for a destroy by name. A replacement may be a side effect of an edit, and must not cost data.
     """
-    resource.cfn_options.deletion_policy = CfnDeletionPolicy.DELETE
-    resource.cfn_options.update_replace_policy = CfnDeletionPolicy.RETAIN
-    return resource
-
-
-def retain(resource: Resource, *, kept: bool) -> Resource:
-    """`keep` or `delete_with_stack`, by a setting."""
-    return keep(resource) if kept else delete_with_stack(resource)
+    resource = cast(CfnResource, resource)
+    resource.apply_removal_policy(RemovalPolicy.RETAIN, apply_to_update_replace_policy=True)
+    if not kept:
+        resource.cfn_options.deletion_policy = CfnDeletionPolicy.DELETE
 
 
 def log_group(
     scope: Construct, construct_id: str, *, days: int, kept: bool, log_group_name: str | None = None
 ) -> logs.LogGroup:
-    """A log group with the retention of `days`, kept or deleted by a setting."""
-    group = logs.LogGroup(scope, construct_id, log_group_name=log_group_name, retention=retention_days(days))
-    retain(cast(logs.CfnLogGroup, group.node.default_child), kept=kept)
+    """A log group that keeps its events for `days` (the settings' LogDays) and outlives its stack if `kept`."""
+    group = logs.LogGroup(scope, construct_id, log_group_name=log_group_name, retention=_LOG_RETENTION[days])
+    retain(group.node.default_child, kept=kept)
     return group
 
 
-def retention_days(days: int) -> logs.RetentionDays:
-    """The CloudWatch Logs retention of that many days; ValueError where CloudWatch Logs has none such."""
-    try:
-        return _LOG_RETENTION[days]
-    except KeyError:
-        allowed = ", ".join(map(str, _LOG_RETENTION))
-        raise ValueError(f"CloudWatch Logs keeps no logs for {days} days. Use one of {allowed}.") from None
+@dataclass(frozen=True)
+class FunctionLogs:
+    """The logs of functions and of what calls them: for `days`, and beyond the stack's deletion if `kept`."""
+
+    days: int
+    kept: bool
+
+    def group(self, scope: Construct) -> logs.LogGroup:
+        """A log group that a replacement does not keep, unless `kept`."""
+        policy = RemovalPolicy.RETAIN if self.kept else RemovalPolicy.DESTROY
+        return logs.LogGroup(scope, "Log", retention=_LOG_RETENTION[self.days], removal_policy=policy)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import cast
 
 from aws_cdk import RemovalPolicy, Stack, Tags
@@ -14,33 +13,18 @@ from aws_cdk import custom_resources as cr
 from constructs import Construct, IConstruct
 
 from settings.model.network import Network as NetworkSettings
-from trainyard.nag import acknowledge
-from trainyard.retention import keep
+from trainyard.nag import LAMBDA_LOGS_POLICY, acknowledge
+from trainyard.retention import retain
 
-
-@dataclass(frozen=True)
-class Ports:
-    """A range of ports of a protocol, by EC2's names; -1 means all protocols."""
-
-    protocol: str
-    first: int | None = None
-    last: int | None = None
-
-    @property
-    def label(self) -> str:
-        """Their name in a rule's construct id."""
-        return "All" if self.first is None else f"{self.protocol.capitalize()}{self.first}"
-
-
+# Protocol, first and last port of a rule, by EC2's names; -1 means all protocols.
+Ports = tuple[str, int | None, int | None]
 # LNET between clients and file servers, in both directions (FSx for Lustre guide, access control with a VPC).
-LUSTRE_PORTS = (Ports("tcp", 988, 988), Ports("tcp", 1018, 1023))
+_LUSTRE: tuple[Ports, ...] = (("tcp", 988, 988), ("tcp", 1018, 1023))
 # rpcbind, NFS, and mountd, statd and lockd where FSx puts them (FSx for OpenZFS guide, access control with a VPC).
-NFS_PORTS = tuple(
-    Ports(protocol, first, last)
-    for first, last in ((111, 111), (2049, 2049), (20001, 20003))
-    for protocol in ("tcp", "udp")
+_NFS: tuple[Ports, ...] = tuple(
+    (protocol, first, last) for first, last in ((111, 111), (2049, 2049), (20001, 20003)) for protocol in ("tcp", "udp")
 )
-EVERYTHING = (Ports("-1"),)
+_EVERYTHING: tuple[Ports, ...] = (("-1", None, None),)
 
 
 class SecurityGroups(Construct):
@@ -68,8 +52,8 @@ class SecurityGroups(Construct):
         *,
         vpc: ec2.IVpc,
         network: NetworkSettings,
-        efa_storage: bool = False,
-        keep_for_file_systems: bool = False,
+        efa_storage: bool,
+        keep_for_file_systems: bool,
     ) -> None:
         super().__init__(scope, construct_id)
         head = self._group(vpc, "Head", "Head node: file systems and clients")
@@ -79,19 +63,19 @@ class SecurityGroups(Construct):
         openzfs = self._group(vpc, "OpenZfs", "FSx for OpenZFS file system")
 
         named = {"Head": head, "Compute": compute, "Login": login, "Lustre": lustre, "OpenZfs": openzfs}
-        groups = {name: group.security_group_id for name, group in named.items()}
+        self._ids = {name: group.security_group_id for name, group in named.items()}
         for node in ("Head", "Compute", "Login"):
-            self._allow(groups, node, "Lustre", LUSTRE_PORTS, "Lustre")
+            self._allow(node, "Lustre", _LUSTRE, "Lustre")
             # File servers connect to clients for lock callbacks.
-            self._allow(groups, "Lustre", node, LUSTRE_PORTS, "Lustre")
-            self._allow(groups, node, "OpenZfs", NFS_PORTS, "NFS")
-        self._allow(groups, "Lustre", "Lustre", LUSTRE_PORTS, "Lustre")
+            self._allow("Lustre", node, _LUSTRE, "Lustre")
+            self._allow(node, "OpenZfs", _NFS, "NFS")
+        self._allow("Lustre", "Lustre", _LUSTRE, "Lustre")
 
         # EFA requires rules that name the group itself, in both directions and for all protocols.
-        self._allow(groups, "Compute", "Compute", EVERYTHING, "EFA")
+        self._allow("Compute", "Compute", _EVERYTHING, "EFA")
         if efa_storage:
             for source, target in (("Lustre", "Lustre"), ("Compute", "Lustre"), ("Lustre", "Compute")):
-                self._allow(groups, source, target, EVERYTHING, "EFA")
+                self._allow(source, target, _EVERYTHING, "EFA")
 
         for cidr in network.clients:
             client = ec2.Peer.ipv4(cidr)
@@ -102,7 +86,7 @@ class SecurityGroups(Construct):
 
         if keep_for_file_systems:
             for group in (lustre, openzfs):
-                keep(cast(ec2.CfnSecurityGroup, group.node.default_child))
+                retain(group.node.default_child, kept=True)
         self.head, self.compute, self.login, self.lustre, self.openzfs = head, compute, login, lustre, openzfs
 
     def _group(self, vpc: ec2.IVpc, name: str, description: str) -> ec2.SecurityGroup:
@@ -110,39 +94,33 @@ class SecurityGroups(Construct):
         Tags.of(group).add("Name", f"{Stack.of(self).stack_name}-{name.lower()}")
         return group
 
-    def _allow(
-        self,
-        groups: Mapping[str, str],
-        source: str,
-        target: str,
-        ports: Iterable[Ports],
-        purpose: str,
-    ) -> None:
+    def _allow(self, source: str, target: str, ports: Iterable[Ports], purpose: str) -> None:
         """Open the ports on both sides: out of the source, into the target.
 
         The L2 methods would put the stack's path into the logical ids of the rules. The same rules would have other ids
         in a pipeline's stage, and CloudFormation would try to create them twice.
         """
-        for port in ports:
+        for protocol, first, last in ports:
+            label = "All" if first is None else f"{protocol.capitalize()}{first}"
             description = f"{purpose}: {source} to {target}"
             ec2.CfnSecurityGroupEgress(
                 self,
-                f"{source}To{target}{port.label}",
-                group_id=groups[source],
-                destination_security_group_id=groups[target],
-                ip_protocol=port.protocol,
-                from_port=port.first,
-                to_port=port.last,
+                f"{source}To{target}{label}",
+                group_id=self._ids[source],
+                destination_security_group_id=self._ids[target],
+                ip_protocol=protocol,
+                from_port=first,
+                to_port=last,
                 description=description,
             )
             ec2.CfnSecurityGroupIngress(
                 self,
-                f"{target}From{source}{port.label}",
-                group_id=groups[target],
-                source_security_group_id=groups[source],
-                ip_protocol=port.protocol,
-                from_port=port.first,
-                to_port=port.last,
+                f"{target}From{source}{label}",
+                group_id=self._ids[target],
+                source_security_group_id=self._ids[source],
+                ip_protocol=protocol,
+                from_port=first,
+                to_port=last,
                 description=description,
             )
 
@@ -157,7 +135,7 @@ class ClosedDefaultSecurityGroup(Construct):
         super().__init__(scope, construct_id)
         stack = Stack.of(self)
         group_arn = stack.format_arn(service="ec2", resource="security-group", resource_name=group_id)
-        rules: dict[str, dict[str, object]] = {
+        rules = {
             "Ingress": {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group_id}]},
             "Egress": {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]},
         }
@@ -183,8 +161,5 @@ class ClosedDefaultSecurityGroup(Construct):
                     [iam.PolicyStatement(actions=[f"ec2:RevokeSecurityGroup{direction}"], resources=[group_arn])]
                 ),
             )
-            acknowledge(
-                cast(IConstruct, revocation.grant_principal),
-                "AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole]",
-                "CDK makes this function and its role; the managed policy lets it write its own log and no more.",
-            )
+            reason = "CDK makes this function and its role; the managed policy lets it write its own log and no more."
+            acknowledge(cast(IConstruct, revocation.grant_principal), {LAMBDA_LOGS_POLICY: reason})

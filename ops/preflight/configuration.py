@@ -7,14 +7,14 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn
 
 from ops import intrinsics
 from ops.preflight.context import CheckContext
 from ops.review.synthesis import ROOT, synthesize
 from settings import Environment
 from settings.regions import partition
-from trainyard.cluster_config import EntryScript, References
+from trainyard.cluster_config import NodeReferences, References
 
 TYPE = "Custom::ParallelCluster"
 
@@ -98,22 +98,25 @@ def placeholders(environment: Environment) -> References:
     login, storage = environment.cluster.login_nodes, environment.storage
     volumes = storage.openzfs.volumes if storage.openzfs else ()
     policy = f"arn:aws:iam::{environment.account}:policy/parallelcluster/{environment.name}"
+    subnets = {
+        "head": environment.cluster.head_node.subnet,
+        "compute": "private",
+        "login": login.subnet if login else "private",
+    }
+    nodes = {
+        kind: NodeReferences(_id("subnet", subnet), _id("sg", kind), f"{policy}-{kind}")
+        for kind, subnet in subnets.items()
+    }
     return References(
-        head_subnet_id=_id("subnet", environment.cluster.head_node.subnet),
-        compute_subnet_id=_id("subnet", "private"),
-        login_subnet_id=_id("subnet", login.subnet if login else "private"),
-        head_security_group_ids=(_id("sg", "head"),),
-        compute_security_group_ids=(_id("sg", "compute"),),
-        login_security_group_ids=(_id("sg", "login"),),
+        head=nodes["head"],
+        compute=nodes["compute"],
+        login=nodes["login"],
         lustre_ids={lustre.name: _id("fs", lustre.name) for lustre in storage.lustre},
         openzfs_volume_ids={volume.name: _id("fsvol", volume.name) for volume in volumes},
-        head_policy_arns=(f"{policy}-head",),
-        compute_policy_arns=(f"{policy}-compute",),
-        login_policy_arns=(f"{policy}-login",),
         data_bucket="placeholder-data",
         checkpoints_bucket="placeholder-checkpoints",
         assets_bucket="placeholder-assets",
-        entry_scripts=dict.fromkeys(get_args(EntryScript), "s3://placeholder-assets/cluster/entry/entry.sh"),
+        entry_script="s3://placeholder-assets/cluster/entry/entry.sh",
     )
 
 

@@ -91,8 +91,3 @@ def test_homes_are_no_place_for_shared_folders() -> None:
     assert settings["bases"] == {"lustre": "/fsx", "shared": "/fsx"}
     assert settings["folders"]["scripts"] == "/fsx/scripts"
     assert build(environment(storage={"openzfs": openzfs}))["folders"] == {}
-
-
-def test_repository_without_uri_is_named() -> None:
-    with pytest.raises(ValueError, match="no URI for the ECR repositories pytorch-training-custom; given: other"):
-        build(environment(), {"other": "uri"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
@@ -45,9 +46,17 @@ class Stacks:
     assembly: cdk.cx_api.CloudAssembly
 
 
-def synthesize(settings: Environment) -> Stacks:
-    """Synthesize the four stacks as a deployment does, without bundling the functions."""
-    app = cdk.App(context={"aws:cdk:bundling-stacks": []}, builtin_cloud_formation_validation=False)
+def app_without_bundling(folder: Path | None = None) -> cdk.App:
+    return cdk.App(
+        context={"aws:cdk:bundling-stacks": []},
+        outdir=str(folder) if folder else None,
+        builtin_cloud_formation_validation=False,
+    )
+
+
+def synthesize(**parts: object) -> Stacks:
+    """Synthesize the four stacks of an environment as a deployment does, without bundling the functions."""
+    app, settings = app_without_bundling(), environment(**parts)
     made = build(app, settings)
     assembly = app.synth()
     network, storage, data_links, images = (Template.from_stack(stack) for stack in made)
@@ -57,8 +66,8 @@ def synthesize(settings: Environment) -> Stacks:
 def build(app: Construct, settings: Environment) -> tuple[cdk.Stack, cdk.Stack, cdk.Stack, cdk.Stack]:
     """Network, storage, data-link and image stacks."""
     network = NetworkStack(app, environment=settings)
-    storage = StorageStack(app, environment=settings, network=network.network, security_groups=network.security_groups)
-    data_links = DataLinksStack(app, environment=settings, buckets=storage.buckets, lustre=storage.lustre)
+    storage = StorageStack(app, environment=settings, network=network)
+    data_links = DataLinksStack(app, environment=settings, storage=storage)
     return network, storage, data_links, ImagesStack(app, environment=settings)
 
 

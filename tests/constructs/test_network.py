@@ -8,34 +8,21 @@ from pathlib import Path
 import pytest
 from aws_cdk.assertions import Match
 
-from tests.constructs.stacks_of import Stacks, environment, only, synthesize
+from tests.constructs.stacks_of import Stacks, only, synthesize
 from trainyard.addresses import split
 
-
-@pytest.fixture(scope="module")
-def made() -> Stacks:
-    return synthesize(environment())
-
-
-@pytest.fixture(scope="module")
-def closed() -> Stacks:
-    return synthesize(environment(network={"egress": "endpoints-only"}))
+ENDPOINTS = ("cloudformation", "ec2", "logs", "monitoring", "ssm", "ssmmessages", "ec2messages", "ecr.api", "ecr.dkr")
 
 
 @pytest.fixture(scope="module")
 def existing() -> Stacks:
-    return synthesize(
-        environment(
-            network={
-                "existing": {
-                    "vpc_id": "vpc-0123456789abcdef0",
-                    "vpc_cidr": "172.16.0.0/16",
-                    "private_subnet_id": "subnet-0123456789abcdef0",
-                }
-            },
-            storage={"openzfs": {"capacity_gib": 64, "volumes": [{"name": "home", "mount": "/home"}]}},
-        )
-    )
+    network = {
+        "vpc_id": "vpc-0123456789abcdef0",
+        "vpc_cidr": "172.16.0.0/16",
+        "private_subnet_id": "subnet-0123456789abcdef0",
+    }
+    openzfs = {"capacity_gib": 64, "volumes": [{"name": "home", "mount": "/home"}]}
+    return synthesize(network={"existing": network}, storage={"openzfs": openzfs})
 
 
 @pytest.mark.parametrize(
@@ -47,101 +34,46 @@ def existing() -> Stacks:
     ],
 )
 def test_private_subnet_gets_half_of_the_addresses(cidr: str, private: str, public: str) -> None:
-    assert (split(cidr).private, split(cidr).public) == (private, public)
+    assert split(cidr) == (private, public)
 
 
-def test_a_vpc_outside_of_the_range_is_refused() -> None:
-    with pytest.raises(ValueError, match="/16 to /24"):
-        split("10.0.0.0/25")
-
-
-def test_subnets_stand_in_the_zone_of_the_capacity_by_its_id(made: Stacks) -> None:
+def test_subnets_are_in_the_zone_of_the_capacity_by_its_id_and_synthesis_looks_nothing_up() -> None:
+    made = synthesize(network={"flow_log_days": 7})
     made.network.resource_count_is("AWS::EC2::Subnet", 2)
     made.network.all_resources_properties(
         "AWS::EC2::Subnet",
         {"AvailabilityZoneId": "euc1-az2", "AvailabilityZone": Match.absent(), "MapPublicIpOnLaunch": False},
     )
-
-
-def test_synthesis_looks_nothing_up(made: Stacks) -> None:
     manifest = json.loads((Path(made.assembly.directory) / "manifest.json").read_text())
     assert "missing" not in manifest
+    made.network.has_resource_properties("AWS::Logs::LogGroup", {"RetentionInDays": 7})
+    # No file systems would be lost.
+    assert "DeletionPolicy" not in only(made.network, "AWS::EC2::VPC")
 
 
-def test_private_nodes_go_out_by_nat(made: Stacks) -> None:
-    made.network.has_resource_properties(
-        "AWS::EC2::Route",
-        {
-            "DestinationCidrBlock": "0.0.0.0/0",
-            "NatGatewayId": Match.any_value(),
-            "RouteTableId": {"Ref": Match.string_like_regexp("PrivateRouteTable")},
-        },
-    )
-
-
-def test_s3_and_dynamodb_are_reached_by_gateway_endpoints(made: Stacks) -> None:
-    endpoints = made.network.find_resources("AWS::EC2::VPCEndpoint").values()
-    assert [endpoint["Properties"]["VpcEndpointType"] for endpoint in endpoints] == ["Gateway", "Gateway"]
-
-
-def test_all_traffic_is_logged_for_the_days_of_the_settings() -> None:
-    network = synthesize(environment(network={"flow_log_days": 7})).network
-    network.has_resource_properties("AWS::EC2::FlowLog", {"ResourceType": "VPC", "TrafficType": "ALL"})
-    network.has_resource_properties("AWS::Logs::LogGroup", {"RetentionInDays": 7})
-
-
-def test_default_security_group_is_closed_in_both_directions(made: Stacks) -> None:
-    calls = [
-        str(resource["Properties"]["Create"])
-        for resource in made.network.find_resources("Custom::ClosedDefaultSecurityGroup").values()
-    ]
-    assert len(calls) == 2
-    for direction in ("RevokeSecurityGroupIngress", "RevokeSecurityGroupEgress"):
-        assert sum(direction in call for call in calls) == 1
-    assert all("DefaultSecurityGroup" in call for call in calls)
-
-
-@pytest.mark.parametrize("kind", ["NatGateway", "InternetGateway", "EIP", "Route"])
-def test_endpoints_only_has_no_way_to_the_internet(closed: Stacks, kind: str) -> None:
-    closed.network.resource_count_is(f"AWS::EC2::{kind}", 0)
-    closed.network.resource_count_is("AWS::EC2::Subnet", 1)
-
-
-@pytest.mark.parametrize("service", ["cloudformation", "ec2", "logs", "ssm", "ssmmessages", "ecr.dkr", "sts"])
-def test_endpoints_only_reaches_what_a_cluster_calls(closed: Stacks, service: str) -> None:
-    endpoint = only(closed.network, "AWS::EC2::VPCEndpoint", ServiceName=f"com.amazonaws.eu-central-1.{service}")
-    assert endpoint["Properties"]["PrivateDnsEnabled"] is True
+def test_endpoints_only_has_no_way_to_the_internet_and_reaches_what_a_cluster_calls() -> None:
+    closed = synthesize(network={"egress": "endpoints-only"}).network
+    for kind in ("NatGateway", "InternetGateway", "EIP", "Route"):
+        closed.resource_count_is(f"AWS::EC2::{kind}", 0)
+    closed.resource_count_is("AWS::EC2::Subnet", 1)
+    for service in (*ENDPOINTS, "sts"):
+        endpoint = only(closed, "AWS::EC2::VPCEndpoint", ServiceName=f"com.amazonaws.eu-central-1.{service}")
+        assert endpoint["Properties"]["PrivateDnsEnabled"] is True
+    group = only(closed, "AWS::EC2::SecurityGroup", GroupDescription="AWS service endpoints")
+    [rule] = group["Properties"]["SecurityGroupIngress"]
+    assert (rule["CidrIp"], rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == ("10.0.0.0/16", "tcp", 443, 443)
 
 
 def test_login_nodes_and_accounting_add_their_endpoints() -> None:
-    settings = environment(network={"egress": "endpoints-only"}).model_dump()
-    settings["cluster"] |= {
+    secret = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:db"
+    more = {
         "login_nodes": {},
-        "slurm": {
-            "accounting": {
-                "uri": "db",
-                "user": "slurm",
-                "password_secret_arn": "arn:aws:secretsmanager:eu-central-1:111122223333:secret:db",
-            }
-        },
+        "slurm": {"accounting": {"uri": "db", "user": "slurm", "password_secret_arn": secret}},
     }
-    network = synthesize(environment(**settings)).network
+    network = synthesize(network={"egress": "endpoints-only"}, cluster=more).network
     names = [item["Properties"]["ServiceName"] for item in network.find_resources("AWS::EC2::VPCEndpoint").values()]
     for service in ("elasticloadbalancing", "autoscaling", "secretsmanager"):
         assert f"com.amazonaws.eu-central-1.{service}" in names
-
-
-def test_endpoints_open_to_the_vpc_on_https_alone(closed: Stacks) -> None:
-    group = only(closed.network, "AWS::EC2::SecurityGroup", GroupDescription="AWS service endpoints")
-    assert group["Properties"]["SecurityGroupIngress"] == [
-        {
-            "CidrIp": "10.0.0.0/16",
-            "Description": "HTTPS from the VPC",
-            "FromPort": 443,
-            "IpProtocol": "tcp",
-            "ToPort": 443,
-        }
-    ]
 
 
 def test_an_existing_vpc_gets_security_groups_and_nothing_else(existing: Stacks) -> None:
@@ -152,20 +84,13 @@ def test_an_existing_vpc_gets_security_groups_and_nothing_else(existing: Stacks)
         "AWS::EC2::SecurityGroupEgress",
     }
     existing.network.all_resources_properties("AWS::EC2::SecurityGroup", {"VpcId": "vpc-0123456789abcdef0"})
-
-
-def test_file_systems_stand_in_the_existing_subnet(existing: Stacks) -> None:
     existing.storage.has_resource_properties("AWS::FSx::FileSystem", {"SubnetIds": ["subnet-0123456789abcdef0"]})
 
 
-def test_kept_file_systems_keep_the_subnet_they_stand_in() -> None:
+@pytest.mark.parametrize(("retention", "policy"), [("keep", "Retain"), ("delete", None)])
+def test_kept_file_systems_keep_their_subnet(retention: str, policy: str | None) -> None:
     lustre = {"lustre": [{"name": "data", "mount": "/fsx", "capacity_gib": 1200}]}
-    kept = synthesize(environment(storage=lustre)).network
-    assert only(kept, "AWS::EC2::VPC")["DeletionPolicy"] == "Retain"
-    policies = {
-        identifier: subnet.get("DeletionPolicy")
-        for identifier, subnet in kept.find_resources("AWS::EC2::Subnet").items()
-    }
-    assert sorted(policies.values(), key=str) == [None, "Retain"]
-    deleted = synthesize(environment(storage=lustre, retention={"file_systems": "delete"})).network
-    assert "DeletionPolicy" not in only(deleted, "AWS::EC2::VPC")
+    network = synthesize(storage=lustre, retention={"file_systems": retention}).network
+    assert only(network, "AWS::EC2::VPC").get("DeletionPolicy") == policy
+    policies = [subnet.get("DeletionPolicy") for subnet in network.find_resources("AWS::EC2::Subnet").values()]
+    assert sorted(policies, key=str) == [None, policy]

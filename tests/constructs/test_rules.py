@@ -10,11 +10,10 @@ from typing import Any
 
 import aws_cdk as cdk
 import pytest
-from aws_cdk import aws_s3 as s3
 from cdk_nag import AwsSolutionsChecks
 
 from settings.model import Environment
-from tests.constructs.stacks_of import build, environment
+from tests.constructs.stacks_of import app_without_bundling, build, environment
 
 _LUSTRE: dict[str, Any] = {
     "name": "training",
@@ -43,36 +42,13 @@ ENVIRONMENTS = {
 
 
 @pytest.mark.parametrize("settings", ENVIRONMENTS.values(), ids=ENVIRONMENTS.keys())
-def test_aws_solutions_rules_find_nothing(settings: Environment, tmp_path: Path) -> None:
-    app = _app(tmp_path)
+def test_aws_solutions_rules_and_cfn_lint_find_nothing(settings: Environment, tmp_path: Path) -> None:
+    app = app_without_bundling(tmp_path)
     build(app, settings)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-    app.synth()  # fails with the findings
-
-
-def test_aws_solutions_rules_do_find_what_is_wrong(tmp_path: Path) -> None:
-    app = _app(tmp_path)
-    network, *_ = build(app, environment())
-    s3.Bucket(network, "Open")
-    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-    with pytest.raises(RuntimeError, match="AwsSolutions-S10"):
-        app.synth()
-
-
-@pytest.mark.parametrize("settings", ENVIRONMENTS.values(), ids=ENVIRONMENTS.keys())
-def test_cfn_lint_finds_nothing(settings: Environment, tmp_path: Path) -> None:
-    app = _app(tmp_path)
-    build(app, settings)
-    app.synth()
+    app.synth()  # fails with cdk-nag's findings
     # W3005: CDK itself writes DependsOn in addition to a GetAtt for each function and its role.
     command = [str(Path(sys.executable).with_name("cfn-lint")), "--format", "json", "--ignore-checks", "W3005", "--"]
-    linted = subprocess.run(
-        [*command, *map(str, tmp_path.glob("*.template.json"))], capture_output=True, text=True, check=False
-    )
+    templates = map(str, tmp_path.glob("*.template.json"))
+    linted = subprocess.run([*command, *templates], capture_output=True, text=True, check=False)
     assert json.loads(linted.stdout) == []
-
-
-def _app(folder: Path) -> cdk.App:
-    return cdk.App(
-        context={"aws:cdk:bundling-stacks": []}, outdir=str(folder), builtin_cloud_formation_validation=False
-    )

@@ -13,7 +13,7 @@ from settings.model.cluster import Api
 from tests.pipeline.conftest import Synthesis, listed, statements_of
 from trainyard.pipeline.actions import PREFLIGHT, VALIDATION
 from trainyard.pipeline.names import PURPOSES
-from trainyard.pipeline.permissions import preflight_statements
+from trainyard.pipeline.permissions import grants
 
 pytestmark = pytest.mark.xdist_group("pipeline")
 
@@ -174,9 +174,8 @@ def test_existing_api_role_is_granted_by_its_arn(synthesis: Synthesis) -> None:
     role = "arn:aws:iam::222233334444:role/ParallelClusterApiUserRole-shared"
     api = Api(url="https://abc.execute-api.us-west-2.amazonaws.com/prod", user_role_arn=role)
     cluster = environment.cluster.model_copy(update={"api": api})
-    taken = preflight_statements(environment.model_copy(update={"cluster": cluster}))[1].to_statement_json()
-    assert taken["Resource"] == role
-    assert "Condition" not in taken
+    _, taken = grants(environment.model_copy(update={"cluster": cluster}))["preflight"]
+    assert (taken.resource, taken.conditions) == (role, None)
 
 
 def test_diff_permissions(synthesis: Synthesis) -> None:

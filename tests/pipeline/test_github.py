@@ -16,7 +16,7 @@ import yaml
 import settings.pipeline
 from tests.pipeline.conftest import FILE
 from tests.stacks.conftest import ROOT
-from trainyard.pipeline.github import DEPLOYMENT_HOURS
+from trainyard.pipeline.access import DEPLOYMENT_HOURS
 from trainyard.pipeline.names import target_role
 
 pytestmark = pytest.mark.xdist_group("pipeline-github")

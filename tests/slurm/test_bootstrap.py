@@ -13,7 +13,7 @@ from local.slurm import Laboratory, Timeouts, bootstrap, make
 from ops.problem import Problem
 from settings import load
 from tests.slurm.conftest import ENVIRONMENT, start
-from trainyard.cluster_config.slurm import HEALTH_CHECK
+from trainyard.cluster_config.rendering import HEALTH_CHECK
 
 NODES = 16
 # As on a cluster, but for the time between two checks.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,15 +13,12 @@ from stacks.deployment import compose
 from tests.stacks.conftest import ROOT, Synthesis, checked_app
 
 
-def synthesize(folder: Path, environment: settings.Environment) -> dict[str, dict[str, Any]]:
-    """The templates by stack; cdk-nag's findings fail the synthesis."""
+def synthesize(folder: Path, environment: settings.Environment) -> Synthesis:
+    """cdk-nag's findings fail the synthesis."""
     app = checked_app(folder)
-    compose(app, environment)
+    deployment = compose(app, environment)
     app.synth()
-    return {
-        file.name.removesuffix(".template.json"): json.loads(file.read_text(encoding="utf-8"))
-        for file in folder.glob("*.template.json")
-    }
+    return Synthesis(environment, deployment, folder)
 
 
 def variant(environment: settings.Environment, **cluster: object) -> settings.Environment:
@@ -37,33 +33,25 @@ def environment() -> settings.Environment:
 def test_a_second_synthesis_gives_the_same_templates_and_assets(
     tmp_path: Path, environment: settings.Environment, local: Synthesis
 ) -> None:
-    assert synthesize(tmp_path, environment) == local.templates
+    assert synthesize(tmp_path, environment).templates == local.templates
     assert {file.name for file in tmp_path.glob("asset.*")} == {file.name for file in local.folder.glob("asset.*")}
 
 
 def test_an_existing_api_needs_no_stack_of_its_own(tmp_path: Path, environment: settings.Environment) -> None:
     role = "arn:aws:iam::111122223333:role/caller"
     api = Api(url="https://abc.execute-api.us-east-1.amazonaws.com/prod", user_role_arn=role)
-    templates = synthesize(tmp_path, variant(environment, api=api))
-    kinds = {resource["Type"] for resource in templates["api"]["Resources"].values()}
-    assert "AWS::CloudFormation::Stack" not in kinds
-    [cluster] = [
-        item["Properties"]
-        for item in templates["cluster"]["Resources"].values()
-        if item["Type"] == "Custom::ParallelCluster"
-    ]
-    assert (cluster["ApiUrl"], cluster["ApiUserRoleArn"]) == (api.url, role)
+    made = synthesize(tmp_path, variant(environment, api=api))
+    assert made.resources("api", "AWS::CloudFormation::Stack") == {}
+    [cluster] = made.resources("cluster", "Custom::ParallelCluster").values()
+    assert (cluster["Properties"]["ApiUrl"], cluster["Properties"]["ApiUserRoleArn"]) == (api.url, role)
 
 
 def test_a_predecessor_is_a_frozen_resource_of_its_own_on_the_same_file_systems(
     tmp_path: Path, environment: settings.Environment, local: Synthesis
 ) -> None:
-    templates = synthesize(tmp_path, variant(environment, name="green", predecessor="local"))
-    clusters = {
-        key: item["Properties"]
-        for key, item in templates["cluster"]["Resources"].items()
-        if item["Type"] == "Custom::ParallelCluster"
-    }
+    made = synthesize(tmp_path, variant(environment, name="green", predecessor="local"))
+    found = made.resources("cluster", "Custom::ParallelCluster")
+    clusters = {key: item["Properties"] for key, item in found.items()}
     [before] = local.resources("cluster", "Custom::ParallelCluster")
     green = next(item for item in clusters.values() if item["ClusterName"] == "green")
     assert clusters[before]["ClusterName"] == "local" and clusters[before]["Frozen"] is True
@@ -74,13 +62,9 @@ def test_a_predecessor_is_a_frozen_resource_of_its_own_on_the_same_file_systems(
 def test_public_login_nodes_lie_in_the_public_subnet_and_run_their_script(
     tmp_path: Path, environment: settings.Environment
 ) -> None:
-    templates = synthesize(tmp_path, variant(environment, login_nodes=LoginNodes(subnet="public")))
-    [cluster] = [
-        item["Properties"]
-        for item in templates["cluster"]["Resources"].values()
-        if item["Type"] == "Custom::ParallelCluster"
-    ]
-    [pool] = cluster["Configuration"]["LoginNodes"]["Pools"]
+    made = synthesize(tmp_path, variant(environment, login_nodes=LoginNodes(subnet="public")))
+    [cluster] = made.resources("cluster", "Custom::ParallelCluster").values()
+    [pool] = cluster["Properties"]["Configuration"]["LoginNodes"]["Pools"]
     assert "PublicSubnet" in json.dumps(pool["Networking"]["SubnetIds"])
     assert pool["CustomActions"]["OnNodeConfigured"]["Args"][1:] == ["login-configured", "us-east-1"]
 

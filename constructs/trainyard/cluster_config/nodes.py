@@ -1,40 +1,40 @@
-"""Head node, login nodes, and what all nodes have in common: scripts, permissions, images, root volumes."""
+"""Head node, login nodes and queues."""
 
 from __future__ import annotations
 
-from settings.model.cluster import RootVolume
+from settings.instances import instance_types
+from settings.model.cluster import Capacity, Compute, Queue, RootVolume
 from settings.model.environment import Environment
 from settings.regions import partition
-from trainyard.cluster_config.references import EntryScript, References, Section
+from trainyard.cluster_config.references import NodeReferences, References, Section
 
 NO_CLIENTS = "127.0.0.1/32"
 """Source of ParallelCluster's own SSH rule, which would allow the whole internet by default. No packet has this source:
 the environment's own security groups alone decide who may use SSH."""
 
+_CAPACITY_TYPES = {
+    "on-demand": "ONDEMAND",
+    "odcr": "ONDEMAND",
+    "spot": "SPOT",
+    "capacity-block": "CAPACITY_BLOCK",
+}
+
 
 def head_node(environment: Environment, references: References) -> Section:
     """The HeadNode. Instance type, subnet, key, IMDS, volume and scripts can only change with a new cluster."""
     settings = environment.cluster.head_node
-    ssh: Section = {"AllowedIps": NO_CLIENTS}
-    if settings.key_name:
-        ssh["KeyName"] = settings.key_name
     return {
         "InstanceType": settings.instance_type,
-        **custom_image(settings.ami),
+        **_custom_image(settings.ami),
         "Networking": {
-            "SubnetId": references.head_subnet_id,
-            "AdditionalSecurityGroups": list(references.head_security_group_ids),
+            "SubnetId": references.head.subnet_id,
+            "AdditionalSecurityGroups": [references.head.security_group_id],
         },
-        "Ssh": ssh,
-        "LocalStorage": {"RootVolume": root_volume(settings.root_volume)},
+        "Ssh": {"AllowedIps": NO_CLIENTS, **({"KeyName": settings.key_name} if settings.key_name else {})},
+        "LocalStorage": {"RootVolume": _root_volume(settings.root_volume)},
         "Imds": {"Secured": True},
-        **custom_actions(
-            references, environment.region, {"OnNodeConfigured": "head-configured", "OnNodeUpdated": "updated"}
-        ),
-        "Iam": {
-            **policies(_session_manager(environment.region), *references.head_policy_arns),
-            "S3Access": read_access(references),
-        },
+        **_custom_actions(environment, references, OnNodeConfigured="head-configured", OnNodeUpdated="updated"),
+        "Iam": {**_session_manager(environment, references.head), "S3Access": _read_access(references)},
     }
 
 
@@ -49,40 +49,104 @@ def login_nodes(environment: Environment, references: References) -> Section:
         "Count": settings.count,
         "GracetimePeriod": settings.grace_minutes,
         "Networking": {
-            "SubnetIds": [references.login_subnet_id],
-            "AdditionalSecurityGroups": list(references.login_security_group_ids),
+            "SubnetIds": [references.login.subnet_id],
+            "AdditionalSecurityGroups": [references.login.security_group_id],
         },
         "Ssh": {"AllowedIps": NO_CLIENTS},
         # A pool must have its script from the first day.
-        **custom_actions(references, environment.region, {"OnNodeConfigured": "login-configured"}),
+        **_custom_actions(environment, references, OnNodeConfigured="login-configured"),
         # ParallelCluster has no S3Access for login nodes.
-        "Iam": policies(_session_manager(environment.region), *references.login_policy_arns),
+        "Iam": _session_manager(environment, references.login),
     }
     return {"LoginNodes": {"Pools": [pool]}}
 
 
-def custom_actions(references: References, region: str, wanted: dict[str, EntryScript]) -> Section:
-    """The scripts that ParallelCluster runs on a node, by event.
+def queue(environment: Environment, references: References, settings: Queue) -> Section:
+    """One of the SlurmQueues. Compute nodes have no Session Manager: users come from the head node."""
+    return {
+        "Name": settings.name,
+        "CapacityType": _CAPACITY_TYPES[settings.capacity.type],
+        **_reservation(settings.capacity),
+        "JobExclusiveAllocation": settings.exclusive,
+        **_custom_image(settings.ami),
+        "Networking": {
+            "SubnetIds": [references.compute.subnet_id],
+            "AdditionalSecurityGroups": [references.compute.security_group_id],
+            # Always explicit: ParallelCluster requires it with EFA.
+            "PlacementGroup": {"Enabled": _placement_group(settings)},
+        },
+        "ComputeSettings": {
+            "LocalStorage": {
+                "RootVolume": _root_volume(settings.root_volume),
+                "EphemeralVolume": {"MountDir": settings.scratch},
+            }
+        },
+        # Both run at each start of a node.
+        **_custom_actions(environment, references, OnNodeStart="compute-start", OnNodeConfigured="compute-configured"),
+        "Iam": {**_policies(references.compute.policy_arn), "S3Access": _read_access(references)},
+        "ComputeResources": [_compute_resource(compute, settings) for compute in settings.compute],
+    }
+
+
+def _compute_resource(settings: Compute, queue: Queue) -> Section:
+    types = settings.instance_types
+    known = instance_types()
+    gpu_health_check = queue.gpu_health_check
+    if gpu_health_check is None:
+        gpu_health_check = all(name in known and known[name].gpus > 0 for name in types)
+    return {
+        "Name": settings.name,
+        # A capacity block takes InstanceType only, and a single type reads better so.
+        **({"InstanceType": types[0]} if len(types) == 1 else {"Instances": [{"InstanceType": t} for t in types]}),
+        "MinCount": settings.min,
+        "MaxCount": settings.max,
+        "Efa": {"Enabled": settings.efa},
+        # Not set for the queue, which may hold types with and without GPUs.
+        "HealthChecks": {"Gpu": {"Enabled": gpu_health_check}},
+    }
+
+
+def _reservation(capacity: Capacity) -> Section:
+    if capacity.reservation:
+        return {"CapacityReservationTarget": {"CapacityReservationId": capacity.reservation}}
+    if capacity.reservation_group:
+        return {"CapacityReservationTarget": {"CapacityReservationResourceGroupArn": capacity.reservation_group}}
+    return {}
+
+
+def _placement_group(settings: Queue) -> bool:
+    if settings.placement_group is not None:
+        return settings.placement_group
+    # Reserved capacity has its place already; a placement group could only make instances fail to start.
+    return settings.capacity.type in ("on-demand", "spot") and any(c.efa for c in settings.compute)
+
+
+def _custom_actions(environment: Environment, references: References, **roles: str) -> Section:
+    """The scripts that ParallelCluster runs on a node: the role of the run by event.
 
     The head node's scripts and arguments can never change while the cluster exists, and a queue's only when its nodes
     stop. So URI and arguments hold no version: the script itself looks up the current bundle. The arguments are the
-    assets bucket, the role of the run, and the region (cluster_assets/README.md).
+    assets bucket, the role, and the region (cluster_assets/README.md).
     """
-    scripts = references.entry_scripts
-    actions: Section = {
-        event: {"Script": scripts[name], "Args": [references.assets_bucket, name, region]}
-        for event, name in wanted.items()
-        if name in scripts
+    bucket, region = references.assets_bucket, environment.region
+    return {
+        "CustomActions": {
+            event: {"Script": references.entry_script, "Args": [bucket, role, region]} for event, role in roles.items()
+        }
     }
-    return {"CustomActions": actions} if actions else {}
 
 
-def policies(*arns: str) -> Section:
-    """The managed policies of a node's Iam section."""
-    return {"AdditionalIamPolicies": [{"Policy": arn} for arn in dict.fromkeys(arns)]} if arns else {}
+def _policies(*arns: str) -> Section:
+    return {"AdditionalIamPolicies": [{"Policy": arn} for arn in arns]}
 
 
-def read_access(references: References) -> list[Section]:
+def _session_manager(environment: Environment, node: NodeReferences) -> Section:
+    """The policies of a node to which Session Manager opens shells."""
+    core = f"arn:{partition(environment.region)}:iam::aws:policy/AmazonSSMManagedInstanceCore"
+    return _policies(core, node.policy_arn)
+
+
+def _read_access(references: References) -> list[Section]:
     """The S3Access: read only, since EnableWriteAccess would give `s3:*`.
 
     One entry for each bucket: ParallelCluster compares the entries of an update by BucketName alone, so a second entry
@@ -95,13 +159,12 @@ def read_access(references: References) -> list[Section]:
     ]
 
 
-def custom_image(ami: str | None) -> Section:
+def _custom_image(ami: str | None) -> Section:
     """The Image of a node with its own AMI, built for the same operating system and ParallelCluster version."""
     return {"Image": {"CustomAmi": ami}} if ami else {}
 
 
-def root_volume(volume: RootVolume) -> Section:
-    """An encrypted gp3 root volume: size in GiB, throughput in MB/s."""
+def _root_volume(volume: RootVolume) -> Section:
     return {
         "VolumeType": "gp3",
         "Size": volume.size_gib,
@@ -109,7 +172,3 @@ def root_volume(volume: RootVolume) -> Section:
         "Throughput": volume.throughput,
         "Encrypted": True,
     }
-
-
-def _session_manager(region: str) -> str:
-    return f"arn:{partition(region)}:iam::aws:policy/AmazonSSMManagedInstanceCore"

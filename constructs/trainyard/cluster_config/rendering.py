@@ -1,4 +1,4 @@
-"""The whole configuration: its parts, shared storage, monitoring and tags."""
+"""The whole configuration: its parts, Slurm's settings, shared storage, monitoring and tags."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ from collections.abc import Mapping
 
 from settings.model.environment import Environment
 from settings.stacks import ENVIRONMENT_TAG
-from trainyard.cluster_config.nodes import head_node, login_nodes
-from trainyard.cluster_config.queues import queue
+from trainyard.cluster_config.nodes import head_node, login_nodes, queue
 from trainyard.cluster_config.references import References, Section
-from trainyard.cluster_config.slurm import slurm_settings
+
+# Slurm runs it as root on every compute node, before the node registers and then every five minutes, not on all nodes
+# at once (CYCLE). The program is part of the bundle (cluster_assets/scans/node-health.sh); its path never changes.
+# ParallelCluster sets none of these three parameters and allows users to set them.
+HEALTH_CHECK = {
+    "HealthCheckProgram": "/opt/trainyard/current/scans/node-health.sh",
+    "HealthCheckInterval": "300",
+    "HealthCheckNodeState": "ANY,CYCLE",
+}
 
 
 def render(environment: Environment, references: References) -> Section:
@@ -31,8 +38,8 @@ def render(environment: Environment, references: References) -> Section:
         "Scheduling": {
             "Scheduler": "slurm",
             "ScalingStrategy": cluster.slurm.scaling,
-            "SlurmSettings": slurm_settings(cluster.slurm, managed_dns=environment.network.egress != "endpoints-only"),
-            "SlurmQueues": [queue(settings, references, environment.region) for settings in cluster.queues],
+            "SlurmSettings": _slurm_settings(environment),
+            "SlurmQueues": [queue(environment, references, settings) for settings in cluster.queues],
         },
         **_shared_storage(environment, references),
         "Monitoring": _monitoring(environment),
@@ -43,6 +50,32 @@ def render(environment: Environment, references: References) -> Section:
             for key, value in sorted({**environment.tags, ENVIRONMENT_TAG: environment.name}.items())
         ],
     }
+
+
+def _slurm_settings(environment: Environment) -> Section:
+    settings = environment.cluster.slurm
+    # All strings, as in slurm.conf, one parameter in each item. The environment file's parameters come first.
+    parameters = {name: str(value) for name, value in settings.settings.items()}
+    given = {name.lower() for name in parameters}
+    parameters |= {name: value for name, value in HEALTH_CHECK.items() if name.lower() not in given}
+    section: Section = {
+        "ScaledownIdletime": settings.scaledown_minutes,
+        "QueueUpdateStrategy": settings.queue_update,
+        "EnableMemoryBasedScheduling": settings.memory_scheduling,
+        "CustomSlurmSettings": [{name: value} for name, value in parameters.items()],
+    }
+    if environment.network.egress == "endpoints-only":
+        # ParallelCluster would write the nodes' Slurm names to a zone of Route 53, which has no VPC endpoint.
+        # Source: ParallelCluster guide, "AWS ParallelCluster in a single subnet with no internet access".
+        section["Dns"] = {"DisableManagedDns": True, "UseEc2Hostnames": True}
+    if accounting := settings.accounting:
+        section["Database"] = {
+            "Uri": accounting.uri,
+            "UserName": accounting.user,
+            "PasswordSecretArn": accounting.password_secret_arn,
+            **({"DatabaseName": accounting.database} if accounting.database else {}),
+        }
+    return section
 
 
 def _shared_storage(environment: Environment, references: References) -> Section:

@@ -9,14 +9,14 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from constructs import IConstruct
 
-from trainyard.nag import acknowledge, acknowledge_resource
+from trainyard.nag import ANY_RESOURCE, acknowledge, wildcard
 from trainyard.pipeline.artifacts import Artifacts
 from trainyard.pipeline.step_roles import USE_CONNECTION
 
 _READS = ("s3:GetBucket*", "s3:GetObject*", "s3:List*")
-_WRITES = ("s3:Abort*", "s3:DeleteObject*", "kms:GenerateDataKey*", "kms:ReEncrypt*")
+_ENCRYPTS = ("kms:GenerateDataKey*", "kms:ReEncrypt*")
+_WRITES = ("s3:Abort*", "s3:DeleteObject*", *_ENCRYPTS)
 _OWN_ARTIFACTS = "CDK's own grant on the artifact bucket and its key, which only this pipeline uses."
-_NO_RESOURCE = "The action knows no resources."
 
 
 def source_may_use(pipeline: pipelines.CodePipeline, connection: str) -> None:
@@ -29,27 +29,49 @@ def source_may_use(pipeline: pipelines.CodePipeline, connection: str) -> None:
 
 def acknowledge_generated(pipeline: pipelines.CodePipeline, artifacts: Artifacts, approver: lambda_.IFunction) -> None:
     """Acknowledge the grants of CDK Pipelines to its own roles. `pipeline` must be built."""
+    self_mutation, assets = _find(pipeline, "UpdatePipeline", "SelfMutation"), _find(pipeline, "Assets", "FileRole")
     roles = {
         _find(pipeline, "Pipeline", "Role"): (*_READS, *_WRITES),
         _find(pipeline, "Pipeline", "Source", "Source", "CodePipelineActionRole"): (*_READS, *_WRITES),
-        _find(pipeline, "UpdatePipeline", "SelfMutation"): (*_READS, "kms:GenerateDataKey*", "kms:ReEncrypt*"),
-        _find(pipeline, "Assets", "FileRole"): _READS,
+        self_mutation: (*_READS, *_ENCRYPTS),
+        assets: _READS,
     }
+    objects = wildcard(pipeline, artifacts.bucket.arn_for_objects("*"))
     for construct, actions in roles.items():
-        acknowledge_resource(construct, artifacts.bucket.arn_for_objects("*"), _OWN_ARTIFACTS)
-        for action in actions:
-            acknowledge(construct, f"AwsSolutions-IAM5[Action::{action}]", _OWN_ARTIFACTS)
-    _self_mutation(pipeline)
-    _assets(pipeline)
+        findings = [objects, *(f"AwsSolutions-IAM5[Action::{action}]" for action in actions)]
+        acknowledge(construct, dict.fromkeys(findings, _OWN_ARTIFACTS))
+
+    stack = Stack.of(pipeline)
+    project = pipeline.self_mutation_project.project_name
+    own = "CDK's own: streams and reports of this project, named by each build."
+    any_role = f"AwsSolutions-IAM5[Resource::arn:*:iam::{stack.account}:role/*]"
+    acknowledge(
+        self_mutation,
+        {
+            _arn(stack, "logs", f"log-group:/aws/codebuild/{project}:*"): own,
+            _arn(stack, "codebuild", f"report-group/{project}-*"): own,
+            any_role: "Only roles that carry the tag of the bootstrap's roles, by the statement's condition.",
+            ANY_RESOURCE: "CDK's own: reads of stacks and listing of staging buckets.",
+        },
+    )
+    own = "CDK's own: one role for all projects that publish assets, whose names are not known to it."
+    acknowledge(
+        assets,
+        {
+            _arn(stack, "logs", "log-group:/aws/codebuild/*"): own,
+            _arn(stack, "codebuild", "report-group/*"): own,
+            ANY_RESOURCE: "CDK's own: reads and starts of builds for batches.",
+        },
+    )
+    versions = wildcard(pipeline, f"{approver.function_arn}:*")
     for construct in pipeline.pipeline.node.find_all():
         name = construct.node.id
         if name.endswith("-ByVerdict"):
-            acknowledge(construct, "AwsSolutions-IAM5[Resource::*]", f"lambda:ListFunctions: {_NO_RESOURCE}")
-            acknowledge_resource(construct, f"{approver.function_arn}:*", "Versions of this one function.")
+            listing = "lambda:ListFunctions: The action knows no resources."
+            acknowledge(construct, {ANY_RESOURCE: listing, versions: "Versions of this one function."})
         if name.startswith("Approve"):
-            acknowledge(
-                construct, "AwsSolutions-IAM5[Action::kms:GenerateDataKey*]", "CDK's own grant on the topic's key."
-            )
+            key = "CDK's own grant on the topic's key."
+            acknowledge(construct, {"AwsSolutions-IAM5[Action::kms:GenerateDataKey*]": key})
 
 
 def secure_replication(pipeline: pipelines.CodePipeline) -> None:
@@ -59,52 +81,19 @@ def secure_replication(pipeline: pipelines.CodePipeline) -> None:
             if isinstance(construct, kms.CfnKey):
                 construct.enable_key_rotation = True
             if isinstance(construct, s3.CfnBucket):
-                acknowledge(
-                    construct, "AwsSolutions-S1", "Copies of artifacts, whose reads the bucket that they are of logs."
-                )
-        role = _find(pipeline, "Pipeline", "Role")
-        objects = support.replication_bucket.arn_for_objects("*")
-        acknowledge_resource(role, objects, "CDK's own grant on the bucket of copies, which only this pipeline uses.")
-        acknowledge(role, "AwsSolutions-IAM5[Resource::*]", "CDK's own: a key of another region is not known by ARN.")
-
-
-def _self_mutation(pipeline: pipelines.CodePipeline) -> None:
-    project = pipeline.self_mutation_project
-    _of_build(_find(pipeline, "UpdatePipeline", "SelfMutation"), project.project_name)
-    construct = _find(pipeline, "UpdatePipeline", "SelfMutation")
-    account = Stack.of(pipeline).account
-    acknowledge(
-        construct,
-        f"AwsSolutions-IAM5[Resource::arn:*:iam::{account}:role/*]",
-        "Only roles that carry the tag of the bootstrap's roles, by the statement's condition.",
-    )
-    acknowledge(
-        construct, "AwsSolutions-IAM5[Resource::*]", "CDK's own: reads of stacks and listing of staging buckets."
-    )
-
-
-def _assets(pipeline: pipelines.CodePipeline) -> None:
-    construct, stack = _find(pipeline, "Assets", "FileRole"), Stack.of(pipeline)
-    for service, resource in (("logs", "log-group:/aws/codebuild/*"), ("codebuild", "report-group/*")):
-        acknowledge_resource(
-            construct,
-            stack.format_arn(service=service, resource=resource),
-            "CDK's own: one role for all projects that publish assets, whose names are not known to it.",
+                acknowledge(construct, {"AwsSolutions-S1": "Replicas; the source bucket logs reads."})
+        objects = wildcard(pipeline, support.replication_bucket.arn_for_objects("*"))
+        acknowledge(
+            _find(pipeline, "Pipeline", "Role"),
+            {
+                objects: "CDK's own grant on the bucket of replicas, which only this pipeline uses.",
+                ANY_RESOURCE: "CDK's own: a key of another region is not known by ARN.",
+            },
         )
-    acknowledge(construct, "AwsSolutions-IAM5[Resource::*]", "CDK's own: reads and starts of builds for batches.")
 
 
-def _of_build(construct: IConstruct, project_name: str) -> None:
-    stack = Stack.of(construct)
-    for service, resource in (
-        ("logs", f"log-group:/aws/codebuild/{project_name}:*"),
-        ("codebuild", f"report-group/{project_name}-*"),
-    ):
-        acknowledge_resource(
-            construct,
-            stack.format_arn(service=service, resource=resource),
-            "CDK's own: streams and reports of this project, named by each build.",
-        )
+def _arn(stack: Stack, service: str, resource: str) -> str:
+    return wildcard(stack, stack.format_arn(service=service, resource=resource))
 
 
 def _find(construct: IConstruct, *path: str) -> IConstruct:

@@ -14,11 +14,7 @@ from constructs import Construct
 
 
 class Notices(Construct):
-    """An encrypted topic that accepts messages over TLS only.
-
-    Attributes:
-        topic: the topic.
-    """
+    """An encrypted topic that accepts messages over TLS only."""
 
     topic: sns.Topic
 

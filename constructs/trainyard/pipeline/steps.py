@@ -6,7 +6,7 @@ Nothing is cached between builds: builds of every commit would write the cache, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aws_cdk import Duration, pipelines
 from aws_cdk import aws_codebuild as codebuild
@@ -14,10 +14,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 
 from settings.model import Environment
+from settings.pipeline import Target
 from trainyard.pipeline.names import Purpose, target_role_arn
 
-PYTHON = "3.11"
-NODE = "22"
 CDK_CLI = "2.1148.1"
 """As in package.json; a test compares. Version 3.0.0 refuses the assembly of the pinned aws-cdk-lib."""
 CDK_ASSETS = "4.7.3"
@@ -26,8 +25,6 @@ REPORT = "report"
 SAFE = ("nothing", "safe")
 """Levels of a verdict that need no approval."""
 
-_SYNTH_MINUTES = 60
-_STEP_MINUTES = 30
 _VALIDATION_MINUTES = 240
 """Nodes boot first, a quarter of an hour on P5; then come jobs of an hour at most, for NCCL and for storage."""
 
@@ -50,10 +47,10 @@ def defaults(log_group: logs.ILogGroup) -> pipelines.CodeBuildOptions:
             {
                 "version": "0.2",
                 "env": {"shell": "bash"},
-                "phases": {"install": {"runtime-versions": {"python": PYTHON, "nodejs": NODE}}},
+                "phases": {"install": {"runtime-versions": {"python": "3.11", "nodejs": "22"}}},
             }
         ),
-        timeout=Duration.minutes(_STEP_MINUTES),
+        timeout=Duration.minutes(30),
     )
 
 
@@ -66,22 +63,12 @@ def asset_publishing() -> pipelines.CodeBuildOptions:
 
     A test fails when the pinned versions can read each other: remove this then.
     """
-    return pipelines.CodeBuildOptions(
-        partial_build_spec=codebuild.BuildSpec.from_object(
-            {
-                "version": "0.2",
-                "phases": {"pre_build": {"commands": [OLDER_MANIFESTS]}},
-            }
-        )
-    )
+    spec = {"version": "0.2", "phases": {"pre_build": {"commands": [OLDER_MANIFESTS]}}}
+    return pipelines.CodeBuildOptions(partial_build_spec=codebuild.BuildSpec.from_object(spec))
 
 
 def synth(source: pipelines.IFileSetProducer, role: iam.IRole, *, context: str) -> pipelines.CodeBuildStep:
-    """Lint, tests with the goldens, then the assembly that every later action deploys or looks at.
-
-    Args:
-        context: the pipeline's file, as `-c pipeline=` takes it.
-    """
+    """Lint, tests with the goldens, then the assembly that every later action deploys or looks at."""
     return pipelines.CodeBuildStep(
         "Synth",
         input=source,
@@ -93,76 +80,66 @@ def synth(source: pipelines.IFileSetProducer, role: iam.IRole, *, context: str) 
             # Two workers of pytest, each with a Node process of the CDK, need more than 3 GB.
             compute_type=codebuild.ComputeType.MEDIUM
         ),
-        timeout=Duration.minutes(_SYNTH_MINUTES),
+        timeout=Duration.minutes(60),
     )
 
 
-def preflight(
-    source: pipelines.IFileSetProducer, environment: Environment, reference: str, role: iam.IRole
-) -> pipelines.CodeBuildStep:
+def preflight(source: pipelines.IFileSetProducer, target: Target, role: iam.IRole) -> pipelines.CodeBuildStep:
     """Whether the account can hold the environment. Fails if it cannot, or if the answer is unknown."""
-    command = f".venv/bin/trainyard preflight {reference} --on aws --format markdown --output {REPORT}/preflight.md"
-    return pipelines.CodeBuildStep(
-        "Preflight",
-        input=source,
-        env=_target(environment, "preflight"),
-        install_commands=["make setup-steps"],
-        commands=[*_AS_TARGET, _reported(command, "preflight.md")],
-        primary_output_directory=REPORT,
-        role=role,
-    )
+    command = f"preflight {target.reference} --on aws --format markdown --output {REPORT}/preflight.md"
+    return _step("preflight", source, target.environment, role, commands=[_reported(command, "preflight.md")])
 
 
 def diff(
-    source: pipelines.IFileSetProducer,
-    assembly: pipelines.IFileSetProducer,
-    environment: Environment,
-    reference: str,
-    role: iam.IRole,
+    source: pipelines.IFileSetProducer, assembly: pipelines.IFileSetProducer, target: Target, role: iam.IRole
 ) -> pipelines.CodeBuildStep:
     """The verdict on what the assembly would change: a report, and the variables that the gates read.
 
     It looks at the very files that are deployed afterwards, not at a synthesis of its own. Fails where there is no
     verdict.
     """
-    command = f".venv/bin/trainyard gate {reference} --assembly {assembly_of(environment)} --output {REPORT}"
-    return pipelines.CodeBuildStep(
-        "Diff",
-        input=source,
-        additional_inputs={ASSEMBLY: assembly},
-        env=_target(environment, "diff"),
-        install_commands=["make setup-steps"],
-        commands=[
-            *_AS_TARGET,
-            _reported(command, "verdict.md", "permissions.txt"),
-            f"while IFS='=' read -r name value; do export \"$name=$value\"; done < {REPORT}/variables",
-            'export REPORT_URL="$CODEBUILD_BUILD_URL"',
-        ],
-        primary_output_directory=REPORT,
-        role=role,
-    )
+    environment = target.environment
+    folder = f"{ASSEMBLY}/assembly-{environment.name}"
+    commands = [
+        _reported(f"gate {target.reference} --assembly {folder} --output {REPORT}", "verdict.md", "permissions.txt"),
+        f"while IFS='=' read -r name value; do export \"$name=$value\"; done < {REPORT}/variables",
+        'export REPORT_URL="$CODEBUILD_BUILD_URL"',
+    ]
+    return _step("diff", source, environment, role, commands=commands, inputs={ASSEMBLY: assembly})
 
 
-def validation(
-    source: pipelines.IFileSetProducer, environment: Environment, reference: str, role: iam.IRole
-) -> pipelines.CodeBuildStep:
+def validation(source: pipelines.IFileSetProducer, target: Target, role: iam.IRole) -> pipelines.CodeBuildStep:
     """Scans, hello-gpu, NCCL and storage checks on the cluster itself."""
-    command = f".venv/bin/trainyard validate {reference} --on aws --format markdown --output {REPORT}/validation.md"
+    command = f"validate {target.reference} --on aws --format markdown --output {REPORT}/validation.md"
+    commands = [_reported(command, "validation.md")]
+    return _step("validation", source, target.environment, role, commands=commands, minutes=_VALIDATION_MINUTES)
+
+
+def _step(
+    purpose: Purpose,
+    source: pipelines.IFileSetProducer,
+    environment: Environment,
+    role: iam.IRole,
+    *,
+    commands: Sequence[str],
+    inputs: Mapping[str, pipelines.IFileSetProducer] | None = None,
+    minutes: int | None = None,
+) -> pipelines.CodeBuildStep:
     return pipelines.CodeBuildStep(
-        "Validation",
+        purpose.capitalize(),
         input=source,
-        env=_target(environment, "validation"),
+        additional_inputs=inputs,
+        env={
+            "TARGET_NAME": f"promotion-{environment.name}",
+            "TARGET_REGION": environment.region,
+            "TARGET_ROLE": target_role_arn(environment, purpose),
+        },
         install_commands=["make setup-steps"],
-        commands=[*_AS_TARGET, _reported(command, "validation.md")],
+        commands=[*_AS_TARGET, *commands],
         primary_output_directory=REPORT,
         role=role,
-        timeout=Duration.minutes(_VALIDATION_MINUTES),
+        timeout=Duration.minutes(minutes) if minutes else None,
     )
-
-
-def assembly_of(environment: Environment) -> str:
-    """Folder of the environment's stage in the assembly, from the top of the repository."""
-    return f"{ASSEMBLY}/assembly-{environment.name}"
 
 
 _AS_TARGET = (
@@ -174,15 +151,8 @@ _AS_TARGET = (
 )
 
 
-def _target(environment: Environment, purpose: Purpose) -> Mapping[str, str]:
-    return {
-        "TARGET_NAME": f"promotion-{environment.name}",
-        "TARGET_REGION": environment.region,
-        "TARGET_ROLE": target_role_arn(environment, purpose),
-    }
-
-
 def _reported(command: str, *reports: str) -> str:
-    """The command, and its reports in the log too, whatever its exit status, which is handed on."""
+    """A command of trainyard, and its reports in the log too; the exit status is the command's."""
     shown = " ".join(f"{REPORT}/{report}" for report in reports)
-    return f"(mkdir -p {REPORT}; {command} || status=$?; cat {shown} || true; exit ${{status:-0}})"
+    run = f".venv/bin/trainyard {command} || status=$?"
+    return f"(mkdir -p {REPORT}; {run}; cat {shown} || true; exit ${{status:-0}})"

@@ -31,7 +31,7 @@ def check(context: CheckContext) -> Iterator[CheckResult]:
     if network.existing:
         yield from _existing(context, network.existing, total, wanted)
         return
-    block = split(network.cidr).private
+    block, _ = split(network.cidr)
     room = IPv4Network(block).num_addresses
     todo = "set network.cidr to a larger block"
     subject, found = f"private subnet {block}", f"{room} addresses"
