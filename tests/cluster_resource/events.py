@@ -34,7 +34,7 @@ def configuration(max_count: int = 2) -> dict[str, Any]:
 TYPES = {"integer": ["Scheduling.SlurmQueues[].ComputeResources[].MaxCount"]}
 
 
-def properties(name: str = "local", max_count: int = 2, **others: str) -> dict[str, Any]:
+def properties(name: str = "local", max_count: int = 2, **others: object) -> dict[str, Any]:
     return {
         "ServiceToken": "arn:aws:lambda:us-east-1:123456789012:function:on-event",
         "ClusterName": name,

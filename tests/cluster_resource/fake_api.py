@@ -1,10 +1,11 @@
-"""A ParallelCluster API in memory: records the requests, and lets clusters live a small, steered life.
+"""A ParallelCluster API in memory that records the requests.
 
 It answers as the genuine API of 3.16.1 does: statuses, refusals and their order, what an update may change under a
 running fleet.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +28,6 @@ SHOWN_STATUS = {
     "UPDATE_ROLLBACK_FAILED": "UPDATE_FAILED",
     "UPDATE_ROLLBACK_COMPLETE": "UPDATE_FAILED",
 }
-_BUSY = tuple(_NEXT)
 _WORKING = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 _FLEET_NEXT = {
     **{"START_REQUESTED": "STARTING", "STARTING": "RUNNING"},
@@ -76,7 +76,7 @@ class FakeApi:
         self.faults: dict[str, list[Exception | tuple[Exception, bool]]] = {}
         self.frozen = False
         self.version = "3.16.1"
-        self.told_version: str | None = "3.16.1"
+        self.shown_version: str | None = "3.16.1"
         self.fleet_of_new = "RUNNING"
         self.invalid = ""
         self.events: tuple[StackEvent, ...] = ()
@@ -96,8 +96,12 @@ class FakeApi:
         if cluster is None:
             return None
         view = _view(cluster)
-        if cluster.stack_status in _BUSY and not self.frozen:
-            self._move(cluster)
+        if cluster.stack_status in _NEXT and not self.frozen:
+            cluster.stack_status = self.outcomes.get(cluster.stack_status, _NEXT[cluster.stack_status])
+            if cluster.stack_status == "DELETE_COMPLETE":
+                del self.clusters[name]
+            if cluster.stack_status == "UPDATE_ROLLBACK_COMPLETE":
+                cluster.configuration = cluster.former
         return view
 
     def create(self, name: str, configuration: str, *, dry_run: bool = False) -> Accepted:
@@ -123,20 +127,23 @@ class FakeApi:
         return Accepted(self.version, self.messages)
 
     def update(self, name: str, configuration: str, *, dry_run: bool = False) -> Accepted:
-        self.requests.append(("dry run" if dry_run else "update", name))
+        what = "dry run" if dry_run else "update"
+        self.requests.append((what, name))
         self.bodies.append(configuration)
 
         def work() -> None:
-            cluster = self.clusters.get(name)
-            if cluster is None:
-                raise ApiError(404, f"Cluster '{name}' does not exist.")
-            if cluster.stack_status in _BUSY:
+            cluster = self._existing(name)
+            if cluster.stack_status in _NEXT:
                 raise ApiError(409, f"Cannot execute update while stack is in {cluster.stack_status} status.")
             self._validate()
             if cluster.configuration == configuration:
                 raise ApiError(400, "Bad Request: No changes found in your cluster configuration.")
             changes = changes_between(cluster.configuration, configuration)
-            refused = tuple(change for change in changes if change.message and not _allowed(change, cluster.fleet))
+            refused = tuple(
+                change
+                for change in changes
+                if change.message and not (cluster.fleet == "STOPPED" and "compute nodes" in change.message)
+            )
             if refused:
                 raise ApiError(400, "Update failure", refused=refused, changes=changes)
             if dry_run:
@@ -144,25 +151,21 @@ class FakeApi:
             cluster.former, cluster.configuration = cluster.configuration, configuration
             cluster.stack_status = "UPDATE_IN_PROGRESS"
 
-        self._fault("dry run" if dry_run else "update", work)
-        return Accepted(version=self.version)
+        self._fault(what, work)
+        return Accepted(self.version)
 
     def delete(self, name: str) -> None:
         self.requests.append(("delete", name))
 
         def work() -> None:
-            if name not in self.clusters:
-                raise ApiError(404, f"Cluster '{name}' does not exist.")
-            self.clusters[name].stack_status = "DELETE_IN_PROGRESS"
+            self._existing(name).stack_status = "DELETE_IN_PROGRESS"
 
         self._fault("delete", work)
 
     def fleet(self, name: str) -> str:
         self.requests.append(("fleet", name))
         self._fault("fleet")
-        cluster = self.clusters.get(name)
-        if cluster is None:
-            raise ApiError(404, f"Cluster '{name}' does not exist.")
+        cluster = self._existing(name)
         status = cluster.fleet
         if not self.frozen:
             cluster.fleet = _FLEET_NEXT.get(status, status)
@@ -172,9 +175,7 @@ class FakeApi:
         self.requests.append(("start" if running else "stop", name))
 
         def work() -> None:
-            cluster = self.clusters.get(name)
-            if cluster is None:
-                raise ApiError(404, f"Cluster '{name}' does not exist.")
+            cluster = self._existing(name)
             if cluster.stack_status not in _WORKING:
                 raise ApiError(400, f"Cannot change compute fleet while stack is in {cluster.stack_status} status.")
             cluster.fleet = "START_REQUESTED" if running else "STOP_REQUESTED"
@@ -190,7 +191,7 @@ class FakeApi:
     def api_version(self, os: str) -> str | None:
         self.requests.append(("version", os))
         self._fault("api_version")
-        return self.told_version
+        return self.shown_version
 
     def stack_events(self, name: str) -> tuple[StackEvent, ...]:
         self.requests.append(("events", name))
@@ -200,79 +201,60 @@ class FakeApi:
         self.requests.append(("logs", name))
         return f"/aws/parallelcluster/{name}-202611210800"
 
+    def _existing(self, name: str) -> Cluster:
+        if name not in self.clusters:
+            raise ApiError(404, f"Cluster '{name}' does not exist.")
+        return self.clusters[name]
+
     def _validate(self) -> None:
         if self.invalid:
             raise ApiError(400, f"Invalid cluster configuration: {self.invalid}")
 
-    def _fault(self, method: str, work: object = None) -> None:
+    def _fault(self, method: str, work: Callable[[], None] = lambda: None) -> None:
         faults = self.faults.get(method)
         given = faults.pop(0) if faults else (None, True)
         fault, done = (given, False) if isinstance(given, Exception) else given
-        if callable(work) and done:
+        if done:
             work()
         if fault:
             raise fault
 
-    def _move(self, cluster: Cluster) -> None:
-        cluster.stack_status = self.outcomes.get(cluster.stack_status, _NEXT[cluster.stack_status])
-        if cluster.stack_status == "DELETE_COMPLETE":
-            del self.clusters[cluster.name]
-        if cluster.stack_status == "UPDATE_ROLLBACK_COMPLETE":
-            cluster.configuration = cluster.former
-
 
 def changes_between(current: str, wanted: str) -> tuple[Change, ...]:
-    """The changes of the two keys that the tests move; the message is what the API says where it refuses one."""
-    now, then = json.loads(current), json.loads(wanted)
+    """The changes of the two keys that the tests change; the message is the API's reason where it refuses one."""
+    (old, old_os, _), (new, new_os, strategy) = _keys(current), _keys(wanted)
     changes: list[Change] = []
-    old, new = _max_count(now), _max_count(then)
     if old != new:
-        terminate = _strategy(then) == "TERMINATE"
-        shrinks = new < old and not terminate
+        shrinks = new < old and strategy != "TERMINATE"
         changes.append(Change(MAX_COUNT, str(old), str(new), STOP_OR_TERMINATE if shrinks else ""))
-    if _os(now) != _os(then):
-        changes.append(Change("Image.Os", _os(now), _os(then), NEVER))
+    if old_os != new_os:
+        changes.append(Change("Image.Os", old_os, new_os, NEVER))
     return tuple(changes) or (Change("Tags", "-", "-"),)
 
 
-def _allowed(change: Change, fleet: str) -> bool:
-    return fleet == "STOPPED" and "compute nodes" in change.message
-
-
-def _max_count(configuration: dict[str, object]) -> int:
-    try:
-        return int(configuration["Scheduling"]["SlurmQueues"][0]["ComputeResources"][0]["MaxCount"])  # type: ignore[index]
-    except (KeyError, IndexError):
-        return 0
-
-
-def _strategy(configuration: dict[str, object]) -> str:
-    scheduling = configuration.get("Scheduling", {})
-    settings = scheduling.get("SlurmSettings", {}) if isinstance(scheduling, dict) else {}
-    return str(settings.get("QueueUpdateStrategy", "DRAIN"))
-
-
-def _os(configuration: dict[str, object]) -> str:
-    image = configuration.get("Image", {})
-    return str(image.get("Os", "-")) if isinstance(image, dict) else "-"
+def _keys(text: str) -> tuple[int, str, str]:
+    """MaxCount, Os and QueueUpdateStrategy."""
+    given = json.loads(text)
+    queue = given["Scheduling"]["SlurmQueues"][0]
+    strategy = given["Scheduling"].get("SlurmSettings", {}).get("QueueUpdateStrategy", "DRAIN")
+    return queue["ComputeResources"][0]["MaxCount"], given["Image"]["Os"], strategy
 
 
 def _view(cluster: Cluster) -> ClusterView:
-    failed = cluster.stack_status in ("ROLLBACK_IN_PROGRESS", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
-    view = ClusterView(
+    status = SHOWN_STATUS.get(cluster.stack_status, cluster.stack_status)
+    script = ("OnNodeConfiguredExecutionFailure", "Failed to execute OnNodeConfigured script.")
+    head = cluster.stack_status in _WORKING and cluster.head
+    return ClusterView(
         name=cluster.name,
-        status=SHOWN_STATUS.get(cluster.stack_status, cluster.stack_status),
+        status=status,
         stack_status=cluster.stack_status,
         stack_arn=f"arn:aws:cloudformation:us-east-1:123456789012:stack/{cluster.name}/1",
         version=cluster.version,
         tags=cluster.tags,
-        failures=(("OnNodeConfiguredExecutionFailure", "Failed to execute OnNodeConfigured script."),)
-        if failed
-        else (),
+        head_node_instance_id="i-0123456789abcdef0" if head else None,
+        head_node_private_ip="10.0.0.10" if head else None,
+        failures=(script,) if status == "CREATE_FAILED" else (),
     )
-    if cluster.stack_status in _WORKING and cluster.head:
-        view = replace(view, head_node_instance_id="i-0123456789abcdef0", head_node_private_ip="10.0.0.10")
-    return view
 
 
 def foreign(name: str, stack_status: str = "CREATE_COMPLETE") -> Cluster:

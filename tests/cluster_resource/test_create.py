@@ -103,7 +103,7 @@ def test_a_creation_succeeds(case: Case) -> None:
             FakeApi(version="3.15.0"), CREATE, "FAILED", ("3.15.0", "3.16.1"), physical_id=own_id("local")
         ),
         "version of the API": Case(
-            FakeApi(told_version="3.17.0"),
+            FakeApi(shown_version="3.17.0"),
             CREATE,
             "FAILED",
             ("creates clusters of ParallelCluster 3.17.0, but 3.16.1 is wanted",),

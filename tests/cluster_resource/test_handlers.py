@@ -22,27 +22,47 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     return api
 
 
+def step(name: str, item: dict[str, Any]) -> dict[str, Any]:
+    return work.handler({"step": name, "work": item}, None)
+
+
+def begun(receiver: Server, **others: Any) -> dict[str, Any]:  # noqa: ANN401 - properties
+    """What the first step returns for a Create."""
+    event = {**events.create(properties(**others)), "ResponseURL": receiver.url}
+    return step("begin", {"event": event, "started": STARTED})
+
+
+def polled(item: dict[str, Any]) -> dict[str, Any]:
+    """The item after the last poll."""
+    while item["state"] == "waiting":
+        item = step("poll", item)
+    return item
+
+
 @pytest.mark.usefixtures("api")
 def test_the_steps_lead_from_event_to_answer(receiver: Server) -> None:
-    event = {**events.create(), "ResponseURL": receiver.url}
-    item = work.handler({"step": "begin", "work": {"event": event, "started": STARTED}}, None)
-    assert item["state"] == "waiting" and item["verdict"] is None and item["event"] == event
-    while item["state"] == "waiting":
-        item = work.handler({"step": "poll", "work": item}, None)
-    answer = work.handler({"step": "answer", "work": item}, None)
-    assert answer["status"] == "SUCCESS"
+    item = begun(receiver)
+    assert item["state"] == "waiting" and item["verdict"] is None and item["event"]["ResponseURL"] == receiver.url
+    assert step("answer", polled(item))["status"] == "SUCCESS"
     assert receiver.bodies[0]["PhysicalResourceId"] == own_id("local")
 
 
-def test_broken_properties_are_answered_without_a_call(api: FakeApi, receiver: Server) -> None:
-    event = {**events.create(properties(TimeoutMinutes="never")), "ResponseURL": receiver.url}
-    item = work.handler({"step": "begin", "work": {"event": event, "started": STARTED}}, None)
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"TimeoutMinutes": "never"}, "TimeoutMinutes is 'never'"), ({"ApiUrl": ""}, "ApiUrl is missing")],
+)
+def test_broken_properties_are_answered_without_a_call(
+    wrong: dict[str, str], said: str, api: FakeApi, receiver: Server
+) -> None:
+    item = begun(receiver, **wrong)
     assert item["state"] == "done"
-    work.handler({"step": "answer", "work": item}, None)
+    step("answer", item)
     body = receiver.bodies[0]
     assert (body["Status"], body["PhysicalResourceId"]) == ("FAILED", "not-created/local")
-    assert "TimeoutMinutes is 'never'" in body["Reason"]
-    assert api.requests == []
+    assert said in body["Reason"] and api.requests == []
+
+
+CRASH = {"error": {"Error": "Sandbox.Timedout", "Cause": "Task timed out"}}
 
 
 @pytest.mark.usefixtures("api")
@@ -50,51 +70,36 @@ def test_broken_properties_are_answered_without_a_call(api: FakeApi, receiver: S
 def test_a_crash_is_answered_failed_with_an_id_whose_delete_looks_for_the_cluster(
     from_poll: bool, receiver: Server
 ) -> None:
-    event = {**events.create(), "ResponseURL": receiver.url}
-    item: dict[str, Any] = {"event": event, "started": STARTED}
-    if from_poll:
-        item = work.handler({"step": "begin", "work": item}, None)
-    crashed = {**item, "error": {"Error": "Sandbox.Timedout", "Cause": "Task timed out"}}
-    assert work.handler({"step": "answer", "work": crashed}, None)["status"] == "FAILED"
+    item = begun(receiver)
+    item = item if from_poll else {"event": item["event"], "started": STARTED}
+    assert step("answer", {**item, **CRASH})["status"] == "FAILED"
     body = receiver.bodies[0]
-    assert body["PhysicalResourceId"] == own_id("local")
-    assert "Sandbox.Timedout: Task timed out" in body["Reason"]
+    assert body["PhysicalResourceId"] == own_id("local") and "Sandbox.Timedout: Task timed out" in body["Reason"]
 
 
 @pytest.mark.usefixtures("api")
 def test_an_early_answer_is_the_only_one(receiver: Server) -> None:
     """CloudFormation has its answer; the verdict at the end is only for the resources that wait."""
-    long = properties(TimeoutMinutes="180", WaitsBehind="1")
-    event = {**events.create(long), "ResponseURL": receiver.url}
-    item = work.handler({"step": "begin", "work": {"event": event, "started": STARTED}}, None)
-    item = work.handler({"step": "tell", "work": item}, None)
+    item = step("tell", begun(receiver, TimeoutMinutes="180", WaitsBehind="1"))
     assert item["handed_over"] is True and item["state"] == "waiting" and item["verdict"] is None
-    answers = receiver.bodies
-    assert [answer["Status"] for answer in answers] == ["SUCCESS"]
-    assert answers[0]["Data"]["ClusterName"] == "local"
-    while item["state"] == "waiting":
-        item = work.handler({"step": "poll", "work": item}, None)
-    verdict = work.handler({"step": "answer", "work": item}, None)
-    assert verdict == {"status": "SUCCESS", "reason": "The cluster is CREATE_COMPLETE."}
-    crashed = {**item, "error": {"Error": "Sandbox.Timedout", "Cause": "Task timed out"}}
-    assert work.handler({"step": "answer", "work": crashed}, None)["status"] == "FAILED"
-    assert len(receiver.requests) == 1
+    item = polled(item)
+    assert step("answer", item) == {"status": "SUCCESS", "reason": "The cluster is CREATE_COMPLETE."}
+    assert step("answer", {**item, **CRASH})["status"] == "FAILED"
+    [answer] = receiver.bodies
+    assert answer["Status"] == "SUCCESS" and answer["Data"]["ClusterName"] == "local"
 
 
-def test_a_step_of_no_name_is_refused() -> None:
+def test_an_unknown_step_is_refused() -> None:
     with pytest.raises(ValueError, match="allowed are begin, poll, tell and answer"):
-        work.handler({"step": "dance"}, None)
+        step("dance", {})
 
 
 @pytest.mark.usefixtures("api")
 def test_nothing_of_the_configuration_is_logged(receiver: Server, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
-    wanted = properties()
-    wanted["Configuration"]["Secret"] = "hidden-value"
-    event = {**events.create(wanted), "ResponseURL": receiver.url}
-    item = work.handler({"step": "begin", "work": {"event": event, "started": STARTED}}, None)
-    work.handler({"step": "poll", "work": item}, None)
-    StepFunctions().receive(event)
+    item = begun(receiver, Configuration={**events.configuration(), "Secret": "hidden-value"})
+    step("poll", item)
+    StepFunctions().receive(item["event"])
     assert "hidden-value" not in caplog.text and "secret" not in caplog.text
 
 

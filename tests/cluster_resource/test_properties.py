@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cluster_resource.api import OWNER_TAG
-from cluster_resource.request import ConfigurationError, Request, Timing, owner_of, render, restore
+from cluster_resource.request import ConfigurationError, Place, Request, Timing, owner_of, render, restore
 from tests.cluster_resource import events
 from tests.cluster_resource.events import properties
 
@@ -49,28 +49,20 @@ def test_the_rendered_configuration_is_the_same_in_yaml() -> None:
         ({"ClusterName": "1st"}, "ClusterName is '1st'; allowed are 2 to 60 letters"),
         ({"ClusterName": "x" * 61}, "ClusterName is 'xxx"),
         ({"Configuration": "text"}, "Configuration must be"),
-        ({"ConfigurationTypes": []}, None),
-        ({"ApiUrl": ""}, "The property ApiUrl is missing"),
     ],
 )
-def test_wrong_properties_are_named(wrong: dict[str, Any], message: str | None) -> None:
-    event = events.create({**properties(), **wrong})
-    request = Request.of(event)
-    if message is None:
-        assert request.place.cluster_name == "local" and request.cluster.os == "alinux2023"
-        return
+def test_wrong_properties_are_named(wrong: dict[str, Any], message: str) -> None:
+    request = Request.of(events.create({**properties(), **wrong}))
     with pytest.raises(ConfigurationError, match=message):
         _ = (request.cluster, request.place)
 
 
-def test_a_time_limit_that_is_not_a_number_is_named() -> None:
-    event = events.create({**properties(), "TimeoutMinutes": "soon"})
-    with pytest.raises(ConfigurationError, match="TimeoutMinutes is 'soon'; allowed are whole numbers"):
-        _ = Request.of(event).timing
-
-
-def test_the_time_limits_have_defaults() -> None:
-    assert Request.of(events.create()).timing == Timing(55, 55, 0, 0)
+def test_the_properties_of_a_create() -> None:
+    request = Request.of(events.create(properties(ConfigurationTypes=[])))
+    role = "arn:aws:iam::123456789012:role/ApiUser"
+    assert request.place == Place("local", "us-east-1", "https://abc.execute-api.us-east-1.amazonaws.com/prod", role)
+    assert (request.cluster.api_version, request.cluster.os) == ("3.16.1", "alinux2023")
+    assert request.timing == Timing(55, 55, 0, 0)
 
 
 def test_no_representation_shows_the_configuration() -> None:
@@ -79,7 +71,7 @@ def test_no_representation_shows_the_configuration() -> None:
     assert "slurm" not in repr(request) + repr(request.cluster)
 
 
-def test_ids_are_stable_and_tell_ours_from_others() -> None:
+def test_ids_are_stable_and_show_which_cluster_is_ours() -> None:
     ours = Request.of(events.delete())
     assert ours.cluster_of_id == "local" and ours.own_id("local") == ours.physical_id and not ours.never_created
     assert Request.of({**events.delete(), "LogicalResourceId": "Another"}).cluster_of_id is None

@@ -185,7 +185,7 @@ def frozen(**others: str) -> dict[str, Any]:
 
 
 def newer(*clusters: Cluster) -> FakeApi:
-    return FakeApi(*clusters, version="3.17.0", told_version="3.17.0")
+    return FakeApi(*clusters, version="3.17.0", shown_version="3.17.0")
 
 
 @table(
