@@ -10,6 +10,7 @@ from cluster_resource.request import Request
 Kind = Literal["create", "update", "delete", "wait"]
 Asked = Literal["nothing", "unknown", "accepted"]
 Fleet = Literal["", "stopped", "started"]
+Status = Literal["SUCCESS", "FAILED"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Progress:
 class Verdict:
     """The answer to CloudFormation."""
 
-    status: Literal["SUCCESS", "FAILED"]
+    status: Status
     physical_id: str
     reason: str
     data: dict[str, str] = field(default_factory=dict)

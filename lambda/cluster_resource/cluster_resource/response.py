@@ -27,7 +27,10 @@ def fits(request: Request, verdict: Verdict) -> bool:
 
 
 def with_reason(request: Request, verdict: Verdict, head: str, tail: str = "") -> Verdict:
-    """The verdict with `head` and `tail` as its reason; the end of `head` is cut if the answer has no room for it."""
+    """The verdict with `head` and `tail` as its reason; the end of `head` is cut if the answer has no room for it.
+
+    `tail` alone must fit.
+    """
 
     def cut(characters: int) -> Verdict:
         return replace(verdict, reason=f"{head[:characters]}...{tail}")
@@ -54,15 +57,14 @@ def attributes(name: str, execution: str, view: ClusterView | None = None) -> di
 def success(operation: Operation, view: ClusterView | None, why: str) -> Verdict:
     _LOG.info("%s succeeded: %s", operation.kind, why)
     data = attributes(view.name, operation.execution, view) if operation.kind != "delete" and view else {}
-    return with_reason(operation.request, Verdict("SUCCESS", operation.physical_id, "", data), why)
+    return Verdict("SUCCESS", operation.physical_id, why, data)
 
 
 def early(operation: Operation, name: str) -> Verdict:
     """The answer while the operation goes on and another resource waits for its end. The cluster may still change."""
     note = operation.progress.note or "it has begun"
     why = f"The operation on the cluster {name} goes on: {note}. Another resource waits for its end."
-    data = attributes(name, operation.execution)
-    return with_reason(operation.request, Verdict("SUCCESS", operation.physical_id, "", data), why)
+    return Verdict("SUCCESS", operation.physical_id, why, attributes(name, operation.execution))
 
 
 def body_of(request: Request, verdict: Verdict) -> bytes:

@@ -12,8 +12,8 @@ from cluster_resource import failures, response
 from cluster_resource.api import ApiTrouble, ClusterApi
 from cluster_resource.aws import UNKNOWN, Aws
 from cluster_resource.decide import STEADY
-from cluster_resource.operation import Operation, Verdict
-from cluster_resource.request import ConfigurationError, Place
+from cluster_resource.operation import Operation, Status, Verdict
+from cluster_resource.request import Place
 
 _AT_REST = (*STEADY, "UPDATE_FAILED")
 
@@ -28,14 +28,15 @@ def frozen(operation: Operation, api_for: Callable[[Place], ClusterApi]) -> Oper
     view = api_for(place).describe(place.cluster_name)
     if view and view.owner == request.owner:
         data = response.attributes(view.name, operation.execution, view)
-        return _succeeded(operation, f"The cluster is {view}, and was left as it is.", data)
+        return _decided(operation, "SUCCESS", f"The cluster is {view}, and was left as it is.", data)
     if operation.kind == "update" and view is None:
         data = response.attributes(place.cluster_name, operation.execution)
-        return _succeeded(operation, "The cluster does not exist any more; nothing was made.", data)
+        return _decided(operation, "SUCCESS", "The cluster does not exist any more; nothing was made.", data)
     if operation.kind != "update":
         operation = replace(operation, physical_id=failures.not_created_id(place.cluster_name))
-    return _failed(
+    return _decided(
         operation,
+        "FAILED",
         f"There is no cluster {place.cluster_name} of this stack that could be kept. To do: set cluster.predecessor to"
         " the name that the cluster had when it was last deployed.",
     )
@@ -43,7 +44,7 @@ def frozen(operation: Operation, api_for: Callable[[Place], ClusterApi]) -> Oper
 
 def wait(operation: Operation, now: float, aws: Aws, api_for: Callable[[Place], ClusterApi]) -> Operation:
     """One look at the execution; a verdict when it has ended, or at the end of this resource's window."""
-    execution = aws.execution(_execution_of(operation))
+    execution = aws.execution(operation.request.text("Execution"))
     status = execution.status if execution else "SUCCEEDED"
     if status == "SUCCEEDED":
         return _ended(operation, now, api_for)
@@ -52,12 +53,12 @@ def wait(operation: Operation, now: float, aws: Aws, api_for: Callable[[Place], 
         if now < operation.deadline:
             return operation
         if operation.request.timing.waits_behind == 0:
-            return _failed(operation, f"The work on the cluster {name} goes on past its time limit.")
+            return _decided(operation, "FAILED", f"The work on the cluster {name} goes on past its time limit.")
         return operation.decided(response.early(operation, name))
     cause = (execution and execution.cause) or "it gave no reason; its log group is that of the state machine"
     if status == "ABORTED":
         cause = "a later event of the cluster took its place"
-    return _failed(operation, f"The work on the cluster ended as {status}: {cause}")
+    return _decided(operation, "FAILED", f"The work on the cluster ended as {status}: {cause}")
 
 
 def _ended(operation: Operation, now: float, api_for: Callable[[Place], ClusterApi]) -> Operation:
@@ -69,24 +70,14 @@ def _ended(operation: Operation, now: float, api_for: Callable[[Place], ClusterA
         if now < operation.deadline:
             note = f"the API could not be reached ({error})"
             return replace(operation, progress=replace(operation.progress, note=note))
-        return _failed(operation, f"The cluster {place.cluster_name} could not be described: {error}")
+        return _decided(operation, "FAILED", f"The cluster {place.cluster_name} could not be described: {error}")
     if view is None or view.owner != operation.request.text("Owner") or view.status not in _AT_REST:
-        return _failed(operation, f"The cluster {place.cluster_name} is {view or 'gone'}, and no work on it is known.")
-    data = response.attributes(view.name, _execution_of(operation), view)
-    return _succeeded(operation, f"The cluster is {view}.", data)
+        return _decided(
+            operation, "FAILED", f"The cluster {place.cluster_name} is {view or 'gone'}, and no work on it is known."
+        )
+    data = response.attributes(view.name, operation.request.text("Execution"), view)
+    return _decided(operation, "SUCCESS", f"The cluster is {view}.", data)
 
 
-def _succeeded(operation: Operation, reason: str, data: dict[str, str]) -> Operation:
-    return operation.decided(Verdict("SUCCESS", operation.physical_id, reason, data))
-
-
-def _failed(operation: Operation, reason: str) -> Operation:
-    verdict = Verdict("FAILED", operation.physical_id, "")
-    return operation.decided(response.with_reason(operation.request, verdict, reason))
-
-
-def _execution_of(operation: Operation) -> str:
-    arn = operation.request.given.get("Execution")
-    if not isinstance(arn, str) or not arn:
-        raise ConfigurationError(f"The property Execution of {operation.request.logical_id} is missing.")
-    return arn
+def _decided(operation: Operation, status: Status, reason: str, data: dict[str, str] | None = None) -> Operation:
+    return operation.decided(Verdict(status, operation.physical_id, reason, data or {}))
