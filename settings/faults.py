@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import difflib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,12 @@ def key_text(key: KeyPath) -> str:
     for part in key:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text or "(file)"
+
+
+def suggestion(given: str, known: Sequence[str]) -> str:
+    """`did you mean x?`, or an empty text if nothing is similar."""
+    near = difflib.get_close_matches(given.lower(), known, n=1, cutoff=0.6)
+    return f"did you mean {near[0]}?" if near else ""
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,21 @@
-"""Loads an environment file as an `Environment`, or reports its faults."""
+"""Loads an environment file as an `Environment`, or reports its faults. Types also pipeline files."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar, get_args, get_origin
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
-from settings.explain import explain
-from settings.faults import Faults
+from settings.faults import Faults, KeyPath, suggestion
 from settings.model import Environment
-from settings.model.base import Part
+from settings.model.base import MEANINGS, Part
 from settings.rules import findings
-from settings.source import Source, read
+from settings.source import MAX_DIGITS, Source, read
 
 P = TypeVar("P", bound=Part)
 
@@ -45,7 +47,119 @@ def typed(source: Source, root: type[P]) -> P:
         # Validated as JSON: strict mode then accepts a list for a tuple, but still not "5" for a number.
         model = root.model_validate_json(json.dumps(source.data), strict=True)
     except ValidationError as error:
-        explain(error, source, root)
+        for detail in error.errors(include_url=False):
+            _explain(detail, source, root)
     if source.faults or model is None:
         raise Faults(source.faults)
     return model
+
+
+def _explain(detail: ErrorDetails, source: Source, root: type[Part]) -> None:
+    """Add a fault for one of pydantic's errors, with what is allowed taken from the model."""
+    given, kind = detail["input"], detail["type"]
+    if kind == "too_short" and isinstance(given, list) and len(given) >= detail["ctx"]["min_length"]:
+        return  # pydantic does not count the items that have faults
+    key = _in_file(detail["loc"], source)
+    info = _at(key, root)[1]
+    if kind == "extra_forbidden":
+        part = _at(key[:-1], root)[0]
+        known = list(part.model_fields) if part else []
+        advice = suggestion(str(key[-1]), known) or "remove the key"
+        if key[-1] == "<<":
+            advice = "merge keys are not supported: write the values out, or use an alias for a whole value"
+        source.add(key, "an unknown key", ", ".join(known), advice)
+    elif kind == "missing":
+        meaning = (info.description or "").rstrip(".") if info else ""
+        allowed = f"a value: {meaning}" if meaning else "a value"
+        source.add(key, "nothing", allowed, f"add the key {key[-1]}", line=source.line(key[:-1]))
+    else:
+        shown = _shown(given, source.texts.get(key, str(given)))
+        source.add(key, shown, _allowed(detail, info), _advice(detail, shown, info))
+
+
+def _in_file(location: Sequence[str | int], source: Source) -> KeyPath:
+    """The location without the parts that pydantic adds for unions and for the keys of a mapping."""
+    key: list[str | int] = []
+    data: object = source.data
+    for index, part in enumerate(location):
+        inner = dict(enumerate(data)) if isinstance(data, list) else data if isinstance(data, dict) else {}
+        if part in inner:
+            data = inner[part]
+        elif index < len(location) - 1 or not isinstance(data, dict) or part == "[key]":
+            continue
+        key.append(part)
+    return tuple(key)
+
+
+def _at(key: KeyPath, root: type[Part]) -> tuple[type[Part] | None, FieldInfo | None]:
+    """The part at a key, and the field that holds it."""
+    part: type[Part] | None = root
+    info: FieldInfo | None = None
+    for name in key:
+        if isinstance(name, str):
+            info = part.model_fields.get(name) if part else None
+            part = nested_part(info.annotation) if info else None
+    return part, info
+
+
+def nested_part(annotation: object) -> type[Part] | None:
+    """The part that an annotation holds: of `X`, `X | None` or `tuple[X, ...]`."""
+    if isinstance(annotation, type) and issubclass(annotation, Part):
+        return annotation
+    return next((part for argument in get_args(annotation) if (part := nested_part(argument))), None)
+
+
+def _choices(annotation: object) -> list[str]:
+    if get_origin(annotation) is Literal:
+        return [str(value) for value in get_args(annotation)]
+    return [value for argument in get_args(annotation) for value in _choices(argument)]
+
+
+def _shown(value: object, text: str) -> str:
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list" if value else "an empty list"
+    if value is None:
+        return "nothing (null)"
+    shown = text if len(text) <= 80 else text[:77] + "..."
+    return repr(shown) if isinstance(value, str) else shown
+
+
+def _allowed(detail: ErrorDetails, info: FieldInfo | None) -> str:
+    context = detail.get("ctx", {})
+    if info and detail["type"] == "literal_error":
+        return f"one of {', '.join(_choices(info.annotation))}"
+    if pattern := context.get("pattern"):
+        return MEANINGS.get(pattern, f"a text of the form {pattern}")
+    words = _KINDS.get(detail["type"])
+    return words.format(**context) if words else detail["msg"]
+
+
+def _advice(detail: ErrorDetails, given: str, info: FieldInfo | None) -> str:
+    kind, value = detail["type"], detail["input"]
+    if kind == "string_type" and isinstance(value, int | float) and not isinstance(value, bool):
+        return f'put it in quotes: "{given}"'
+    if kind in {"int_type", "int_parsing"} and given.strip("'").isdigit():
+        return "write the number without quotes" if len(given) <= MAX_DIGITS + 2 else "write a smaller number"
+    if kind == "bool_type" and str(value).lower() in {"yes", "no", "on", "off", "y", "n", "true", "false"}:
+        return "write true or false, without quotes"
+    return suggestion(str(value), _choices(info.annotation)) if info and kind == "literal_error" else ""
+
+
+_KINDS = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "{ge} or more",
+    "less_than_equal": "{le} or less",
+    "string_too_short": "at least {min_length} characters",
+    "string_too_long": "at most {max_length} characters",
+    "too_short": "at least {min_length}",
+    "too_long": "at most {max_length}",
+}

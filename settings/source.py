@@ -24,6 +24,7 @@ MAX_DIGITS = 18
 _TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq")}
 _INTEGER = re.compile(rf"-?(0|[1-9][0-9]{{0,{MAX_DIGITS - 1}}})")
 _FLOAT = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]+([eE][-+]?[0-9]{1,3})?")
+_SURROGATE = re.compile("[\ud800-\udfff]")  # an escape in double quotes can make a lone one
 _CONSTANTS: dict[str, bool | None] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
@@ -53,6 +54,7 @@ class Source:
     lines: dict[KeyPath, int] = field(default_factory=dict)
     texts: dict[KeyPath, str] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
+    _values: int = 0
 
     def line(self, key: KeyPath) -> int:
         """The line of a key, or of its nearest parent in the file."""
@@ -62,6 +64,59 @@ class Source:
         """Record a fault at a key."""
         at = self.line(key) if line is None else line
         self.faults.append(Fault(self.file, at, key_text(key), given, allowed, advice))
+
+    def read_mapping(self, node: yaml.MappingNode, key: KeyPath = ()) -> dict[str, object]:
+        """The plain data of a mapping; records lines, texts and faults."""
+        data: dict[str, object] = {}
+        for name_node, value_node in node.value:
+            line = name_node.start_mark.line + 1
+            if not isinstance(name_node, yaml.ScalarNode):
+                self.add(key, "a list or mapping as a key", "a plain text as a key", line=line)
+                continue
+            name = str(name_node.value)
+            at = (*key, name)
+            if _SURROGATE.search(name):
+                self.add(key, f"the key {name!r}", "characters that UTF-8 can encode", line=line)
+            elif name in data:
+                self.add(at, f"the key twice, first in line {self.lines[at]}", "each key once", line=line)
+            else:
+                is_text = isinstance(value_node, yaml.ScalarNode) and value_node.value
+                self.lines[at] = value_node.start_mark.line + 1 if is_text else line
+                data[name] = self._plain(value_node, at)
+        return data
+
+    def _plain(self, node: yaml.Node, key: KeyPath) -> object:
+        self._values += 1
+        line = node.start_mark.line + 1
+        if len(key) > MAX_DEPTH or self._values > MAX_VALUES:
+            limit = f"at most {MAX_DEPTH} levels and {MAX_VALUES} values; an aliased value counts each time"
+            raise _single(self.file, line, "too much nesting or too many values", limit, key=key[:4])
+        if node.tag not in _TAGS:
+            self.add(key, f"the tag {node.tag}", "plain YAML without tags", line=line)
+            return None
+        if isinstance(node, yaml.MappingNode):
+            return self.read_mapping(node, key)
+        if isinstance(node, yaml.SequenceNode):
+            self.lines |= {(*key, index): item.start_mark.line + 1 for index, item in enumerate(node.value)}
+            return [self._plain(item, (*key, index)) for index, item in enumerate(node.value)]
+        return self._scalar(node, key)
+
+    def _scalar(self, node: yaml.Node, key: KeyPath) -> object:
+        text = str(node.value)
+        if _SURROGATE.search(text):
+            self.add(key, repr(text), "characters that UTF-8 can encode")
+            return None
+        if "{{resolve:" in text:
+            allowed = "a plain value: CloudFormation would replace this dynamic reference with a secret or parameter"
+            self.add(key, repr(text[:80]), allowed)
+        self.texts[key] = text
+        if isinstance(node, yaml.ScalarNode) and node.style is not None:
+            return text
+        if text in _CONSTANTS:
+            return _CONSTANTS[text]
+        if _INTEGER.fullmatch(text):
+            return int(text)
+        return float(text) if _FLOAT.fullmatch(text) and math.isfinite(float(text)) else text
 
 
 def read(file: Path, *, what: str = "an environment", example: str = "environments/local.yaml") -> Source:
@@ -77,25 +132,21 @@ def read(file: Path, *, what: str = "an environment", example: str = "environmen
     if not isinstance(root, yaml.MappingNode):
         given = "a list" if isinstance(root, yaml.SequenceNode) else f"the single value {root.value!r}"
         raise _single(file, 1, given, "a mapping of keys to values", f"start from {example}")
-    data = _Reader(source).plain(root, ())
-    assert isinstance(data, dict)  # noqa: S101 - a mapping node gives a dict
-    source.data = data
+    source.data = source.read_mapping(root)
     return source
 
 
-def _single(file: Path, line: int, given: str, allowed: str, advice: str = "") -> Faults:
-    return Faults([Fault(file, line, key_text(()), given, allowed, advice)])
+def _single(file: Path, line: int, given: str, allowed: str, advice: str = "", *, key: KeyPath = ()) -> Faults:
+    return Faults([Fault(file, line, key_text(key), given, allowed, advice)])
 
 
 def _text(file: Path) -> str:
     try:
         with file.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
+        reason = str(getattr(error, "strerror", None) or error).lower()
         raise _single(file, 0, f"a file that cannot be read: {reason}", "a readable YAML file") from error
-    except ValueError as error:  # a null byte in the name
-        raise _single(file, 0, f"a file name that cannot be opened: {error}", "a readable YAML file") from error
     if len(raw) > MAX_BYTES:
         raise _single(file, 0, f"more than {MAX_BYTES} bytes", "a file of at most 1 MB")
     try:
@@ -107,11 +158,8 @@ def _text(file: Path) -> str:
 
 def _compose(file: Path, text: str) -> yaml.Node | None:
     try:
-        loader = _Loader(text)
-        try:
-            return loader.get_single_node()
-        finally:
-            loader.dispose()
+        root: yaml.Node | None = yaml.compose(text, _Loader)
+        return root
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         number = mark.line if mark else 0
@@ -126,84 +174,6 @@ def _compose(file: Path, text: str) -> yaml.Node | None:
     except yaml.reader.ReaderError as error:
         line_number = text.count("\n", 0, error.position) + 1
         raise _single(file, line_number, f"character U+{ord(text[error.position]):04X}", "printable text") from error
-    except yaml.YAMLError as error:
-        raise _single(file, 1, str(error), "YAML") from error
     except (RecursionError, ValueError) as error:
         given = "YAML that is nested too deeply or cannot be read"
         raise _single(file, 1, given, f"at most {MAX_DEPTH} levels") from error
-
-
-class _Reader:
-    """Turns nodes into plain data and records lines, texts and faults."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._values = 0
-
-    def plain(self, node: yaml.Node, key: KeyPath) -> object:
-        self._values += 1
-        line = node.start_mark.line + 1
-        if len(key) > MAX_DEPTH or self._values > MAX_VALUES:
-            limit = f"at most {MAX_DEPTH} levels and {MAX_VALUES} values; an aliased value counts each time"
-            fault = Fault(self._source.file, line, key_text(key[:4]), "too much nesting or too many values", limit)
-            raise Faults([fault])
-        if node.tag not in _TAGS:
-            self._source.add(key, f"the tag {node.tag}", "plain YAML without tags", line=line)
-            return None
-        if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, key)
-        if isinstance(node, yaml.SequenceNode):
-            return self._sequence(node, key)
-        return self._scalar(node, key)
-
-    def _mapping(self, node: yaml.MappingNode, key: KeyPath) -> dict[str, object]:
-        data: dict[str, object] = {}
-        for name_node, value_node in node.value:
-            line = name_node.start_mark.line + 1
-            if not isinstance(name_node, yaml.ScalarNode):
-                self._source.add(key, "a list or mapping as a key", "a plain text as a key", line=line)
-                continue
-            name = str(name_node.value)
-            at = (*key, name)
-            if _has_surrogate(name):
-                self._source.add(key, f"the key {name!r}", "characters that UTF-8 can encode", line=line)
-                continue
-            if name in data:
-                first = self._source.lines[at]
-                self._source.add(at, f"the key twice, first in line {first}", "each key once", line=line)
-                continue
-            is_text = isinstance(value_node, yaml.ScalarNode) and value_node.value
-            self._source.lines[at] = value_node.start_mark.line + 1 if is_text else line
-            data[name] = self.plain(value_node, at)
-        return data
-
-    def _sequence(self, node: yaml.SequenceNode, key: KeyPath) -> list[object]:
-        data: list[object] = []
-        for index, item in enumerate(node.value):
-            self._source.lines[(*key, index)] = item.start_mark.line + 1
-            data.append(self.plain(item, (*key, index)))
-        return data
-
-    def _scalar(self, node: yaml.Node, key: KeyPath) -> object:
-        text = str(node.value)
-        if _has_surrogate(text):
-            self._source.add(key, repr(text), "characters that UTF-8 can encode")
-            return None
-        if "{{resolve:" in text:
-            allowed = "a plain value: CloudFormation would replace this dynamic reference with a secret or parameter"
-            self._source.add(key, repr(text[:80]), allowed)
-        self._source.texts[key] = text
-        if isinstance(node, yaml.ScalarNode) and node.style is not None:
-            return text
-        if text in _CONSTANTS:
-            return _CONSTANTS[text]
-        if _INTEGER.fullmatch(text):
-            return int(text)
-        if _FLOAT.fullmatch(text) and math.isfinite(float(text)):
-            return float(text)
-        return text
-
-
-def _has_surrogate(text: str) -> bool:
-    """Whether a text has a lone surrogate, which an escape in double quotes can make."""
-    return any("\ud800" <= character <= "\udfff" for character in text)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from settings.explain import suggestion
-from settings.faults import KeyPath
+from settings.faults import KeyPath, suggestion
 from settings.instances import InstanceFacts, instance_types, region_families
 from settings.model import Environment
 from settings.model.cluster import Compute, HeadNode, Queue

@@ -14,7 +14,7 @@ import yaml
 
 from cli import main
 from cli.reference import generated
-from settings.explain import nested_part
+from settings.loader import nested_part
 from settings.model import Environment
 from settings.model.base import Part
 from settings.schema import SCHEMA, schema_text
