@@ -54,8 +54,6 @@ class Faults(Exception):
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = tuple(sorted(dict.fromkeys(faults), key=lambda fault: (fault.line, fault.key, fault.given)))
-        if not self.faults:
-            raise ValueError("Faults needs at least one fault")
         super().__init__(self.faults)
 
     def __str__(self) -> str:

@@ -29,11 +29,7 @@ def environment_file(name: str) -> Path:
 
 
 def pipeline_file(name: str) -> Path:
-    """The file for a name under environments/pipelines/, or for a path that ends in .yaml or .yml.
-
-    Raises:
-        UnknownName: as for `environment_file`.
-    """
+    """As `environment_file`, for names under environments/pipelines/."""
     return _find(name, PIPELINES, "pipeline")
 
 

@@ -40,23 +40,20 @@ class InstanceFacts:
     nvme_gb: int = 0
 
 
+def _read(name: str, table: str) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((DATA / name).read_text(encoding="utf-8"))[table]
+    return data
+
+
 @cache
 def instance_types() -> dict[str, InstanceFacts]:
     """All known types by name: x86_64 and arm64, without Macs."""
-    types = _read("instance_types.json")["types"] | _read("additions.json")["types"]
+    types = _read("instance_types.json", "types") | _read("additions.json", "types")
     return {name: InstanceFacts(**facts) for name, facts in types.items()}
 
 
 @cache
 def region_families() -> dict[str, frozenset[str]]:
     """The instance families (`p5e` of `p5e.48xlarge`) that each known region offers."""
-    added = _read("additions.json")["regions"]
-    return {
-        region: frozenset(families.split()) | frozenset(added.get(region, "").split())
-        for region, families in _read("region_families.json")["regions"].items()
-    }
-
-
-def _read(name: str) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads((DATA / name).read_text(encoding="utf-8"))
-    return data
+    known, added = _read("region_families.json", "regions"), _read("additions.json", "regions")
+    return {name: frozenset(f"{families} {added.get(name, '')}".split()) for name, families in known.items()}

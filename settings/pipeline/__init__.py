@@ -51,7 +51,10 @@ def load(path: Path) -> Promotion:
     for index, stage in enumerate(pipeline.stages):
         key = ("stages", index, "environment")
         try:
-            environment = loader.load(_file(stage.environment))
+            file = environment_file(stage.environment)
+            if not file.exists():  # a relative path starts at the top of the repository, where every step runs
+                file = ENVIRONMENTS.parent / file
+            environment = loader.load(file)
         except UnknownName as unknown:
             allowed = f"one of {', '.join(environment_names())}, or the path of a .yaml file"
             source.add(key, repr(stage.environment), allowed, str(unknown).partition(".")[0])
@@ -65,9 +68,3 @@ def load(path: Path) -> Promotion:
     if source.faults or others:
         raise Faults([*source.faults, *others])
     return Promotion(pipeline, tuple(targets))
-
-
-def _file(reference: str) -> Path:
-    """A relative path in a pipeline file starts at the top of the repository, where every step runs."""
-    file = environment_file(reference)
-    return file if file.is_absolute() or file.exists() else ENVIRONMENTS.parent / file

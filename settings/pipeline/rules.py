@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from settings.faults import KeyPath
 from settings.model import Environment
@@ -43,10 +44,7 @@ def names(_: Pipeline, stages: Stages) -> Iterator[Finding]:
 
 def clusters(_: Pipeline, stages: Stages) -> Iterator[Finding]:
     """Two environments of one account and region may not create the same cluster."""
-
-    def place(environment: Environment) -> tuple[str, str, str]:
-        return environment.account, environment.region, environment.cluster_name
-
+    place = attrgetter("account", "region", "cluster_name")
     for key, environment, first, _other in clashes(stages, lambda one, other: place(one[1]) == place(other[1])):
         given = f"the cluster {environment.cluster_name}, which stages[{first[1]}] has in that account and region"
         yield Finding(key, given, "another cluster in each stage of one account")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from settings.faults import KeyPath, suggestion
 from settings.instances import InstanceFacts, instance_types, region_families
@@ -15,7 +16,6 @@ SOURCE_OF_TYPES = "scripts/instance_types.py updates the list, or add the type t
 
 NODES_PER_GIB, SYSTEM_GIB, MAX_HEAD_GIB = 25, 0.6, 16
 MEMORY_MARGIN_MIB, MEMORY_MARGIN = 4096, 0.2
-IOPS_PER_GIB = 500
 IOPS_PER_MB_S = 4
 ALIKE = {"vcpus": "vCPUs", "gpus": "GPUs", "neuron_devices": "Neuron devices"}
 
@@ -59,9 +59,7 @@ def offered(environment: Environment, key: KeyPath, use: TypeUse) -> Iterator[Fi
 
 
 def _similar(name: str, families: frozenset[str]) -> list[str]:
-    def size(facts: InstanceFacts) -> tuple[object, ...]:
-        return facts.vcpus, facts.memory_mib, facts.architecture, facts.gpus
-
+    size = attrgetter("vcpus", "memory_mib", "architecture", "gpus")
     wanted = size(instance_types()[name])
     return sorted(
         other
@@ -116,29 +114,21 @@ def interchangeable(environment: Environment, key: KeyPath, compute: Compute) ->
             yield Finding(at, given, f"types with about the memory of {smallest}, {least // 1024} GiB", advice)
 
 
-@for_each(computes)
-def counts(_: Environment, key: KeyPath, compute: Compute) -> Iterator[Finding]:
-    """min is at most max."""
-    if compute.min > compute.max:
-        yield Finding((*key, "min"), f"{compute.min}, with max {compute.max}", f"at most max, {compute.max}")
+def fleet(environment: Environment) -> Iterator[Finding]:
+    """min is at most max. There are at most 50 compute resources.
 
-
-def resources(environment: Environment) -> Iterator[Finding]:
-    """At most 50 compute resources. Source: ParallelCluster, MAX_NUMBER_OF_COMPUTE_RESOURCES_PER_CLUSTER."""
-    total = len(list(computes(environment)))
-    if total > MAX_COMPUTE_RESOURCES:
-        allowed = f"at most {MAX_COMPUTE_RESOURCES} in all queues together"
-        yield Finding(("cluster", "queues"), f"{total} compute resources", allowed)
-
-
-def head_memory(environment: Environment) -> Iterator[Finding]:
-    """The head node needs 0.6 GiB and one GiB for each 25 nodes, but not more than 16 GiB.
-
-    Source: ParallelCluster, HeadNodeMemorySizeValidator.
+    The head node needs 0.6 GiB and one GiB for each 25 nodes, but not more than 16 GiB. Source:
+    ParallelCluster, MAX_NUMBER_OF_COMPUTE_RESOURCES_PER_CLUSTER and HeadNodeMemorySizeValidator.
     """
-    name = environment.cluster.head_node.instance_type
+    found = [compute for _, compute in computes(environment)]
+    for key, compute in computes(environment):
+        if compute.min > compute.max:
+            yield Finding((*key, "min"), f"{compute.min}, with max {compute.max}", f"at most max, {compute.max}")
+    if len(found) > MAX_COMPUTE_RESOURCES:
+        allowed = f"at most {MAX_COMPUTE_RESOURCES} in all queues together"
+        yield Finding(("cluster", "queues"), f"{len(found)} compute resources", allowed)
+    name, nodes = environment.cluster.head_node.instance_type, sum(compute.max for compute in found)
     facts = instance_types().get(name)
-    nodes = sum(compute.max for _, compute in computes(environment))
     needed = min(nodes / NODES_PER_GIB + SYSTEM_GIB, MAX_HEAD_GIB)
     if facts and facts.memory_mib / 1024 < needed:
         given = f"{name} with {facts.memory_mib / 1024:g} GiB for {nodes} nodes"
@@ -161,35 +151,30 @@ def _node_groups(environment: Environment) -> Items[HeadNode | Queue]:
 
 
 @for_each(_node_groups)
-def private_images(environment: Environment, key: KeyPath, group: HeadNode | Queue) -> Iterator[Finding]:
-    """ParallelCluster publishes no images for Rocky Linux. Source: its PRIVATE_OSES."""
-    os = environment.cluster.os
+def disks(environment: Environment, key: KeyPath, group: HeadNode | Queue) -> Iterator[Finding]:
+    """ParallelCluster publishes no images for Rocky Linux. gp3 has up to 0.25 MB/s per IOPS.
+
+    Sources: PRIVATE_OSES of ParallelCluster; EBS user guide, "General Purpose SSD". (The limit of 500 IOPS per GiB is
+    above the most IOPS of the model at the least size.)
+    """
+    os, volume = environment.cluster.os, group.root_volume
     if os.startswith("rocky") and group.ami is None:
         allowed = "the id of your own image: ParallelCluster publishes none"
         advice = "build one with pcluster build-image, or choose another os"
         yield Finding((*key, "ami"), f"no ami, with os {os}", allowed, advice)
-
-
-@for_each(_node_groups)
-def root_volumes(_: Environment, key: KeyPath, group: HeadNode | Queue) -> Iterator[Finding]:
-    """gp3 has up to 500 IOPS per GiB and 0.25 MB/s per IOPS. Source: EBS user guide, "General Purpose SSD"."""
-    volume, at = group.root_volume, (*key, "root_volume")
-    most_iops = volume.size_gib * IOPS_PER_GIB
-    if volume.iops > most_iops:
-        given = f"{volume.iops} on {volume.size_gib} GiB"
-        yield Finding((*at, "iops"), given, f"at most {IOPS_PER_GIB} per GiB: {most_iops}")
     if volume.throughput > volume.iops / IOPS_PER_MB_S:
         given = f"{volume.throughput} with {volume.iops} IOPS"
         advice = f"set iops to {volume.throughput * IOPS_PER_MB_S} or more"
-        yield Finding((*at, "throughput"), given, f"at most {volume.iops // IOPS_PER_MB_S}", advice)
+        at = (*key, "root_volume", "throughput")
+        yield Finding(at, given, f"at most {volume.iops // IOPS_PER_MB_S}", advice)
 
 
 @for_each(queues)
 def reservation(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]:
     """odcr needs one reservation or one group, capacity-block needs its id, the other types allow neither.
 
-    ParallelCluster accepts SPOT with a reservation silently and never uses the reservation. Source for capacity
-    blocks: ParallelCluster 3.16.1, CapacityTypeValidator.
+    A reservation holds one instance type. ParallelCluster accepts SPOT with a reservation silently and never uses the
+    reservation. Source: ParallelCluster 3.16.1, CapacityTypeValidator and CapacityReservationValidator.
     """
     at = (*key, "capacity")
     capacity = queue.capacity
@@ -208,17 +193,11 @@ def reservation(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]
                 given = f"{value}, with type {capacity.type}"
                 advice = "set type: odcr or capacity-block, or remove the reservation"
                 yield Finding((*at, name), given, "no reservation with this type", advice)
-
-
-@for_each(queues)
-def one_type(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]:
-    """A reservation holds one instance type. Source: ParallelCluster 3.16.1, CapacityReservationValidator."""
     names = {name for compute in queue.compute for name in compute.instance_types}
-    if queue.capacity.reservation and len(names) > 1:
-        given = f"{queue.capacity.reservation}, with {', '.join(sorted(names))}"
+    if one and len(names) > 1:
+        given, allowed = f"{one}, with {', '.join(sorted(names))}", "one instance type in a queue with a reservation"
         advice = "make a queue for each reservation, or use reservation_group"
-        allowed = "one instance type in a queue with a reservation"
-        yield Finding((*key, "capacity", "reservation"), given, allowed, advice)
+        yield Finding((*at, "reservation"), given, allowed, advice)
 
 
 @for_each(queues)
@@ -239,7 +218,4 @@ def capacity_block(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Findi
         yield Finding((*key, "placement_group"), "true, with a capacity block", allowed)
 
 
-RULES = (
-    *(known, offered, efa, interchangeable, counts, resources, head_memory, gpu_check, private_images, root_volumes),
-    *(reservation, one_type, capacity_block),
-)
+RULES = (known, offered, efa, interchangeable, fleet, gpu_check, disks, reservation, capacity_block)

@@ -16,26 +16,20 @@ EFA_STEP_GIB = {125: 38400, 250: 19200, 500: 9600, 1000: 4800}
 NO_EFA_CLIENT = ("rhel8", "rocky8")
 MAX_ASSOCIATIONS = 8
 
-FIRST_GENERATION = (64, 128, 256, 512, 1024, 2048, 3072, 4096)
-SECOND_GENERATION = (160, 320, 640, 1280, 2560, 3840, 5120, 7680, 10240)
 OPENZFS_MB_S = {
-    "SINGLE_AZ_1": FIRST_GENERATION,
-    "SINGLE_AZ_HA_1": FIRST_GENERATION,
-    "SINGLE_AZ_2": SECOND_GENERATION,
-    "SINGLE_AZ_HA_2": SECOND_GENERATION,
+    "1": (64, 128, 256, 512, 1024, 2048, 3072, 4096),
+    "2": (160, 320, 640, 1280, 2560, 3840, 5120, 7680, 10240),
 }
+"""By generation, the last character of the deployment type."""
 
 WINDOW_MINUTES = 30
 DAY_MINUTES = 24 * 60
 
-RESERVED = (
-    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/media", "/mnt", "/opt", "/proc", "/root", "/run", "/sbin"),
-    *("/srv", "/sys", "/tmp", "/usr", "/var"),  # noqa: S108 - names, not files
-)
-"""Folders that may not be mount points; folders inside them may be, unless they are inside one of SEALED."""
+RESERVED = ("/media", "/mnt", "/opt", "/srv")
+"""Folders that may not be mount points, while folders inside them may be."""
 SEALED = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var"),
-    *("/tmp", "/opt/amazon", "/opt/aws", "/opt/intel", "/opt/parallelcluster", "/opt/slurm"),  # noqa: S108
+    *("/tmp", "/opt/amazon", "/opt/aws", "/opt/intel", "/opt/parallelcluster", "/opt/slurm"),  # noqa: S108 - names
 )
 MAX_EXISTING = 20
 
@@ -84,6 +78,15 @@ def lustre_options(environment: Environment, key: KeyPath, lustre: Lustre) -> It
         yield Finding((*key, "efa"), f"true, with os {os}", "alinux2023, ubuntu2204, ubuntu2404, rhel9 or rocky9")
 
 
+@for_each(items.lustres)
+def paths(_: Environment, key: KeyPath, lustre: Lustre) -> Iterator[Finding]:
+    """Folders of associations may not overlap. Source: FSx API reference, DataRepositoryAssociation, FileSystemPath."""
+    found = items.listed((*key, "associations"), lustre.associations)
+    for at, item, first, before in clashes(found, lambda one, other: overlap(one[1].path, other[1].path)):
+        given = f"{item.path}, which overlaps with {before.path} of {key_text(first)}"
+        yield Finding((*at, "path"), given, "folders that do not contain each other")
+
+
 Linked = tuple[KeyPath, Association]
 
 
@@ -93,17 +96,6 @@ def _one_file_system(one: Linked, other: Linked) -> bool:
 
 def _same_objects(one: Association, other: Association) -> bool:
     return one.bucket == other.bucket and (one.prefix.startswith(other.prefix) or other.prefix.startswith(one.prefix))
-
-
-def paths(environment: Environment) -> Iterator[Finding]:
-    """Folders of associations may not overlap. Source: FSx API reference, DataRepositoryAssociation, FileSystemPath."""
-
-    def clash(one: Linked, other: Linked) -> bool:
-        return _one_file_system(one, other) and overlap(one[1].path, other[1].path)
-
-    for key, item, first, before in clashes(items.associations(environment), clash):
-        given = f"{item.path}, which overlaps with {before.path} of {key_text(first)}"
-        yield Finding((*key, "path"), given, "folders that do not contain each other")
 
 
 def prefixes(environment: Environment) -> Iterator[Finding]:
@@ -144,7 +136,7 @@ def openzfs_limits(_: Environment, key: KeyPath, system: OpenZfs) -> Iterator[Fi
     Source: FSx API reference, CreateFileSystemOpenZFSConfiguration, ThroughputCapacity and DeploymentType. (Quotas of
     several volumes may add up to more than the capacity.)
     """
-    steps = OPENZFS_MB_S[system.deployment]
+    steps = OPENZFS_MB_S[system.deployment[-1]]
     if system.throughput not in steps:
         allowed = f"one of {', '.join(map(str, steps))} (MB/s) with {system.deployment}"
         nearest = min(steps, key=lambda step: abs(step - system.throughput))

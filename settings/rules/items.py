@@ -26,14 +26,13 @@ class Finding(NamedTuple):
 
 
 Rule = Callable[[Environment], Iterator[Finding]]
+Check = Callable[[Environment, KeyPath, T], Iterator[Finding]]
 
 
-def for_each(
-    items: Callable[[Environment], Items[T]],
-) -> Callable[[Callable[[Environment, KeyPath, T], Iterator[Finding]]], Rule]:
+def for_each(items: Callable[[Environment], Items[T]]) -> Callable[[Check[T]], Rule]:
     """Makes a rule of a function that checks one item."""
 
-    def decorate(check: Callable[[Environment, KeyPath, T], Iterator[Finding]]) -> Rule:
+    def decorate(check: Check[T]) -> Rule:
         def rule(environment: Environment) -> Iterator[Finding]:
             for key, item in items(environment):
                 yield from check(environment, key, item)
@@ -47,8 +46,7 @@ class Named(Protocol):
     """An item with a name."""
 
     @property
-    def name(self) -> str:
-        """Its name."""
+    def name(self) -> str: ...
 
 
 class TypeUse(NamedTuple):
@@ -59,29 +57,24 @@ class TypeUse(NamedTuple):
 
 
 def listed(key: KeyPath, items: Iterable[T]) -> Items[T]:
-    """Each item of a list."""
     return (((*key, index), item) for index, item in enumerate(items))
 
 
 def lustres(environment: Environment) -> Items[Lustre]:
-    """Each Lustre file system."""
     return listed(("storage", "lustre"), environment.storage.lustre)
 
 
 def associations(environment: Environment) -> Items[Association]:
-    """Each data repository association of each Lustre file system."""
     for key, lustre in lustres(environment):
         yield from listed((*key, "associations"), lustre.associations)
 
 
 def openzfs(environment: Environment) -> Items[OpenZfs]:
-    """The OpenZFS file system, if there is one."""
     if environment.storage.openzfs is not None:
         yield ("storage", "openzfs"), environment.storage.openzfs
 
 
 def volumes(environment: Environment) -> Items[Volume]:
-    """Each OpenZFS volume."""
     for key, system in openzfs(environment):
         yield from listed((*key, "volumes"), system.volumes)
 
@@ -94,28 +87,23 @@ def mounts(environment: Environment) -> Items[str]:
 
 
 def queues(environment: Environment) -> Items[Queue]:
-    """Each queue."""
     return listed(("cluster", "queues"), environment.cluster.queues)
 
 
 def computes(environment: Environment) -> Items[Compute]:
-    """Each compute resource of each queue."""
     for key, queue in queues(environment):
         yield from listed((*key, "compute"), queue.compute)
 
 
 def models(environment: Environment) -> Items[Model]:
-    """Each training project."""
     return listed(("models",), environment.models)
 
 
 def repositories(environment: Environment) -> Items[Repository]:
-    """Each ECR repository."""
     return listed(("images", "repositories"), environment.images.repositories)
 
 
 def type_uses(environment: Environment) -> Items[TypeUse]:
-    """Each instance type of the cluster."""
     cluster = environment.cluster
     yield ("cluster", "head_node", "instance_type"), TypeUse(cluster.head_node.instance_type, "head")
     if cluster.login_nodes:

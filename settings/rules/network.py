@@ -10,7 +10,7 @@ from settings.faults import KeyPath
 from settings.instances import instance_types
 from settings.model import Environment
 from settings.model.cluster import HeadNode, LoginNodes
-from settings.rules.items import Finding, Items, computes, for_each, lustres
+from settings.rules.items import Finding, Items, computes, for_each, listed, lustres
 
 SHORTEST_PREFIX, LONGEST_PREFIX = 16, 24
 DOCKER = IPv4Network("172.17.0.0/16")
@@ -21,40 +21,18 @@ ENDPOINTS = 16
 COMPASS = {"north": "n", "south": "s", "east": "e", "west": "w", "central": "c", "gov": "g"}
 
 
-def _parsed(cidr: str) -> IPv4Network | None:
+def _parsed(cidr: str, *, strict: bool = True) -> IPv4Network | None:
     try:
-        return IPv4Network(cidr)
+        return IPv4Network(cidr, strict)
     except ValueError:
         return None
 
 
 def _address(key: KeyPath, cidr: str) -> Iterator[Finding]:
     if _parsed(cidr) is None:
-        try:
-            advice = f"use {IPv4Network(cidr, strict=False)}"
-        except ValueError:
-            advice = ""
-        yield Finding(key, cidr, "an IPv4 network, its address without host bits, for example 10.0.0.0/16", advice)
-
-
-def vpc_cidr(environment: Environment) -> Iterator[Finding]:
-    """The VPC's network is private (RFC 1918 or RFC 6598), /16 to /24, and not 172.17.0.0/16, Docker's bridge.
-
-    Source: VPC user guide, "VPC CIDR blocks".
-    """
-    network, existing = environment.network, environment.network.existing
-    key: KeyPath = ("network", "existing", "vpc_cidr") if existing else ("network", "cidr")
-    cidr = existing.vpc_cidr if existing else network.cidr
-    yield from _address(key, cidr)
-    parsed = _parsed(cidr)
-    if parsed is None:
-        return
-    if not existing and not SHORTEST_PREFIX <= parsed.prefixlen <= LONGEST_PREFIX:
-        yield Finding(key, cidr, f"/{SHORTEST_PREFIX} to /{LONGEST_PREFIX}")
-    if not existing and not any(parsed.subnet_of(private) for private in PRIVATE):
-        yield Finding(key, cidr, f"a part of {', '.join(map(str, PRIVATE))}")
-    if parsed.overlaps(DOCKER):
-        yield Finding(key, cidr, f"a network that does not overlap with {DOCKER}, which Docker uses on the nodes")
+        network = _parsed(cidr, strict=False)
+        allowed = "an IPv4 network, its address without host bits, for example 10.0.0.0/16"
+        yield Finding(key, cidr, allowed, f"use {network}" if network else "")
 
 
 def address_needs(environment: Environment) -> dict[str, int]:
@@ -81,30 +59,48 @@ def address_needs(environment: Environment) -> dict[str, int]:
     }
 
 
-def room(environment: Environment) -> Iterator[Finding]:
-    """The private subnet, which is half of the VPC, has enough addresses."""
-    network = environment.network
-    parsed = _parsed(network.cidr)
-    if network.existing or parsed is None or not SHORTEST_PREFIX <= parsed.prefixlen <= LONGEST_PREFIX:
+def vpc_cidr(environment: Environment) -> Iterator[Finding]:
+    """The VPC's network is private (RFC 1918 or RFC 6598), /16 to /24, and not 172.17.0.0/16, Docker's bridge.
+
+    The private subnet, which is half of the VPC, has enough addresses. Source: VPC user guide, "VPC CIDR blocks".
+    """
+    network, existing = environment.network, environment.network.existing
+    key: KeyPath = ("network", "existing", "vpc_cidr") if existing else ("network", "cidr")
+    cidr = existing.vpc_cidr if existing else network.cidr
+    yield from _address(key, cidr)
+    parsed = _parsed(cidr)
+    if parsed is None:
         return
-    needed = sum(address_needs(environment).values())
-    available = parsed.num_addresses // 2
-    if needed > available:
+    if parsed.overlaps(DOCKER):
+        yield Finding(key, cidr, f"a network that does not overlap with {DOCKER}, which Docker uses on the nodes")
+    if existing:
+        return
+    if not any(parsed.subnet_of(private) for private in PRIVATE):
+        yield Finding(key, cidr, f"a part of {', '.join(map(str, PRIVATE))}")
+    needed, available = sum(address_needs(environment).values()), parsed.num_addresses // 2
+    if not SHORTEST_PREFIX <= parsed.prefixlen <= LONGEST_PREFIX:
+        yield Finding(key, cidr, f"/{SHORTEST_PREFIX} to /{LONGEST_PREFIX}")
+    elif needed > available:
         prefix = 31 - (needed - 1).bit_length()  # half of it has as many addresses
         advice = f"use a /{prefix}" if prefix >= SHORTEST_PREFIX else "use several environments"
-        given = f"{network.cidr}, of which the private subnet has {available} addresses"
-        yield Finding(("network", "cidr"), given, f"at least {needed} addresses for this fleet", advice)
+        given = f"{cidr}, of which the private subnet has {available} addresses"
+        yield Finding(key, given, f"at least {needed} addresses for this fleet", advice)
 
 
 def clients(environment: Environment) -> Iterator[Finding]:
-    """Clients are named networks, not the whole internet. Networks larger than /8 would be the internet in pieces."""
-    for index, cidr in enumerate(environment.network.clients):
-        key = ("network", "clients", index)
+    """Clients are named networks, not the whole internet. Networks larger than /8 would be the internet in pieces.
+
+    Grafana is opened to the clients, so it needs at least one.
+    """
+    for key, cidr in listed(("network", "clients"), environment.network.clients):
         parsed = _parsed(cidr)
         yield from _address(key, cidr)
         if parsed and parsed.prefixlen < SHORTEST_CLIENT_PREFIX:
             advice = "name your own network, for example 203.0.113.7/32, or connect through SSM and leave it out"
             yield Finding(key, cidr, f"/{SHORTEST_CLIENT_PREFIX} or smaller", advice)
+    if environment.network.grafana and not environment.network.clients:
+        allowed = "false, or at least one client's network"
+        yield Finding(("network", "grafana"), "true, without network.clients", allowed)
 
 
 def existing(environment: Environment) -> Iterator[Finding]:
@@ -151,13 +147,6 @@ def public(environment: Environment, key: KeyPath, nodes: HeadNode | LoginNodes)
         yield Finding((*key, "instance_type"), given, "a type with one network card, or subnet: private")
 
 
-def grafana(environment: Environment) -> Iterator[Finding]:
-    """Grafana is opened to the clients, so it needs at least one."""
-    if environment.network.grafana and not environment.network.clients:
-        allowed = "false, or at least one client's network"
-        yield Finding(("network", "grafana"), "true, without network.clients", allowed)
-
-
 def zone_prefix(region: str) -> str | None:
     """The prefix of a region's zone ids, `apse3` for `ap-southeast-3`; None if the name is not a region's."""
     match = re.fullmatch(r"([a-z]{2})-(gov-)?(north|south|central)?(east|west|north|south)?-(\d)", region)
@@ -180,4 +169,4 @@ def zone(environment: Environment) -> Iterator[Finding]:
         yield Finding(("network", "zone"), given, f"{prefix}-az1, {prefix}-az2 and so on")
 
 
-RULES = (vpc_cidr, room, clients, existing, public, grafana, zone)
+RULES = (vpc_cidr, clients, existing, public, zone)
