@@ -1,6 +1,6 @@
 """request_handler.py REQUEST [WORD...]: carries out one validation request on the head node, as the cluster's user.
 
-    facts                                    programs, images and the version of the jobs
+    facts                                    the installed programs and the imported images
     scan                                     the scan of the head node
     submit CHECK QUEUE FEATURE NODES MINUTES RUN [OPTION...]
                                              submit a job of low priority; FEATURE may be -, RUN names its folder
@@ -33,10 +33,8 @@ OPTIONS = ("--image", "--mounts-to-test", "--tool", "--fraction", "--segments")
 NICE = 10000
 NCCL_TESTS = Path("/opt/nccl-tests/build/all_reduce_perf")
 TAIL_LINES, TAIL_CHARACTERS = 40, 4000
-# Systems Manager cuts output at 24,000 characters.
-MOST_CHARACTERS = 20_000
-TIMEOUT_S = 60
-SCAN_TIMEOUT_S = 240
+MOST_CHARACTERS = 20_000  # Systems Manager cuts output at 24,000 characters
+TIMEOUT_S, SCAN_TIMEOUT_S = 60, 240
 ENDED = (
     *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
     *("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"),
@@ -49,24 +47,23 @@ def refuse(why: str) -> NoReturn:
     sys.exit(1)
 
 
-def slurm(*line: str) -> str:
-    """The output of a Slurm command that must succeed."""
+def slurm(*line: str, allowed: str = "") -> str:
+    """The output of a Slurm command that must succeed, or fail with the `allowed` error."""
     try:
         done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
     except FileNotFoundError:
         refuse(f"{line[0]} is not in PATH on {os.uname().nodename}: is this the head node?")
     except subprocess.TimeoutExpired:
         refuse(f"{line[0]} did not answer in {TIMEOUT_S} s: is slurmctld running?")
-    if done.returncode:
+    if done.returncode and (not allowed or allowed not in done.stderr):
         refuse(f"{line[0]}: {(done.stderr or done.stdout).strip()[-1500:]}")
     return done.stdout
 
 
 def jobs_folder(settings: dict[str, Any]) -> Path:
     """The jobs at a path that compute nodes have too: in the shared folder, or else in each node's bundle."""
-    shared = settings["folders"].get("scripts")
-    current = Path(shared) / "current" if shared else None
-    return (current.resolve() if current and current.exists() else Path("/opt/trainyard/current")) / "jobs"
+    current = Path(settings["folders"].get("scripts") or "/nowhere") / "current"
+    return (current.resolve() if current.exists() else Path("/opt/trainyard/current")) / "jobs"
 
 
 def base_folder(settings: dict[str, Any]) -> Path:
@@ -80,24 +77,20 @@ def facts(settings: dict[str, Any], _words: Sequence[str]) -> dict[str, Any]:
     images = sorted(path.stem for path in Path(folder).glob("[!.]*.sqsh")) if folder else []
     programs = [name for name in ("fio", "ior", "mdtest") if shutil.which(name)]
     programs += ["nccl-tests"] if NCCL_TESTS.exists() else []
-    return {"jobs": str(jobs_folder(settings)), "programs": programs, "images": images[:50]}
+    return {"programs": programs, "images": images[:50]}
 
 
 def scan(_settings: dict[str, Any], _words: Sequence[str]) -> dict[str, Any]:
     """The head node's scan."""
     script = HERE.parent / "scans" / "scan-host-environment.sh"
+    line = ("bash", str(script), "head", "--json")
     try:
-        done = subprocess.run(
-            ["bash", str(script), "head", "--json"],
-            capture_output=True, text=True, check=False, timeout=SCAN_TIMEOUT_S,
-        )  # fmt: skip
-        report: dict[str, Any] = json.loads(done.stdout)
+        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=SCAN_TIMEOUT_S)
+        return results.of_scan(json.loads(done.stdout))
     except subprocess.TimeoutExpired:
         refuse(f"the scan of the head node did not end in {SCAN_TIMEOUT_S} s")
     except ValueError:
         refuse(f"the scan of the head node gave no report: {(done.stderr or done.stdout).strip()[-1500:]}")
-    answer: dict[str, Any] = results.of_scan(report)
-    return answer
 
 
 def submit(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
@@ -129,11 +122,8 @@ def described(job: str) -> dict[str, str]:
     """The fields of `scontrol show job`; empty for a forgotten job. Text, because Slurm 22.05 has no --json here."""
     if not re.fullmatch(r"\d{1,12}", job):
         refuse(f"'{job}' is not a job id")
-    line = ("scontrol", "--oneliner", "show", "job", job)
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
-    if done.returncode and "Invalid job id" not in done.stderr:
-        refuse(f"scontrol: {done.stderr.strip()[-1500:]}")
-    return dict(word.split("=", 1) for word in done.stdout.split() if "=" in word)
+    shown = slurm("scontrol", "--oneliner", "show", "job", job, allowed="Invalid job id")
+    return dict(word.split("=", 1) for word in shown.split() if "=" in word)
 
 
 def look(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
@@ -146,13 +136,8 @@ def look(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     found = described(job)
     # Slurm forgets a job some minutes after its end.
     state = found.get("JobState", "FORGOTTEN")
-    answer: dict[str, Any] = {
-        "state": state,
-        "reason": found.get("Reason", ""),
-        "nodes": found.get("NodeList", ""),
-        "seconds": _seconds(found.get("RunTime", "")),
-        "ended": state in ENDED or not found,
-    }
+    answer: dict[str, Any] = {"state": state, "reason": found.get("Reason", ""), "nodes": found.get("NodeList", "")}
+    answer["ended"] = state in ENDED or not found
     if state == "PENDING":
         partition = found.get("Partition", "")
         said = slurm("sinfo", "--list-reasons", "--noheader", f"--partition={partition}", "--format=%n %t: %E")
@@ -170,11 +155,8 @@ def look(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
 def taken(partition: str, feature: str) -> int:
     """The number of nodes with jobs in a partition, or in its compute resource if the job has a feature."""
     states = "--states=allocated,mixed,completing"
-    said = slurm("sinfo", "--Node", "--noheader", f"--partition={partition}", states, "--format=%N %b")
-    nodes = [line.split(None, 1) for line in said.splitlines() if line.strip()]
-    if feature in ("", "(null)"):
-        return len(nodes)
-    return sum(feature in words[1].strip().split(",") for words in nodes if len(words) > 1)
+    nodes = slurm("sinfo", "--Node", "--noheader", f"--partition={partition}", states, "--format=%N,%b").split()
+    return sum(feature in ("", "(null)", *node.split(",")[1:]) for node in nodes)
 
 
 def cancel(_settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
@@ -188,24 +170,14 @@ def cancel(_settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     return {"cancelled": job}
 
 
-def _seconds(text: str) -> int:
-    """Slurm's DAYS-HOURS:MINUTES:SECONDS in seconds; 0 for anything else."""
-    match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)
-    if not match:
-        return 0
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-
-
 REQUESTS = {"facts": facts, "scan": scan, "submit": submit, "look": look, "cancel": cancel}
 
 
 def one_line(answer: dict[str, Any]) -> str:
     """The answer as JSON, without the end of the job's output if it is too long."""
     line = json.dumps(answer, separators=(",", ":"))
-    if len(line) > MOST_CHARACTERS and "tail" in answer:
-        line = json.dumps({**answer, "tail": ""}, separators=(",", ":"))
-    return line
+    too_long = len(line) > MOST_CHARACTERS and "tail" in answer
+    return json.dumps({**answer, "tail": ""}, separators=(",", ":")) if too_long else line
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -215,10 +187,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("request", choices=tuple(REQUESTS))
     parser.add_argument("words", nargs=argparse.REMAINDER)
     options = parser.parse_args(arguments)
-    try:
-        settings = json.loads(options.settings.read_text())
-    except (OSError, ValueError) as problem:
-        refuse(f"{options.settings} cannot be read: {problem}")
+    settings = json.loads(options.settings.read_text())
     print(one_line(REQUESTS[options.request](settings, options.words)))
     return 0
 

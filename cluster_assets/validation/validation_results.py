@@ -22,13 +22,7 @@ _FABRIC = re.compile(r"^(\S+): (\S.*?) {2,}(.+?) +wanted (\S+) +(passed|FAILED|-
 
 
 def of(check: str, folder: Path, output: str) -> Any:  # noqa: ANN401 - JSON
-    """The result of a check; None if it has none.
-
-    Args:
-        check: the job's name without its prefix.
-        folder: its folder for results.
-        output: what it printed.
-    """
+    """The result of the job `check`, from its folder for results and what it printed; None if it has none."""
     if check == "host-scan":
         return fitted([{**of_scan(report), "node": name} for name, report in _reports(folder)])
     if check == "hello-gpu":
@@ -78,12 +72,11 @@ def _fabric(output: str) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for name, what, shown, wanted, verdict, do in _FABRIC.findall(output):
         node = found.setdefault(name, {"node": name, "passed": 0, "failed": 0, "lines": []})
+        node["passed"] += verdict == "passed"
         if verdict == "FAILED":
+            node["failed"] += 1
             line = {"what": what, "found": shown.strip(), "wanted": wanted, "verdict": verdict, "do": do.strip()}
             node["lines"].append(line)
-            node["failed"] += 1
-        elif verdict == "passed":
-            node["passed"] += 1
     return list(found.values())
 
 
@@ -92,12 +85,8 @@ def _nccl(folder: Path) -> dict[str, Any] | None:
         verdict = json.loads((folder / "verdict.json").read_text())
     except (OSError, ValueError):
         return None
-    return {
-        "passed": verdict["passed"],
-        "nodes": verdict["nodes"],
-        "instance_type": verdict["instance_type"],
-        "collectives": [_collective(one) for one in verdict["collectives"]],
-    }
+    collectives = [_collective(one) for one in verdict["collectives"]]
+    return {"passed": verdict["passed"], "nodes": verdict["nodes"], "collectives": collectives}
 
 
 def _collective(one: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,7 +95,7 @@ def _collective(one: Mapping[str, Any]) -> dict[str, Any]:
     floors = [{**floor, "found": rates.get(floor["bytes"])} for floor in one["floors"]]
     largest = max(rates, default=0)
     return {
-        **{key: one[key] for key in ("collective", "passed", "network", "notes")},
+        **{key: one[key] for key in ("collective", "passed", "network")},
         "faults": [text[:MOST_CHARACTERS] for text in one["faults"]],
         "floors": floors,
         "largest": {"bytes": largest, "busbw": rates.get(largest, 0)},

@@ -23,30 +23,30 @@ class Unresolved(Exception):
     """A value refers to something that is not deployed yet; the message names it."""
 
 
+@dataclass(frozen=True)
 class Resolver(intrinsics.Resolver):
     """Resolves values, or raises Unresolved.
 
-    Args:
+    Attributes:
         exports: values by export name.
         known: physical ids of the stack's own resources by logical id, and pseudo parameters by name.
     """
 
-    def __init__(self, exports: Mapping[str, str], known: Mapping[str, str]) -> None:
-        self._exports = exports
-        self._known = known
+    exports: Mapping[str, str]
+    known: Mapping[str, str]
 
     def reference(self, name: str) -> str:
-        if not self._known.get(name):
+        if not self.known.get(name):
             raise Unresolved(f"the resource {name}")
-        return self._known[name]
+        return self.known[name]
 
     def attribute(self, logical_id: str, name: str) -> NoReturn:
         raise Unresolved(f"Fn::GetAtt of {logical_id}.{name}")
 
     def imported(self, export: str) -> str:
-        if export not in self._exports:
+        if export not in self.exports:
             raise Unresolved(f"the export {export}")
-        return self._exports[export]
+        return self.exports[export]
 
     def unresolved(self, function: str, argument: Any) -> NoReturn:  # noqa: ANN401 - JSON
         raise Unresolved(f"{function} of {argument}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from botocore.exceptions import ClientError
 
-from ops.preflight.aws import Aws
-from ops.preflight.quotas import Quotas
+from ops.preflight.aws import Aws, code_of
 from settings import Environment
 from settings.model.cluster import Queue
 from settings.stacks import stack_name
@@ -52,6 +51,15 @@ def deployed(aws: Aws, environment: Environment) -> Iterator[Resource]:
                 yield Resource(part, item["ResourceType"], item["LogicalResourceId"], item["PhysicalResourceId"])
 
 
+@dataclass(frozen=True)
+class Quota:
+    """A quota of a service (its code in Service Quotas: ec2, vpc, fsx). `code` may be empty."""
+
+    service: str
+    name: str
+    code: str = ""
+
+
 @dataclass
 class Source:
     """A capacity reservation (its id), or a resource group of reservations (its ARN), and the queues that use it."""
@@ -78,15 +86,23 @@ class CheckContext:
     aws: Aws
     deployed: tuple[Resource, ...]
     now: datetime
+    _quotas: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
 
     def ids(self, resource_type: str) -> set[str]:
         """Physical ids of the environment's deployed resources of a CloudFormation type."""
         return {resource.physical_id for resource in self.deployed if resource.type == resource_type}
 
-    @cached_property
-    def quotas(self) -> Quotas:
-        """The account's quotas in the region."""
-        return Quotas(self.aws, self.environment.region)
+    def quotas(self, service: str, operation: str) -> list[dict[str, Any]]:
+        """The quotas of a service that an operation of Service Quotas lists, with values."""
+        if (service, operation) not in self._quotas:
+            try:
+                found = list(self.aws.items("service-quotas", operation, "Quotas", ServiceCode=service))
+            except ClientError as error:
+                if code_of(error) != "NoSuchResourceException":
+                    raise
+                found = []
+            self._quotas[service, operation] = [item for item in found if "Value" in item]
+        return self._quotas[service, operation]
 
     @cached_property
     def instances(self) -> tuple[dict[str, Any], ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ops.preflight.quotas import Quota
+from ops.preflight.context import Quota
 
 
 class Family(NamedTuple):

@@ -165,11 +165,13 @@ def validation_report(validation: validations.Report) -> Report:
         for line in validation.lines
     )
     lines = [vars(line) for line in validation.lines]
+    simulated = " (emulated AWS: GPUs, EFA and their figures are simulated)" if validation.simulated else ""
+    title = f"Validation of {validation.environment}: cluster {validation.cluster}, on {validation.head_node}"
     return Report(
-        title=f"Validation of {validation.environment}: cluster {validation.cluster}, on {validation.head_node}",
+        title=title + simulated,
         headline=validation.headline,
         tone=Tone.GOOD if validation.passed else Tone.BAD,
-        data=vars(validation) | {"passed": validation.passed, "exit": validation.exit, "lines": lines},
+        data=vars(validation) | {"passed": validation.passed, "exit": 0 if validation.passed else 1, "lines": lines},
         sections=(Section("Checks", ("Verdict", "Check", "Where", "Asked", "Found", "Wanted", "Do"), rows, lead=4),),
     )
 

@@ -1,20 +1,31 @@
-"""One validation: what to check, asked on the head node of the cluster."""
+"""One validation: submits each job, waits for it, judges it, and cancels it if overdue, one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ops.problem import Problem
-from ops.validation import head_node, plan
-from ops.validation.report import Report
-from ops.validation.walk import Walk
+from ops.validation import head_node, judge
+from ops.validation.head_node import HeadNode, Refused
+from ops.validation.plan import CHECKS, Job, Planner, Wishes
+from ops.validation.report import HEAD_SCAN, Line, Outcome, Report
 from settings import Environment
 from settings.model.environment import Validation
 
 if TYPE_CHECKING:
     import boto3
+
+GRACE_MINUTES = 5
+"""Minutes after its time limit until a job is canceled here."""
+TOTAL_MINUTES = 200
+"""Minutes for all jobs together. A pipeline's step has 240 minutes, and a step that is stopped leaves no report."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 15.0
+_NOT_STARTED = ("PENDING", "CONFIGURING")
+_MINUTE = 60
 
 
 def wishes(
@@ -25,22 +36,23 @@ def wishes(
     nodes: int,
     image: str,
     storage_percent: int,
-) -> plan.Wishes:
+) -> Wishes:
     """The options of the command line; the environment file supplies what they leave out."""
-    checks = only or tuple(check for check in plan.CHECKS if check not in skip)
+    checks = only or tuple(check for check in CHECKS if check not in skip)
     if not checks:
         raise Problem("--skip leaves no check; leave one of them out")
     insisted = only or tuple(check for check in file.required if check in checks)
-    return plan.Wishes(checks, insisted, nodes, image or file.image or "", storage_percent)
+    return Wishes(checks, insisted, nodes, image or file.image or "", storage_percent)
 
 
 def validate(
     environment: Environment,
-    wanted: plan.Wishes,
+    wanted: Wishes,
     session: boto3.Session,
     *,
     start_minutes: float,
     total_minutes: float,
+    simulated: bool,
     progress: Callable[[str], None],
 ) -> Report:
     """Run the checks and wait for them.
@@ -51,11 +63,11 @@ def validate(
     ssm = session.client("ssm")
     document = head_node.document(ssm, environment.name)
     instance = head_node.find(session.client("ec2"), environment.cluster_name)
-    node = head_node.HeadNode(ssm, instance, document)
+    node = HeadNode(ssm, instance, document)
     progress(f"asking {instance}, the head node of {environment.cluster_name}")
     try:
         facts = node.ask("facts")
-    except head_node.Refused as refused:
+    except Refused as refused:
         raise Problem(str(refused)) from refused
     if wanted.image and "/" not in wanted.image and wanted.image not in facts["images"]:
         known = ", ".join(facts["images"]) or "none"
@@ -63,7 +75,133 @@ def validate(
             f"The image {wanted.image} is not on the cluster; imported are: {known}.\n"
             "Import it on the head node: images/import-container.sh IMAGE_URI NAME"
         )
-    made = plan.make(environment, wanted, plan.Means(facts["programs"], facts["images"]))
-    run = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    lines = tuple(Walk(node, run, start_minutes, progress, total_minutes=total_minutes).lines(made))
-    return Report(environment.name, environment.cluster_name, instance, lines)
+    made = Planner(environment, wanted, facts["programs"], facts["images"]).plan()
+    run = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    lines = tuple(Walk(node, run, start_minutes, progress, total_minutes=total_minutes).lines(*made))
+    return Report(environment.name, environment.cluster_name, instance, lines, simulated)
+
+
+@dataclass
+class Walk:
+    """A running validation.
+
+    Attributes:
+        run: name of the folders of this run's results.
+        start_minutes: how long a job may wait for its nodes.
+        progress: called with a line of text when something begins.
+        total_minutes: how long all jobs may take together.
+        sleep, clock: replaced in tests.
+    """
+
+    head_node: HeadNode
+    run: str
+    start_minutes: float
+    progress: Callable[[str], None]
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    total_minutes: float = TOTAL_MINUTES
+    _until: float = field(default=0, init=False)
+    _busy: dict[str, str] = field(default_factory=dict, init=False)
+
+    def lines(self, jobs: list[Job], left_out: list[Line]) -> Iterator[Line]:
+        """The lines of all checks, as they arrive.
+
+        Raises:
+            Problem: the head node cannot be reached. The running job is canceled first, if possible.
+        """
+        self._until = self.clock() + self.total_minutes * _MINUTE
+        for number, job in enumerate(jobs, 1):
+            if job.check == HEAD_SCAN:
+                yield from self._head_scan(job)
+            elif why := self._busy.get(job.place.name):
+                yield self._not_asked(job, why)
+            elif self.clock() >= self._until:
+                yield self._out_of_time(job, "not begun: the time was over")
+            else:
+                yield from self._submitted(job, f"{self.run}-{number}")
+        yield from left_out
+
+    def _head_scan(self, job: Job) -> Iterator[Line]:
+        self.progress("scan of the head node")
+        try:
+            answer = self.head_node.ask("scan")
+        except Refused as refused:
+            yield job.line(str(refused), "a report")
+        else:
+            yield from judge.scan(job, f"head node {answer.get('host', '')}".strip(), answer)
+
+    def _submitted(self, job: Job, run: str) -> list[Line]:
+        place, kind = job.place, job.kind
+        self.progress(f"{kind.job} on {place.nodes} x {place.name}, {kind.minutes} min at most")
+        words = (kind.job, place.queue, place.feature, str(place.nodes), str(kind.minutes), run)
+        try:
+            sent = self.head_node.ask("submit", *words, *job.options)
+        except Refused as refused:
+            action = "is the queue up (sinfo), and is what the environment file says deployed?"
+            return [job.line(str(refused), "a job that Slurm takes", action=action)]
+        number = str(sent["job"])
+        answer: dict[str, Any] | Line | None = None
+        try:
+            answer = self._waited(job, number, str(sent["folder"]))
+        finally:
+            # Also if this program ends early.
+            if not isinstance(answer, dict):
+                self._cancel(number)
+        return [answer] if isinstance(answer, Line) else judge.ended(job, answer)
+
+    def _waited(self, job: Job, number: str, folder: str) -> dict[str, Any] | Line:
+        """The answer about the job at its end, or why it must be canceled."""
+        begun, pause = self.clock(), _FIRST_PAUSE_S
+        started: float | None = None
+        reported = ""
+        down: list[str] = []
+        limit = job.kind.minutes + GRACE_MINUTES
+        while True:
+            self.sleep(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+            answer, now = self.head_node.ask("look", number, folder), self.clock()
+            state = answer["state"]
+            if answer["ended"]:
+                return answer
+            if state in _NOT_STARTED:
+                # A job whose node was lost waits again.
+                started, begun = None, now if started is not None else begun
+                text = f"job {number} waits: {state.lower()}, {answer.get('reason') or 'no reason'}"
+                if text != reported:
+                    self.progress(text)
+                reported = text
+                # Nodes that fail to come up are listed for a while only.
+                down = list(answer.get("down") or down)
+                if now > min(begun + self.start_minutes * _MINUTE, self._until):
+                    minutes = min(float(round((now - begun) / _MINUTE)), self.start_minutes)
+                    return self._unstarted(job, {**answer, "down": down}, minutes)
+                continue
+            started = now if started is None else started
+            if now - started > limit * _MINUTE:
+                action = "do its nodes answer? sinfo -R; scontrol show job"
+                return job.line(f"still {state} after {limit} min", f"at most {job.kind.minutes} min", action=action)
+            if now > self._until:
+                return self._out_of_time(job, f"ended while it was {state}")
+
+    def _unstarted(self, job: Job, answer: dict[str, Any], minutes: float) -> Line:
+        if not judge.busy(answer):
+            return judge.unstarted(job, answer, minutes)
+        # The next job would wait for the same nodes.
+        self._busy[job.place.name] = f"nodes are taken by other jobs, {minutes:g} min long"
+        return self._not_asked(job, self._busy[job.place.name])
+
+    def _not_asked(self, job: Job, why: str) -> Line:
+        """A job for which no nodes were free. It says nothing about the cluster, unless the user insisted on it."""
+        outcome = Outcome.FAILED if job.insisted else Outcome.NOT_ASKED
+        action = "validate again when nodes are free (squeue); --start-minutes waits longer"
+        return job.line(why, f"{job.nodes} that are free", outcome, action)
+
+    def _out_of_time(self, job: Job, found: str) -> Line:
+        action = "--total-minutes allows more; or ask in parts: --only, --skip"
+        return job.line(found, f"the whole validation within {self.total_minutes:g} min", action=action)
+
+    def _cancel(self, number: str) -> None:
+        try:
+            self.head_node.ask("cancel", number)
+        except (Refused, Problem) as problem:
+            self.progress(f"job {number} could not be ended ({problem}): end it on the head node with scancel {number}")

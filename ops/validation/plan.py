@@ -3,34 +3,57 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, get_args
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, get_args
 
 from ops.validation.report import HEAD_SCAN, Line, Outcome
 from settings import Environment
-from settings.instances import InstanceFacts, instance_types
-from settings.model.cluster import Compute, Queue
+from settings.instances import instance_types
+from settings.model.cluster import Queue
 from settings.model.environment import Check
 
 NODE_SCAN, HELLO, GPUS, NCCL, STORAGE = "scan", "hello-gpu", "gpu-check", "nccl", "storage"
 CHECKS: tuple[str, ...] = get_args(Check)
 """The names of the checks, in the order in which they run."""
 
-MINUTES = {NODE_SCAN: 10, HELLO: 10, GPUS: 15, NCCL: 60, STORAGE: 60}
-"""Time limits of the jobs, as in cluster_assets/jobs."""
 
-ASKED = {
-    HEAD_SCAN: "scan of the head node",
-    NODE_SCAN: "scan of the node",
-    HELLO: "does every GPU answer?",
-    GPUS: "GPUs, NVLinks and EFA interfaces",
-    NCCL: "do GPUs talk, how fast?",
-    STORAGE: "throughput of Lustre",
+class Kind(NamedTuple):
+    """A check: its question, what to do if it fails, its job file without .sbatch, and the job's time limit."""
+
+    asked: str
+    advice: str
+    job: str = ""
+    minutes: int = 0
+
+
+KINDS = {
+    HEAD_SCAN: Kind("scan of the head node", "run it there by hand: scan-host-environment.sh head"),
+    NODE_SCAN: Kind("scan of the node", "read the end of its output; sinfo -R", "host-scan", 10),
+    HELLO: Kind(
+        "does every GPU answer?", "sinfo -R; dmesg of the node ('Xid'); have the node replaced", "hello-gpu", 10
+    ),
+    GPUS: Kind(
+        "GPUs, NVLinks and EFA interfaces",
+        "take the node out: scontrol update nodename=NAME state=drain reason=gpu-check",
+        "gpu-check",
+        15,
+    ),
+    NCCL: Kind(
+        "do GPUs talk, how fast?",
+        "docs/jobs.md, 'When something is wrong'; the outputs are in the folder of results",
+        "nccl-tests",
+        60,
+    ),
+    STORAGE: Kind(
+        "throughput of Lustre",
+        "is the file system busy? run it again; --storage-percent says what fewer clients can reach",
+        "storage-test",
+        60,
+    ),
 }
-"""What each check asks, in words."""
+"""The checks by name, with the time limits of cluster_assets/jobs in minutes."""
 
-_JOBS = {NODE_SCAN: "host-scan", HELLO: "hello-gpu", GPUS: "gpu-check", NCCL: "nccl-tests", STORAGE: "storage-test"}
 # storage-test writes this many MB per segment and process, with this many processes per node. Data for this many s
 # at the provisioned rate exceeds the clients' buffers and is still fast to write.
 _SEGMENT_MB, _PROCESSES, _STORAGE_SECONDS = 16.8, 8, 20
@@ -42,32 +65,57 @@ class Place:
     """A compute resource: its partition, and the node feature that selects it if the partition has several."""
 
     queue: str
-    compute: str
+    name: str
     nodes: int
     gpus: int | None
     feature: str = "-"
 
-    @property
-    def name(self) -> str:
-        return f"{self.queue}/{self.compute}"
-
 
 @dataclass(frozen=True)
 class Job:
-    """One check as a Slurm job.
+    """One check on one place, as a Slurm job (the scan of the head node is none).
 
     Attributes:
-        job: the job file, without .sbatch.
-        options: words for it.
-        facts: what the result is compared with: `mount` and `mb_s` of a file system.
+        options: words for the job file.
+        insisted: the check fails if it cannot run.
+        mount, mb_s, percent: the storage test's file system, its provisioned MB/s, and how much of it is wanted.
     """
 
     check: str
     place: Place
-    job: str
-    minutes: int
     options: tuple[str, ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    insisted: bool = False
+    mount: str = ""
+    mb_s: int = 0
+    percent: int = 0
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.check]
+
+    @property
+    def nodes(self) -> str:
+        """The number of nodes, in words."""
+        return f"{self.place.nodes} node{'' if self.place.nodes == 1 else 's'}"
+
+    @property
+    def where(self) -> str:
+        return f"{self.mount} from {self.place.name}" if self.mount else self.place.name
+
+    def line(
+        self,
+        found: str,
+        wanted: str,
+        outcome: Outcome = Outcome.FAILED,
+        action: str = "",
+        *,
+        where: str = "",
+        asked: str = "",
+    ) -> Line:
+        """A line of the report. A failure has an action, by default the advice of the kind."""
+        if outcome is Outcome.FAILED:
+            action = action or self.kind.advice
+        return Line(self.check, where or self.where, asked or self.kind.asked, found, wanted, outcome, action)
 
 
 @dataclass(frozen=True)
@@ -90,129 +138,92 @@ class Wishes:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The jobs to run, and the checks left out, with the reason. A check of `insisted` fails if it is left out."""
-
-    head_scan: bool
-    jobs: tuple[Job, ...]
-    left_out: tuple[Line, ...]
-    insisted: Collection[str] = ()
-
-
-@dataclass(frozen=True)
-class Means:
-    """What is available on the cluster.
+class Planner:
+    """Plans the checks of an environment.
 
     Attributes:
         programs: what is installed on the nodes, of fio, ior, mdtest and nccl-tests.
         images: names of the imported container images.
     """
 
+    environment: Environment
+    wishes: Wishes
     programs: Collection[str]
     images: Collection[str] = ()
 
+    def plan(self) -> tuple[list[Job], list[Line]]:
+        """The jobs in the order in which they run, and the checks that are left out, with the reason."""
+        places = [place for queue in self.environment.cluster.queues for place in self._places(queue)]
+        made = [one for check in CHECKS if check in self.wishes.checks for one in self._of_check(check, places)]
+        jobs = [one for one in made if isinstance(one, Job)]
+        # The head node first, then queue by queue, so that the nodes that one check started serve the next one.
+        jobs.sort(key=lambda job: -1 if job.check == HEAD_SCAN else places.index(job.place))
+        return jobs, [one for one in made if isinstance(one, Line)]
 
-def make(environment: Environment, wishes: Wishes, means: Means) -> Plan:
-    """The plan for an environment."""
-    places = [place for queue in environment.cluster.queues for place in _places(queue, wishes.nodes)]
-    jobs: list[Job] = []
-    left_out: list[Line] = []
-    for check in CHECKS:
-        if check == HEAD_SCAN or check not in wishes.checks:
-            continue
-        for made in _of_check(check, environment, places, wishes, means):
-            if isinstance(made, Job):
-                jobs.append(made)
-            else:
-                left_out.append(made)
-    # Queue by queue, so that the nodes that one check started serve the next one.
-    order = [place.name for place in places]
-    jobs.sort(key=lambda job: order.index(job.place.name))
-    return Plan(HEAD_SCAN in wishes.checks, tuple(jobs), tuple(left_out), wishes.insisted)
+    def _places(self, queue: Queue) -> Iterator[Place]:
+        for compute in queue.compute:
+            # An unknown instance type may have GPUs or not: it is only scanned.
+            known = [instance_types()[name] for name in compute.instance_types if name in instance_types()]
+            gpus = known[0].gpus if known else None
+            feature = compute.name if len(queue.compute) > 1 else "-"
+            nodes = min(self.wishes.nodes, compute.max)
+            yield Place(queue.name, f"{queue.name}/{compute.name}", nodes, gpus, feature)
 
-
-def _not_asked(check: str, where: str, why: str, action: str, wishes: Wishes) -> Line:
-    """A check that cannot run; a failure if the user insisted on it."""
-    outcome = Outcome.FAILED if check in wishes.insisted else Outcome.NOT_ASKED
-    return Line(check, where, ASKED[check], why, "the means to ask", outcome, action)
-
-
-def _of_check(
-    check: str,
-    environment: Environment,
-    places: list[Place],
-    wishes: Wishes,
-    means: Means,
-) -> Iterator[Job | Line]:
-    with_gpus = [place for place in places if place.gpus]
-    if check == NODE_SCAN:
-        yield from (_job(check, place) for place in places)
-    elif check in (HELLO, GPUS, NCCL) and not with_gpus:
-        yield _not_asked(check, "all queues", "no queue has GPUs", "", wishes)
-    elif check in (HELLO, GPUS):
-        yield from (_job(check, place) for place in with_gpus)
-    elif check == NCCL:
-        yield from _nccl(with_gpus, wishes, means)
-    else:
-        yield from _storage(environment, (with_gpus or places)[0], wishes, means)
-
-
-def _nccl(places: list[Place], wishes: Wishes, means: Means) -> Iterator[Job | Line]:
-    for place in places:
-        if place.nodes * (place.gpus or 0) < 2:
-            yield _not_asked(NCCL, place.name, "one GPU in all", "", wishes)
-        elif not wishes.image and "nccl-tests" not in means.programs:
-            why = "no nccl-tests in /opt/nccl-tests/build of the nodes, and no --image was given"
-            yield _not_asked(NCCL, place.name, why, _image_action(means.images), wishes)
+    def _of_check(self, check: str, places: list[Place]) -> Iterator[Job | Line]:
+        with_gpus = [place for place in places if place.gpus]
+        if check == HEAD_SCAN:
+            yield self._job(check, Place("", "head node", 1, None))
+        elif check == NODE_SCAN:
+            yield from (self._job(check, place) for place in places)
+        elif check == STORAGE:
+            yield from self._storage((with_gpus or places)[0])
+        elif not with_gpus:
+            yield self._not_asked(check, "all queues", "no queue has GPUs")
+        elif check == NCCL:
+            yield from map(self._nccl, with_gpus)
         else:
-            yield _job(NCCL, place, *(("--image", wishes.image) if wishes.image else ()))
+            yield from (self._job(check, place) for place in with_gpus)
 
+    def _nccl(self, place: Place) -> Job | Line:
+        if place.nodes * (place.gpus or 0) < 2:
+            return self._not_asked(NCCL, place.name, "one GPU in all")
+        if not self.wishes.image and "nccl-tests" not in self.programs:
+            why = "no nccl-tests in /opt/nccl-tests/build of the nodes, and no --image was given"
+            return self._not_asked(NCCL, place.name, why, self._image_action)
+        return self._job(NCCL, place, ("--image", self.wishes.image) if self.wishes.image else ())
 
-def _storage(environment: Environment, place: Place, wishes: Wishes, means: Means) -> Iterator[Job | Line]:
-    if not environment.storage.lustre:
-        yield _not_asked(STORAGE, "all mounts", "the environment has no Lustre file system", "", wishes)
-        return
-    if wishes.image:
-        tool: tuple[str, ...] = ("--image", wishes.image)
-    elif {"ior", "mdtest"} <= set(means.programs):
-        tool = ("--tool", "ior")
-    elif "fio" in means.programs:
-        tool = ("--tool", "fio")
-    else:
-        why = "neither IOR and mdtest nor fio on the nodes, and no --image was given"
-        for lustre in environment.storage.lustre:
-            yield _not_asked(STORAGE, lustre.mount, why, _image_action(means.images), wishes)
-        return
-    for lustre in environment.storage.lustre:
-        rate = lustre.throughput_mb_s
-        yield _job(
-            STORAGE, place, *tool, "--mounts-to-test", lustre.mount, "--fraction", str(wishes.storage_percent),
-            "--segments", str(_segments(rate, place.nodes)), facts={"mount": lustre.mount, "mb_s": rate},
-        )  # fmt: skip
+    def _storage(self, place: Place) -> Iterator[Job | Line]:
+        if not self.environment.storage.lustre:
+            yield self._not_asked(STORAGE, "all mounts", "the environment has no Lustre file system")
+        percent, tool = self.wishes.storage_percent, self._storage_tool()
+        for lustre in self.environment.storage.lustre:
+            if not tool:
+                why = "neither IOR and mdtest nor fio on the nodes, and no --image was given"
+                yield self._not_asked(STORAGE, lustre.mount, why, self._image_action)
+                continue
+            rate = lustre.throughput_mb_s
+            segments = math.ceil(rate * _STORAGE_SECONDS / (place.nodes * _PROCESSES * _SEGMENT_MB))
+            segments = min(max(segments, _LEAST_SEGMENTS), _MOST_SEGMENTS)
+            what = ("--mounts-to-test", lustre.mount, "--fraction", str(percent), "--segments", str(segments))
+            yield Job(STORAGE, place, (*tool, *what), STORAGE in self.wishes.insisted, lustre.mount, rate, percent)
 
+    def _storage_tool(self) -> tuple[str, ...]:
+        if self.wishes.image:
+            return ("--image", self.wishes.image)
+        if {"ior", "mdtest"} <= set(self.programs):
+            return ("--tool", "ior")
+        return ("--tool", "fio") if "fio" in self.programs else ()
 
-def _image_action(images: Collection[str]) -> str:
-    known = f"imported are {', '.join(images)}" if images else "import one with images/import-container.sh"
-    return f"give --image NAME, an image that has these programs ({known})"
+    @property
+    def _image_action(self) -> str:
+        known = ", ".join(self.images)
+        known = f"imported are {known}" if known else "import one with images/import-container.sh"
+        return f"give --image NAME, an image that has these programs ({known})"
 
+    def _job(self, check: str, place: Place, options: tuple[str, ...] = ()) -> Job:
+        return Job(check, place, options, check in self.wishes.insisted)
 
-def _segments(mb_s: int, nodes: int) -> int:
-    wanted = math.ceil(mb_s * _STORAGE_SECONDS / (nodes * _PROCESSES * _SEGMENT_MB))
-    return min(max(wanted, _LEAST_SEGMENTS), _MOST_SEGMENTS)
-
-
-def _job(check: str, place: Place, *options: str, facts: Mapping[str, Any] | None = None) -> Job:
-    return Job(check, place, _JOBS[check], MINUTES[check], options, dict(facts or {}))
-
-
-def _places(queue: Queue, most: int) -> Iterator[Place]:
-    for compute in queue.compute:
-        facts = _facts(compute)
-        feature = compute.name if len(queue.compute) > 1 else "-"
-        # An unknown instance type may have GPUs or not: it is only scanned.
-        gpus = facts.gpus if facts else None
-        yield Place(queue.name, compute.name, min(most, compute.max), gpus, feature)
-
-
-def _facts(compute: Compute) -> InstanceFacts | None:
-    return next((facts for name in compute.instance_types if (facts := instance_types().get(name))), None)
+    def _not_asked(self, check: str, where: str, why: str, action: str = "") -> Line:
+        """A check that cannot run; a failure if the user insisted on it."""
+        outcome = Outcome.FAILED if check in self.wishes.insisted else Outcome.NOT_ASKED
+        return Line(check, where, KINDS[check].asked, why, "the means to ask", outcome, action)

@@ -13,8 +13,8 @@ class Outcome(StrEnum):
     """Outcome of a check. A warning passes; NOT_ASKED says nothing about the cluster."""
 
     PASSED = "passed"
-    WARNING = "warning"
     FAILED = "failed"
+    WARNING = "warning"
     NOT_ASKED = "not asked"
 
 
@@ -42,42 +42,39 @@ class Line:
 
 @dataclass(frozen=True)
 class Report:
-    """A validation of one environment. `head_node` is the instance that was asked."""
+    """A validation of one environment.
+
+    Attributes:
+        head_node: the instance that was asked.
+        simulated: the GPUs, EFA and figures are those of the emulated AWS.
+    """
 
     environment: str
     cluster: str
     head_node: str
     lines: tuple[Line, ...]
+    simulated: bool = False
 
     @property
     def passed(self) -> bool:
         """Nothing failed, and at least one check ran."""
-        return not self._of(Outcome.FAILED) and bool(self._of(Outcome.PASSED) or self._of(Outcome.WARNING))
-
-    @property
-    def exit(self) -> int:
-        """The exit status of the command: 0 passed, 1 failed."""
-        return 0 if self.passed else 1
+        outcomes = {line.outcome for line in self.lines}
+        return Outcome.FAILED not in outcomes and bool(outcomes & {Outcome.PASSED, Outcome.WARNING})
 
     @property
     def headline(self) -> str:
         """The verdict in one line."""
-        passed, failed = len(self._of(Outcome.PASSED)), self._of(Outcome.FAILED)
-        counts = [f"{passed} passed"]
-        counts += [f"{len(failed)} failed"] if failed else []
-        for outcome in (Outcome.WARNING, Outcome.NOT_ASKED):
-            if found := self._of(outcome):
-                plural = "s" if outcome is Outcome.WARNING and len(found) > 1 else ""
-                counts.append(f"{len(found)} {outcome}{plural}")
+        outcomes = [line.outcome for line in self.lines]
+        counts = f"{outcomes.count(Outcome.PASSED)} passed"
+        for outcome in (Outcome.FAILED, Outcome.WARNING, Outcome.NOT_ASKED):
+            if number := outcomes.count(outcome):
+                counts += f", {number} {outcome}{'s' if outcome is Outcome.WARNING and number > 1 else ''}"
+        failed = [f"{line.check} on {line.where}" for line in self.lines if line.outcome is Outcome.FAILED]
         if failed:
-            where = ", ".join(dict.fromkeys(f"{line.check} on {line.where}" for line in failed))
-            return f"FAILED: {where} ({', '.join(counts)})"
+            return f"FAILED: {', '.join(dict.fromkeys(failed))} ({counts})"
         if not self.passed:
-            return f"FAILED: nothing was asked of the cluster ({', '.join(counts)})"
-        answered = {line.check for line in (*self._of(Outcome.PASSED), *self._of(Outcome.WARNING))}
-        if self._of(Outcome.NOT_ASKED) and answered == {HEAD_SCAN}:
-            return f"PASSED on the head node alone, no other node was asked: {', '.join(counts)}"
-        return f"PASSED: {', '.join(counts)}"
-
-    def _of(self, outcome: Outcome) -> list[Line]:
-        return [line for line in self.lines if line.outcome is outcome]
+            return f"FAILED: nothing was asked of the cluster ({counts})"
+        asked = {line.check for line in self.lines if line.outcome is not Outcome.NOT_ASKED}
+        if asked == {HEAD_SCAN} and Outcome.NOT_ASKED in outcomes:
+            return f"PASSED on the head node alone, no other node was asked: {counts}"
+        return f"PASSED: {counts}"

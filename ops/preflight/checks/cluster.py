@@ -8,6 +8,7 @@ account (`parallelcluster.check`), and a note says that the account itself was n
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator
 
 from cluster_resource.api import OWNER_TAG, ApiAccessError, ApiError, ApiTrouble, ClusterApi, Message
@@ -22,7 +23,6 @@ from trainyard.cluster_config import render
 from trainyard.pipeline.actions import ASSUME
 
 _DRY_RUN_WOULD_SUCCEED = 412
-_MAX_TEXT = 300
 _NO_ANSWER = (
     "try again; if the error remains (some changes are refused while the fleet runs), see what the change needs: "
     "trainyard diff"
@@ -110,5 +110,4 @@ def _messages(messages: tuple[Message, ...], asked: str) -> Iterator[CheckResult
 
 
 def _cut(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= _MAX_TEXT else f"{flat[: _MAX_TEXT - 3]}..."
+    return textwrap.shorten(text, 300, placeholder="...")

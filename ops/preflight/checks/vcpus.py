@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from botocore.exceptions import ClientError
 
-from ops.preflight.context import CheckContext, Source
+from ops.preflight.checks import quotas
+from ops.preflight.context import CheckContext, Quota, Source
 from ops.preflight.families import family_of
-from ops.preflight.quotas import Quota
 from ops.preflight.results import CheckResult, Verdict, note
 from settings.instances import instance_types
 
@@ -63,7 +63,7 @@ def check(context: CheckContext) -> Iterator[CheckResult]:
         reasons = " + ".join(f"{use.count} x {use.instance_type} ({use.reason})" for use in uses)
         need = sum(use.count * vcpus[use.instance_type] for use in uses)
         asked = "ec2:DescribeInstances"
-        yield context.quotas.check(quota, need, taken[quota], "vCPUs", asked=asked, reasons=reasons)
+        yield quotas.check(context, quota, need, taken[quota], "vCPUs", asked=asked, reasons=reasons)
     if any(queue.capacity.type == "capacity-block" for queue in context.environment.cluster.queues):
         wanted = "instances of a capacity block count towards no quota on running instances"
         yield note("vCPUs of capacity blocks", "not counted", wanted)

@@ -1,105 +1,88 @@
-"""Which checks an environment asks for."""
+"""The checks that an environment gets."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ops.validation import plan
-from ops.validation.plan import CHECKS, GPUS, HELLO, NCCL, NODE_SCAN, STORAGE, Means, Wishes
-from ops.validation.report import Outcome
-from settings import Environment, load
+from ops.validation.plan import GPUS, HELLO, NCCL, NODE_SCAN, STORAGE, Job, Planner, Wishes
+from ops.validation.report import HEAD_SCAN, Line, Outcome
+from settings import Environment, environment_file, load
+from settings.model.cluster import Queue
+from tests.ops.validation.fakes import request_handler
 
-ENVIRONMENTS = Path(__file__).resolve().parents[3] / "environments"
-ALL = Means(("fio", "nccl-tests"))
-
-
-def environment(name: str) -> Environment:
-    return load(ENVIRONMENTS / f"{name}.yaml")
+LOCAL, JAKARTA = load(environment_file("local")), load(environment_file("jakarta-80xp5e"))
 
 
-def without_gpus(shipped: Environment) -> Environment:
-    cpu = tuple(queue for queue in shipped.cluster.queues if queue.name == "cpu")
-    return shipped.model_copy(update={"cluster": shipped.cluster.model_copy(update={"queues": cpu})})
+def planned(
+    environment: Environment,
+    programs: tuple[str, ...] = ("fio", "nccl-tests"),
+    **wishes: Any,  # noqa: ANN401 - any wish
+) -> tuple[list[Job], list[Line]]:
+    return Planner(environment, Wishes(**wishes), programs, ("pytorch",)).plan()
 
 
-def test_local_asks_everything() -> None:
-    made = plan.make(environment("local"), Wishes(), ALL)
-    assert made.head_scan
-    assert not made.left_out
-    assert [(job.check, job.place.name, job.place.nodes) for job in made.jobs] == [
-        (NODE_SCAN, "gpu/p5", 2),
-        (HELLO, "gpu/p5", 2),
-        (GPUS, "gpu/p5", 2),
-        (NCCL, "gpu/p5", 2),
-        (STORAGE, "gpu/p5", 2),
+def with_queues(*queues: Queue) -> Environment:
+    return LOCAL.model_copy(update={"cluster": LOCAL.cluster.model_copy(update={"queues": queues})})
+
+
+def test_local_gets_every_check() -> None:
+    jobs, left_out = planned(LOCAL)
+    assert not left_out
+    assert [(job.check, job.place.name, job.place.nodes) for job in jobs] == [
+        (HEAD_SCAN, "head node", 1),
+        *((check, "gpu/p5", 2) for check in (NODE_SCAN, HELLO, GPUS, NCCL, STORAGE)),
         (NODE_SCAN, "cpu/c7i", 2),
     ]
+    # The head node knows every job and option.
+    jobs += planned(LOCAL, image="x")[0]
+    assert {job.kind.job for job in jobs if job.kind.job} == set(request_handler.CHECKS)
+    assert {word for job in jobs for word in job.options[::2]} <= set(request_handler.OPTIONS)
 
 
-def test_the_storage_test_knows_what_the_file_provisions() -> None:
-    made = plan.make(environment("jakarta-80xp5e"), Wishes(checks=(STORAGE,)), ALL)
-    found = {job.facts["mount"]: job.facts["mb_s"] for job in made.jobs}
-    lustre = environment("jakarta-80xp5e").storage.lustre
-    assert found == {one.mount: one.capacity_gib * one.throughput // 1000 for one in lustre}
+def test_storage_test_has_the_provisioned_throughput() -> None:
+    jobs, _ = planned(JAKARTA, checks=(STORAGE,))
+    assert {job.mount: job.mb_s for job in jobs} == {
+        one.mount: one.capacity_gib * one.throughput // 1000 for one in JAKARTA.storage.lustre
+    }
     # The faster the file system, the more is written.
-    segments = [int(job.options[job.options.index("--segments") + 1]) for job in made.jobs]
-    assert sorted(segments) == [
-        segments[index] for index in sorted(range(3), key=lambda index: list(found.values())[index])
-    ]
-    assert all(4 <= number <= 100 for number in segments)
+    jobs.sort(key=lambda job: job.mb_s)
+    segments = [int(job.options[job.options.index("--segments") + 1]) for job in jobs]
+    assert segments == sorted(segments) and all(4 <= number <= 100 for number in segments)
 
 
-def test_never_more_nodes_than_asked_or_there_are() -> None:
-    jakarta = environment("jakarta-80xp5e")
-    assert {job.place.nodes for job in plan.make(jakarta, Wishes(), ALL).jobs} == {2}
-    assert {job.place.nodes for job in plan.make(jakarta, Wishes(nodes=10), ALL).jobs} == {10}
-    local = plan.make(environment("local"), Wishes(nodes=10), ALL)
-    assert {job.place.nodes for job in local.jobs} == {2}
+@pytest.mark.parametrize(
+    ("environment", "most", "nodes"), [(JAKARTA, 2, 2), (JAKARTA, 10, 10), (LOCAL, 10, 2)], ids=["2", "10", "all"]
+)
+def test_number_of_nodes(environment: Environment, most: int, nodes: int) -> None:
+    jobs, _ = planned(environment, nodes=most)
+    assert {job.place.nodes for job in jobs if job.check != HEAD_SCAN} == {nodes}
 
 
-def test_without_gpus_the_rest_is_asked_and_the_report_says_what_was_not() -> None:
-    made = plan.make(without_gpus(environment("local")), Wishes(), ALL)
-    assert [(job.check, job.place.name) for job in made.jobs] == [(NODE_SCAN, "cpu/c7i"), (STORAGE, "cpu/c7i")]
-    assert [(line.check, line.outcome, line.found) for line in made.left_out] == [
+def test_without_gpus_the_report_names_what_was_not_asked() -> None:
+    jobs, left_out = planned(with_queues(LOCAL.cluster.queues[1]))
+    assert [(job.check, job.place.name) for job in jobs[1:]] == [(NODE_SCAN, "cpu/c7i"), (STORAGE, "cpu/c7i")]
+    assert [(line.check, line.outcome, line.found) for line in left_out] == [
         (check, Outcome.NOT_ASKED, "no queue has GPUs") for check in (HELLO, GPUS, NCCL)
     ]
 
 
 @pytest.mark.parametrize("check", [NCCL, STORAGE])
-def test_without_the_programs_it_is_not_asked_unless_it_was_insisted_on(check: str) -> None:
-    [line] = plan.make(environment("local"), Wishes(checks=(check,)), Means((), ("pytorch",))).left_out
+def test_programs_are_missing(check: str) -> None:
+    _, [line] = planned(LOCAL, (), checks=(check,))
     assert line.outcome is Outcome.NOT_ASKED
     assert "--image NAME" in line.action and "imported are pytorch" in line.action
-    [line] = plan.make(environment("local"), Wishes(checks=(check,), insisted=(check,)), Means(())).left_out
+    _, [line] = planned(LOCAL, (), checks=(check,), insisted=(check,))
     assert line.outcome is Outcome.FAILED
+    [job], left_out = planned(LOCAL, (), checks=(check,), image="pytorch")
+    assert not left_out and job.options[:2] == ("--image", "pytorch")
 
 
-def test_an_image_has_the_programs() -> None:
-    made = plan.make(environment("local"), Wishes(checks=(NCCL, STORAGE), image="pytorch"), Means((), ("pytorch",)))
-    assert not made.left_out
-    assert all(job.options[:2] == ("--image", "pytorch") for job in made.jobs)
-
-
-def test_several_compute_resources_of_a_queue_are_told_apart() -> None:
-    local = environment("local")
-    gpu = local.cluster.queues[0]
+def test_compute_resources_of_one_queue_are_selected_by_feature() -> None:
+    gpu = LOCAL.cluster.queues[0]
     other = gpu.compute[0].model_copy(update={"name": "p5en", "instance_types": ("p5en.48xlarge",), "max": 1})
-    queues = (gpu.model_copy(update={"compute": (*gpu.compute, other)}),)
-    changed = local.model_copy(update={"cluster": local.cluster.model_copy(update={"queues": queues})})
-    made = plan.make(changed, Wishes(checks=(HELLO, NCCL)), ALL)
-    assert [(job.check, job.place.feature, job.place.nodes) for job in made.jobs] == [
+    jobs, _ = planned(with_queues(gpu.model_copy(update={"compute": (*gpu.compute, other)})), checks=(HELLO, NCCL))
+    assert [(job.check, job.place.feature, job.place.nodes) for job in jobs] == [
         (HELLO, "p5", 2), (NCCL, "p5", 2), (HELLO, "p5en", 1), (NCCL, "p5en", 1),
     ]  # fmt: skip
-
-
-def test_every_check_is_known_to_the_head_node() -> None:
-    from tests.ops.validation.helper import request_handler
-
-    assert {job.job for job in plan.make(environment("local"), Wishes(), ALL).jobs} == set(request_handler.CHECKS)
-    options = {
-        word for job in plan.make(environment("local"), Wishes(image="x"), ALL).jobs for word in job.options[::2]
-    }
-    assert options <= set(request_handler.OPTIONS)
-    assert len(CHECKS) == 6
