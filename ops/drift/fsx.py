@@ -19,23 +19,17 @@ from ops.review.structure import Difference
 if TYPE_CHECKING:
     from types_boto3_fsx import FSxClient
 
-FILE_SYSTEM, VOLUME, ASSOCIATION = (
-    "AWS::FSx::FileSystem",
-    "AWS::FSx::Volume",
-    "AWS::FSx::DataRepositoryAssociation",
-)
-KINDS = (FILE_SYSTEM, VOLUME, ASSOCIATION)
+FILE_SYSTEM, VOLUME, ASSOCIATION = ("AWS::FSx::FileSystem", "AWS::FSx::Volume", "AWS::FSx::DataRepositoryAssociation")
+# Operation, its argument, and the key of its answer.
+_CALLS = {
+    FILE_SYSTEM: ("describe_file_systems", "FileSystemIds", "FileSystems"),
+    VOLUME: ("describe_volumes", "VolumeIds", "Volumes"),
+    ASSOCIATION: ("describe_data_repository_associations", "AssociationIds", "Associations"),
+}
+KINDS = tuple(_CALLS)
 
-# Not in the answers of the Describe calls: security groups belong to the network interfaces. Tags and S3 are apart.
-_UNREPORTED = (
-    "BackupId",
-    "Options",
-    "OriginSnapshot",
-    "RootVolumeConfiguration",
-    "S3",
-    "SecurityGroupIds",
-    "Tags",
-)
+# Not in the answers: security groups belong to the network interfaces. Tags and S3 are compared apart.
+_UNREPORTED = ("BackupId", "Options", "OriginSnapshot", "RootVolumeConfiguration", "S3", "SecurityGroupIds", "Tags")
 _ARN_OF_A_GROUP = 7
 """Parts of a log group's ARN, between colons."""
 _GONE = ("FileSystemNotFound", "VolumeNotFound", "DataRepositoryAssociationNotFound")
@@ -61,15 +55,9 @@ def check(client: FSxClient, stack: DeployedStack, values: Values, skip: Collect
 def _record(client: FSxClient, resource: Resource) -> Mapping[str, Any] | None:
     if not resource.physical_id:
         return None
-    key = [resource.physical_id]
-    found: list[Any]
+    operation, argument, key = _CALLS[resource.kind]
     try:
-        if resource.kind == FILE_SYSTEM:
-            found = list(client.describe_file_systems(FileSystemIds=key)["FileSystems"])
-        elif resource.kind == VOLUME:
-            found = list(client.describe_volumes(VolumeIds=key)["Volumes"])
-        else:
-            found = list(client.describe_data_repository_associations(AssociationIds=key)["Associations"])
+        found = getattr(client, operation)(**{argument: [resource.physical_id]})[key]
     except ClientError as error:
         if error.response.get("Error", {}).get("Code") in _GONE:
             return None

@@ -11,12 +11,7 @@ from ops.review.structure import shown
 from ops.review.verdict import Level, Verdict, at_stake, label, meaning
 from ops.validation import report as validations
 
-_TONES = {
-    Level.NOTHING: Tone.GOOD,
-    Level.SAFE: Tone.GOOD,
-    Level.DISRUPTIVE: Tone.WARNING,
-    Level.DESTRUCTIVE: Tone.BAD,
-}
+_TONES = {Level.NOTHING: Tone.GOOD, Level.SAFE: Tone.GOOD, Level.DISRUPTIVE: Tone.WARNING, Level.DESTRUCTIVE: Tone.BAD}
 _DIFFERENCES = 6
 """Differences of a resource that are shown; JSON holds all."""
 _TYPES = 12

@@ -177,7 +177,6 @@ def _of_snapshots(was: Json, now: Json) -> Iterator[str]:
 
 def _kept(properties: Json) -> object:
     try:
-        request = json.loads(properties["Target"]["Input"])
+        return json.loads(properties["Target"]["Input"])["keep"]
     except (ValueError, KeyError, TypeError):
         return None
-    return request.get("keep") if isinstance(request, Mapping) else None
