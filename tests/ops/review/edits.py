@@ -27,9 +27,9 @@ class Edit:
     """Replacements (regular expression, text), each of one place.
 
     Attributes:
-        needs: what the changed keys that end so need; other keys must need nothing.
+        needs: what changed keys need, by the end of their path; other keys must need nothing.
         before: edits that were deployed before.
-        in_world: whether the emulated AWS has all that the edited file names.
+        emulated: whether the emulated AWS has all that the edited file names.
     """
 
     level: Level
@@ -37,7 +37,7 @@ class Edit:
     needs: dict[str, Need] = field(default_factory=dict)
     file: str = "local"
     before: Replacements = ()
-    in_world: bool = True
+    emulated: bool = True
 
     def old(self, folder: Path) -> Environment:
         return load(self.file, self.before, folder)
@@ -123,23 +123,20 @@ CLUSTER: dict[str, Edit] = {
     ),
     "no health check of GPUs": Edit(Level.SAFE, ((r"(exclusive: true)", r"\1\n      gpu_health_check: false"),)),
     "jobs share nodes": Edit(Level.SAFE, ((r"exclusive: true", "exclusive: false"),)),
-    "login nodes": Edit(Level.SAFE, ((r"  queues:", LOGIN.format(count=1, kind="m7i.xlarge")),), in_world=False),
+    "login nodes": Edit(Level.SAFE, ((r"  queues:", LOGIN.format(count=1, kind="m7i.xlarge")),), emulated=False),
     "other login nodes": Edit(
         Level.DISRUPTIVE,
         ((r"m7i\.xlarge", "m7i.2xlarge"),),
         {"InstanceType": Need.LOGIN},
         before=((r"  queues:", LOGIN.format(count=1, kind="m7i.xlarge")),),
-        in_world=False,
-    ),
-    "a key pair": Edit(
-        Level.DESTRUCTIVE, ((r"(m7i\.2xlarge)", r"\1\n    key_name: mine"),), {"KeyName": NEW}, in_world=False
+        emulated=False,
     ),
     "a head node with a public address": Edit(
         Level.DESTRUCTIVE,
         ((r"(m7i\.2xlarge)", r"\1\n    subnet: public"),),
         {"SubnetId": NEW},
         before=((r"(cidr: 10\.0\.0\.0/16)", r"\1\n  clients: [203.0.113.0/24]"),),
-        in_world=False,
+        emulated=False,
     ),
     "Lustre mounted elsewhere": Edit(Level.DISRUPTIVE, ((r"mount: /fsx", "mount: /lustre"),), {"MountDir": FLEET}),
     "homes mounted elsewhere": Edit(Level.DISRUPTIVE, ((r"mount: /home", "mount: /homes"),), {"MountDir": FLEET}),
@@ -153,32 +150,19 @@ CLUSTER: dict[str, Edit] = {
             ),
         ),
         {"Database": FLEET},
-        in_world=False,
+        emulated=False,
     ),
     "an image of our own": Edit(
         Level.DISRUPTIVE,
         ((r"(- name: cpu)", r"\1\n      ami: ami-0123456789abcdef0"),),
         {"Image": FLEET},
-        in_world=False,
+        emulated=False,
     ),
     "another reservation": Edit(
         Level.DISRUPTIVE,
         ((r"cr-0123456789abcdef0", "cr-0fedcba9876543210"),),
         {"CapacityReservationId": FLEET},
         file="jakarta-80xp5e",
-        in_world=False,
-    ),
-    "half of the reservation given back": Edit(
-        Level.DISRUPTIVE,
-        (
-            (r"max: 80", "max: 40"),
-            *(
-                (rf"(name: model{number}\n    queue: gpu-queue\n    nodes:) \d+", rf"\1 {nodes}")
-                for number, nodes in enumerate((5, 5, 5, 5, 5, 5, 10), 1)
-            ),
-        ),
-        {"MaxCount": FLEET},
-        file="jakarta-80xp5e",
-        in_world=False,
+        emulated=False,
     ),
 }

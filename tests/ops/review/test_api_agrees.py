@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("review-api")]
 ROOT = Path(__file__).parents[3]
 UP_LIMIT_S = 900
 FLEET_LIMIT_S = 120
-EDITS = {name: edit for name, edit in CLUSTER.items() if edit.in_world and edit.file == "local" and not edit.before}
+EDITS = {name: edit for name, edit in CLUSTER.items() if edit.emulated and edit.file == "local" and not edit.before}
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""What broadens permissions beside what the CDK CLI sees, by hand-made changes and by edits of an environment."""
+"""What may broaden permissions and the CDK does not count, by hand-made changes and by an edit of an environment."""
 
 import io
 import json
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +13,6 @@ from ops.report.commands import review_report
 from ops.review.cluster import Cluster, Key, Need, Outcome
 from ops.review.permissions import not_counted_by_cdk, of_cluster
 from ops.review.stacks import Stack
-from ops.review.structure import ABSENT
 from ops.review.verdict import Level, Verdict, judge
 from tests.ops.review.edits import CLUSTER
 from tests.ops.review.synthesis import edited
@@ -61,7 +60,7 @@ def test_other_keys_grant_nothing(path: str) -> None:
     assert of_key(path, 1, 2) == ()
 
 
-def test_a_new_queue_is_told_by_what_it_grants() -> None:
+def test_a_new_queue_is_reported_by_what_it_grants() -> None:
     queue = {"Name": "more", "Iam": {"AdditionalIamPolicies": [{"Policy": OTHER}]}, "CapacityType": "SPOT"}
     [line] = of_key("Scheduling.SlurmQueues[more]", None, queue)
     assert "SlurmQueues[more].Iam: none -> " in line
@@ -123,27 +122,24 @@ def test_other_changes_grant_nothing(kind: str, old: dict[str, Any], new: dict[s
     assert not_counted_by_cdk(between(kind, old, new)) == ()
 
 
-def test_every_report_tells_them_and_the_level_stays(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """By ParallelCluster's own keys, of an added queue."""
-    folder: Path = tmp_path_factory.getbasetemp()
+@pytest.fixture(scope="module")
+def verdict(tmp_path_factory: pytest.TempPathFactory) -> Verdict:
+    """Of a queue that is added, by ParallelCluster's own keys."""
+    folder = tmp_path_factory.getbasetemp()
     edit = CLUSTER["a new queue"].replacements
-    verdict = judge("local", "revision main", edited("local", (), folder), edited("local", edit, folder))
-    lines = not_counted_by_cdk(verdict)
+    return judge("local", "revision main", edited("local", (), folder), edited("local", edit, folder))
+
+
+def test_every_report_has_them_and_the_level_stays(verdict: Verdict) -> None:
+    lines, report = not_counted_by_cdk(verdict), review_report(verdict)
     assert any("SlurmQueues[more].Iam: none -> " in line for line in lines), lines
     assert verdict.level is Level.SAFE
-    said = io.StringIO()
-    text(review_report(verdict), Console(file=said, width=400))
-    assert "Permissions that the CDK does not count" in said.getvalue()
-    assert "SlurmQueues[more].Iam" in said.getvalue()
-    assert "SlurmQueues[more].Iam" in markdown(review_report(verdict)).split("**Permissions that")[1]
-    assert json.loads(json_text(review_report(verdict)))["permissions"] == list(lines)
+    content = io.StringIO()
+    text(report, Console(file=content, width=400))
+    for content_of in (content.getvalue(), markdown(report)):
+        assert "SlurmQueues[more].Iam" in content_of.split("Permissions that the CDK does not count")[1]
+    assert json.loads(json_text(report))["permissions"] == list(lines)
 
 
-def test_where_nothing_of_the_kind_changes_nothing_is_said(tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder: Path = tmp_path_factory.getbasetemp()
-    edit = CLUSTER["more nodes"].replacements
-    verdict = judge("local", "revision main", edited("local", (), folder), edited("local", edit, folder))
-    assert verdict.cluster.keys
-    assert not_counted_by_cdk(verdict) == ()
-    assert "Permissions" not in markdown(review_report(verdict))
-    assert ABSENT not in json.loads(json_text(review_report(verdict)))["permissions"]
+def test_a_report_without_them(verdict: Verdict) -> None:
+    assert "Permissions" not in markdown(review_report(replace(verdict, cluster=Cluster("dev", Outcome.UNCHANGED))))

@@ -42,30 +42,38 @@ def test_no_change_is_nothing() -> None:
     assert verdict.headline == "NOTHING: the deployment is what the file says"
 
 
-@pytest.mark.parametrize("effect", [Effect.REPLACED, Effect.MAY_BE_REPLACED, Effect.REMOVED])
-def test_data_that_leave_the_stack_are_destructive(effect: Effect) -> None:
-    change = change_of(effect, stateful=True, data_disposition="kept outside")
+SHRUNK = change_of(Effect.REFUSED, "AWS::FSx::FileSystem", stateful=True, causes=("StorageCapacity", "Type"))
+
+
+@pytest.mark.parametrize(
+    ("change", "text", "stake"),
+    [
+        *(
+            (
+                change_of(effect, stateful=True, data_disposition="kept outside"),
+                f"S3 Bucket data {effect}, data kept outside",
+                f"{effect}; data kept outside",
+            )
+            for effect in (Effect.REPLACED, Effect.MAY_BE_REPLACED, Effect.REMOVED)
+        ),
+        (
+            SHRUNK,
+            "FSx FileSystem data cannot change this way (StorageCapacity, Type): the deployment fails",
+            "refused: it cannot change this way",
+        ),
+        (
+            change_of(Effect.CHANGED, expires=("objects expire", "versions expire")),
+            "S3 Bucket data: objects expire, versions expire",
+            "objects expire, versions expire",
+        ),
+    ],
+)
+def test_data_at_stake_is_destructive(change: ResourceChange, text: str, stake: str) -> None:
     verdict = verdict_of(change)
     assert verdict.data == (change,)
-    assert said(verdict) == [("DESTRUCTIVE", f"S3 Bucket data {effect}, data kept outside")]
-    assert verdict.headline == f"DESTRUCTIVE: S3 Bucket data {effect}, data kept outside"
-    assert at_stake(change) == f"{effect}; data kept outside"
-
-
-def test_data_that_a_change_refuses() -> None:
-    change = change_of(Effect.REFUSED, "AWS::FSx::FileSystem", stateful=True, causes=("StorageCapacity", "Type"))
-    verdict = verdict_of(change)
-    text = "FSx FileSystem data cannot change this way (StorageCapacity, Type): the deployment fails"
-    assert (verdict.data, said(verdict)) == ((change,), [("DESTRUCTIVE", text)])
-    assert at_stake(change) == "refused: it cannot change this way"
-
-
-def test_data_that_expire_sooner() -> None:
-    change = change_of(Effect.CHANGED, expires=("objects expire", "versions expire"))
-    verdict = verdict_of(change)
-    assert verdict.data == (change,)
-    assert said(verdict) == [("DESTRUCTIVE", "S3 Bucket data: objects expire, versions expire")]
-    assert at_stake(change) == "objects expire, versions expire"
+    assert said(verdict) == [("DESTRUCTIVE", text)]
+    assert verdict.headline == f"DESTRUCTIVE: {text}"
+    assert at_stake(change) == stake
 
 
 @pytest.mark.parametrize("effect", [Effect.ADDED, Effect.CHANGED])
@@ -191,50 +199,34 @@ def test_a_successor_and_deleted_clusters() -> None:
 
 
 ASKED = {"StopFleet": "when-needed", "Replace": "when-needed"}
+NEVER = {"StopFleet": "never", "Replace": "never"}
+ONLY_FLEET = {"StopFleet": "when-needed", "Replace": "never"}
+REFUSED = "impossible without a new cluster: refused (cluster.updates.replace is never)"
+STOPPED = "needs the compute fleet stopped"
 
 
 @pytest.mark.parametrize(
     ("key", "updates", "strategy", "text"),
     [
         (key_of(Need.NOTHING), None, "", "in place, while jobs run"),
-        (
-            key_of(Need.FLEET, ignored=True),
-            None,
-            "",
-            "not counted as a change; it says how later changes are made",
-        ),
+        (key_of(Need.FLEET, ignored=True), None, "", "not counted as a change; it says how later changes are made"),
         (key_of(Need.LOGIN), None, "", "needs the login nodes stopped: an update to count 0 before it"),
         (key_of(Need.HEAD), ASKED, "", "needs the head node stopped"),
-        (
-            key_of(Need.NEW_CLUSTER),
-            None,
-            "",
-            "impossible without a new cluster: refused (cluster.updates.replace is never)",
-        ),
-        (
-            key_of(Need.NEW_CLUSTER),
-            {"Replace": "never", "StopFleet": "when-needed"},
-            "",
-            "impossible without a new cluster: refused (cluster.updates.replace is never)",
-        ),
+        (key_of(Need.NEW_CLUSTER), None, "", REFUSED),
+        (key_of(Need.NEW_CLUSTER), ONLY_FLEET, "", REFUSED),
         (
             key_of(Need.NEW_CLUSTER),
             ASKED,
             "",
             "impossible in place: the cluster is deleted and created again (cluster.updates.replace)",
         ),
-        (key_of(Need.FLEET), None, "", "needs the compute fleet stopped; refused while it runs"),
-        (
-            key_of(Need.FLEET, internal_error=True),
-            {"StopFleet": "never"},
-            "DRAIN",
-            "needs the compute fleet stopped; refused (HTTP 500) while it runs",
-        ),
+        (key_of(Need.FLEET), None, "", f"{STOPPED}; refused while it runs"),
+        (key_of(Need.FLEET, internal_error=True), NEVER, "DRAIN", f"{STOPPED}; refused (HTTP 500) while it runs"),
         (
             key_of(Need.FLEET, strategies=("DRAIN", "TERMINATE")),
             None,
             "COMPUTE_FLEET_STOP",
-            "needs the compute fleet stopped, or QueueUpdateStrategy DRAIN or TERMINATE; refused while it runs",
+            f"{STOPPED}, or QueueUpdateStrategy DRAIN or TERMINATE; refused while it runs",
         ),
         (
             key_of(Need.FLEET_AND_LOGIN, internal_error=True),
