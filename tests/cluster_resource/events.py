@@ -5,7 +5,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cluster_resource import reconcile, response
+from botocore.exceptions import ClientError
+
+from cluster_resource import on_event, reconcile, response
 from cluster_resource.api import ClusterApi, StackEvent
 from cluster_resource.aws import Aws, Execution
 from cluster_resource.operation import Operation, Verdict, epoch_seconds
@@ -90,6 +92,33 @@ def text_of(wanted: dict[str, Any]) -> str:
 
 def tags_of(text: str) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in json.loads(text)["Tags"]}
+
+
+class StepFunctions:
+    """The botocore client; `known` are the statuses of executions by name, `error` is the code of a failed start."""
+
+    def __init__(self, error: str = "", known: dict[str, str] | None = None) -> None:
+        self.error, self.known = error, known or {}
+        self.started: list[dict[str, Any]] = []
+        self.stopped: list[str] = []
+
+    def list_executions(self, **request: Any) -> dict[str, Any]:  # noqa: ANN401
+        assert request["stateMachineArn"] == "arn:machine"
+        items = self.known.items()
+        return {"executions": [{"name": name, "executionArn": f"arn:{name}", "status": is_} for name, is_ in items]}
+
+    def stop_execution(self, **request: Any) -> None:  # noqa: ANN401
+        self.stopped.append(request["executionArn"])
+        self.known[request["executionArn"].removeprefix("arn:")] = "ABORTED"
+
+    def start_execution(self, **request: Any) -> None:  # noqa: ANN401
+        self.started.append(request)
+        if self.error:
+            raise ClientError({"Error": {"Code": self.error, "Message": "no"}}, "StartExecution")
+        self.known[request["name"]] = "RUNNING"
+
+    def receive(self, event: dict[str, Any], **options: Any) -> None:  # noqa: ANN401
+        on_event.receive(event, self, "arn:machine", **options)
 
 
 @dataclass

@@ -4,17 +4,14 @@ One stack with one cluster, and in it a later resource that can fail. Answers de
 Delete, a failed update by an Update back, a changed physical id by a Delete of the old one.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cluster_resource import on_event
 from cluster_resource.api import OWNER_TAG
 from cluster_resource.decide import STEADY
-from cluster_resource.on_event import Known
 from cluster_resource.request import Request
 from tests.cluster_resource import events
-from tests.cluster_resource.events import OWNER, FakeAws, Machine
+from tests.cluster_resource.events import OWNER, FakeAws, Machine, StepFunctions
 from tests.cluster_resource.fake_api import Cluster, FakeApi
 
 MOST_STEPS = 5000
@@ -31,7 +28,7 @@ class Stack:
     before: dict[str, Any] = field(default_factory=dict)
     physical_id: str = ""
     second: int = 0
-    executions: list[Known] = field(default_factory=list)
+    stepfunctions: StepFunctions = field(default_factory=StepFunctions)
     past: list[dict[str, Any]] = field(default_factory=list)
     crashes: list[int] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
@@ -116,31 +113,9 @@ class Stack:
 
     def _receive(self, request: dict[str, Any], *, expected: bool) -> None:
         """`on_event`; an event of the past must not start anything."""
-        started = _Started(self.executions)
-        on_event.receive(request, started, send=lambda *_: None)
-        assert started.started == expected, f"{request['RequestId']}: started {started.started}"
-        self.executions = started.known_now
-
-
-@dataclass
-class _Started(on_event.Executions):
-    """`Executions` of one delivery."""
-
-    known_before: Sequence[Known]
-    started: bool = False
-
-    def __post_init__(self) -> None:
-        self.known_now = list(self.known_before)
-
-    def known(self) -> list[Known]:
-        return self.known_now
-
-    def start(self, name: str, _event: dict[str, Any]) -> None:
-        self.started = True
-        self.known_now.append(Known(name, f"arn:{name}", True))
-
-    def stop(self, arn: str, _why: str) -> None:
-        self.known_now = [Known(item.name, item.arn, item.running and item.arn != arn) for item in self.known_now]
+        before = len(self.stepfunctions.started)
+        self.stepfunctions.receive(request, send=lambda *_: None)
+        assert len(self.stepfunctions.started) == before + expected, f"{request['RequestId']}: expected {expected}"
 
 
 def is_ours(cluster: Cluster) -> bool:

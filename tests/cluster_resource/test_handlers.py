@@ -8,10 +8,9 @@ import pytest
 from cluster_resource import work
 from cluster_resource.operation import epoch_seconds
 from tests.cluster_resource import events
-from tests.cluster_resource.events import STARTED, own_id, properties
+from tests.cluster_resource.events import STARTED, StepFunctions, own_id, properties
 from tests.cluster_resource.fake_api import FakeApi
 from tests.cluster_resource.replay import Server
-from tests.cluster_resource.test_on_event import StepFunctions
 
 
 @pytest.fixture

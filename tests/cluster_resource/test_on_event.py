@@ -4,12 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
-from cluster_resource import on_event
-from cluster_resource.on_event import Executions, name_of, signed_at
+from cluster_resource.on_event import name_of, signed_at
 from cluster_resource.request import Request
 from tests.cluster_resource import events
+from tests.cluster_resource.events import StepFunctions
 from tests.cluster_resource.replay import Server
 
 DIGEST = Request.of(events.create()).digest
@@ -23,31 +22,6 @@ def signed(second: int, request: str = "one") -> dict[str, Any]:
 
 def name(event: dict[str, Any]) -> str:
     return name_of(Request.of(event))
-
-
-class StepFunctions:
-    """The botocore client; `known` are the statuses of executions by name."""
-
-    def __init__(self, error: str = "", known: dict[str, str] | None = None) -> None:
-        self.error, self.known = error, known or {}
-        self.started: list[dict[str, Any]] = []
-        self.stopped: list[str] = []
-
-    def list_executions(self, **request: Any) -> dict[str, Any]:  # noqa: ANN401
-        assert request["stateMachineArn"] == "arn:machine"
-        items = self.known.items()
-        return {"executions": [{"name": name, "executionArn": f"arn:{name}", "status": is_} for name, is_ in items]}
-
-    def stop_execution(self, **request: Any) -> None:  # noqa: ANN401
-        self.stopped.append(request["executionArn"])
-
-    def start_execution(self, **request: Any) -> None:  # noqa: ANN401
-        self.started.append(request)
-        if self.error:
-            raise ClientError({"Error": {"Code": self.error, "Message": "no"}}, "StartExecution")
-
-    def receive(self, event: dict[str, Any], **options: Any) -> None:  # noqa: ANN401
-        on_event.receive(event, Executions(self, "arn:machine"), **options)
 
 
 def test_an_execution_is_named_after_owner_time_and_request() -> None:

@@ -8,8 +8,8 @@ the event's ResponseURL, in seconds since the epoch, 0 if the URL does not show 
 import json
 import logging
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -26,56 +26,22 @@ _LISTED = 200
 _NAME_CHARACTERS = 80  # of a Step Functions execution
 
 
-@dataclass(frozen=True)
-class Known:
-    """An execution in Step Functions."""
-
-    name: str
-    arn: str
-    running: bool
-
-
-class Executions:
-    """The executions of the resource's state machine."""
-
-    def __init__(self, stepfunctions: Any, state_machine_arn: str) -> None:  # noqa: ANN401 - botocore's
-        self._client = stepfunctions
-        self._arn = state_machine_arn
-
-    def known(self) -> list[Known]:
-        """The newest ones; older executions cannot compete with a new event."""
-        answer = self._client.list_executions(stateMachineArn=self._arn, maxResults=_LISTED)
-        return [Known(item["name"], item["executionArn"], item["status"] == "RUNNING") for item in answer["executions"]]
-
-    def start(self, name: str, event: dict[str, Any]) -> None:
-        """Start an execution; if the name exists, the event was delivered twice."""
-        try:
-            self._client.start_execution(stateMachineArn=self._arn, name=name, input=json.dumps(event))
-        except ClientError as error:
-            if error_code(error) != "ExecutionAlreadyExists":
-                raise
-            _LOG.info("The execution %s exists already: the event was delivered twice", name)
-
-    def stop(self, arn: str, why: str) -> None:
-        """Stop an execution, unless it has ended."""
-        try:
-            self._client.stop_execution(executionArn=arn, error="Overtaken", cause=why)
-        except ClientError as error:
-            if error_code(error) not in ("ExecutionDoesNotExist", "ValidationException"):
-                raise
-            _LOG.info("The execution %s had ended already", arn)
-
-
 def handler(event: dict[str, Any], _context: object) -> None:
-    receive(event, Executions(client("stepfunctions"), os.environ["STATE_MACHINE_ARN"]))
+    receive(event, client("stepfunctions"), os.environ["STATE_MACHINE_ARN"])
 
 
-def receive(event: dict[str, Any], executions: Executions, *, send: Callable[..., None] = response.send) -> None:
+def receive(
+    event: dict[str, Any],
+    stepfunctions: Any,  # noqa: ANN401 - botocore's
+    machine: str,
+    *,
+    send: Callable[..., None] = response.send,
+) -> None:
     """Start the execution of an event; if that fails, answer FAILED at once: CloudFormation would wait for an hour."""
     request = Request.of(event)
     _LOG.info("%s %s of %s", request.type, request.logical_id, request.request_id)
     try:
-        failure = _start(request, executions)
+        failure = _start(request, stepfunctions, machine)
     except (ClientError, BotoCoreError) as error:
         failure = f"The operation could not be started: {error}"
     if failure:
@@ -83,22 +49,37 @@ def receive(event: dict[str, Any], executions: Executions, *, send: Callable[...
         send(request, failures.without_outcome(request, failure, todo, asked=False))
 
 
-def _start(request: Request, executions: Executions) -> str:
+def _start(request: Request, stepfunctions: Any, machine: str) -> str:  # noqa: ANN401 - botocore's
     """Start the execution in place of older ones of the resource. Returns why it was not started, or an empty text."""
     name = name_of(request)
-    others = [execution for execution in executions.known() if execution.name.startswith(f"{request.digest}-")]
-    if any(execution.name == name for execution in others):
+    # Executions that are not among the newest cannot compete with a new event.
+    listed = stepfunctions.list_executions(stateMachineArn=machine, maxResults=_LISTED)["executions"]
+    others = [item for item in listed if item["name"].startswith(f"{request.digest}-")]
+    if any(item["name"] == name for item in others):
         _LOG.info("The execution %s exists already: the event was delivered twice", name)
         return ""
-    newer = [execution.name for execution in others if _time(execution.name) > _time(name) > 0]
+    newer = [item["name"] for item in others if _time(item["name"]) > _time(name) > 0]
     if newer:
         return f"A later event of this resource ({max(newer, key=_time)}) took its place."
-    for outdated in others:
-        if outdated.running:
-            _LOG.warning("The execution %s is stopped: a later event took its place", outdated.name)
-            executions.stop(outdated.arn, f"A later event took its place: {name}")
-    executions.start(name, request.event)
+    cause = f"A later event took its place: {name}"
+    for item in others:
+        if item["status"] == "RUNNING":
+            _LOG.warning("The execution %s is stopped: a later event took its place", item["name"])
+            with _tolerated("ExecutionDoesNotExist", "ValidationException"):  # it has ended meanwhile
+                stepfunctions.stop_execution(executionArn=item["executionArn"], error="Overtaken", cause=cause)
+    with _tolerated("ExecutionAlreadyExists"):  # the event was delivered twice at the same time
+        stepfunctions.start_execution(stateMachineArn=machine, name=name, input=json.dumps(request.event))
     return ""
+
+
+@contextmanager
+def _tolerated(*codes: str) -> Iterator[None]:
+    try:
+        yield
+    except ClientError as error:
+        if error_code(error) not in codes:
+            raise
+        _LOG.info("%s", error)
 
 
 def name_of(request: Request) -> str:
