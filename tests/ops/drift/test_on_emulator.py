@@ -1,25 +1,23 @@
-"""`trainyard drift` against a deployment in which somebody changed things by hand."""
+"""`trainyard drift` against a deployment with changes by hand."""
 
 import json
 import os
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
 import botocore.client
 import pytest
 
 from cli import main
-from local.emulator import launch
 from local.steering import Steer
 from ops.drift import CALLED
-from tests.e2e.conftest import ROOT, Local, free_ports
+from tests.e2e.conftest import ROOT
+from tests.ops.deployed import Deployed, deploy
 
 pytestmark = pytest.mark.e2e
 
@@ -27,33 +25,20 @@ SETTLE_S = 90
 
 
 @dataclass
-class Deployed:
-    """`environments/local.yaml`, deployed once for all tests of this file. Each test takes back what it did."""
-
-    local: Local
-    world: launch.Emulator
-
-    def client(self, service: str) -> Any:  # noqa: ANN401 - a boto3 client of any service
-        session: Any = boto3.Session(
-            aws_access_key_id=self.world.account, aws_secret_access_key="local", region_name=self.world.region
-        )
-        return session.client(service, endpoint_url=self.world.endpoint)
+class Drifting(Deployed):
+    """The deployment, and the command."""
 
     def resource(self, stack: str, kind: str, part: str = "") -> str:
         """Physical id of the first resource of a type whose logical id holds `part`."""
         found = self.client("cloudformation").describe_stack_resources(StackName=stack)["StackResources"]
-        key: str = next(
-            item["PhysicalResourceId"]
-            for item in found
-            if item["ResourceType"] == kind and part in item["LogicalResourceId"]
-        )
-        return key
+        ours = (item for item in found if item["ResourceType"] == kind and part in item["LogicalResourceId"])
+        return str(next(ours)["PhysicalResourceId"])
 
     def run(self, *options: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "cli", "drift", str(self.local.file), "--on", "aws", *options],
             cwd=ROOT,
-            env=self.world.child_environment() | {"COLUMNS": "200"},
+            env=self.emulator.child_environment() | {"COLUMNS": "200"},
             capture_output=True,
             text=True,
             timeout=300,
@@ -68,69 +53,30 @@ class Deployed:
         found: dict[str, Any] = json.loads(result.stdout)
         return found
 
-    def api(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
-        """Call the genuine ParallelCluster API, as the pcluster CLI of somebody would."""
-        url = f"http://{launch.HOST}:{self.world.api_port}/v3/clusters/local{path}"
-        request = urllib.request.Request(
-            url,
-            data=json.dumps(body).encode() if body is not None else None,
-            method=method,
-            headers={"Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - loopback
-            return json.loads(answer.read() or b"{}")
-
-    def raise_max_count(self) -> None:
-        """One more p5.48xlarge at most, by an update of the cluster alone."""
-        address = self.api("GET", "")["clusterConfiguration"]["url"]
-        with urllib.request.urlopen(address, timeout=60) as answer:  # noqa: S310 - loopback
-            configuration = json.loads(answer.read())
-        [compute] = configuration["Scheduling"]["SlurmQueues"][0]["ComputeResources"]
-        compute["MaxCount"] += 1
-        self.api("PUT", "", {"clusterConfiguration": json.dumps(configuration)})
-        self.settled("clusterStatus", "UPDATE_COMPLETE")
-
-    def settled(self, key: str, wanted: str) -> None:
-        until = time.monotonic() + SETTLE_S
-        while (found := self.api("GET", "")[key]) != wanted:
-            assert time.monotonic() < until, found
-            time.sleep(1)
+    def findings(self) -> dict[tuple[str, str, str], tuple[object, object]]:
+        """Expected and actual by part, name of the resource and path, of a run that must find drift."""
+        return {
+            (item["part"], item["subject"].partition(" ")[0], item["path"]): (item["expected"], item["actual"])
+            for item in self.report(1)["findings"]
+        }
 
 
 @pytest.fixture(scope="module")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
-    folder = tmp_path_factory.mktemp("drift")
-    file = folder / "local.yaml"
-    file.write_text((ROOT / "environments" / "local.yaml").read_text())
-    local = Local(file, folder / "state", folder / "home", free_ports())
-    try:
-        local.ok("up", "--no-hello")
-        world = launch.find(local.state)
-        assert world is not None
-        yield Deployed(local, world)
-    finally:
-        launch.stop(local.state)
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drifting]:
+    with deploy(tmp_path_factory.mktemp("drift")) as found:
+        yield Drifting(found.local, found.emulator)
 
 
-def found(report: dict[str, Any]) -> dict[tuple[str, str, str], tuple[object, object]]:
-    """Expected and actual by part, name of the resource and path."""
-    return {
-        (item["part"], item["subject"].partition(" ")[0], item["path"]): (item["expected"], item["actual"])
-        for item in report["findings"]
-    }
-
-
-def test_untouched(deployed: Deployed) -> None:
+def test_untouched(deployed: Drifting) -> None:
     report = deployed.report(0)
     assert report["level"] == "none"
     assert report["findings"] == [] and report["missing"] == [] and report["undeployed"] == {}
     assert report["checked"] > 150
-    # What nobody compares is said.
     assert report["unchecked"]["AWS::Scheduler::Schedule"] == 1
     assert "AWS::FSx::FileSystem" not in report["unchecked"]
 
 
-def test_an_edit_that_nobody_deployed_is_no_drift(deployed: Deployed) -> None:
+def test_an_edit_that_is_not_deployed_is_not_drift(deployed: Drifting) -> None:
     before = deployed.local.file.read_text()
     deployed.local.edit(r"keep_images: 5", "keep_images: 6")
     try:
@@ -142,36 +88,37 @@ def test_an_edit_that_nobody_deployed_is_no_drift(deployed: Deployed) -> None:
     assert "in 1 resource, local-images (1). To see the effect: trainyard diff" in result.stdout
 
 
-def test_the_fleet(deployed: Deployed) -> None:
-    steer = Steer(deployed.world)
-    steer.fleet("local", "PROTECTED")
-    try:
-        report = deployed.report(1)
-    finally:
-        steer.fleet("local", "RUNNING")
-    assert found(report) == {("cluster", "local", "computeFleetStatus"): ("RUNNING", "PROTECTED")}
-
-
-def test_the_clusters_own_stack(deployed: Deployed) -> None:
+def test_the_fleet_and_the_clusters_own_stack(deployed: Drifting) -> None:
     logs, group = deployed.client("logs"), deployed.resource("local", "AWS::Logs::LogGroup")
+    steer = Steer(deployed.emulator)
+    steer.fleet("local", "PROTECTED")
     logs.put_retention_policy(logGroupName=group, retentionInDays=1)
     try:
-        report = deployed.report(1)
+        found = {(part, path): sides for (part, _, path), sides in deployed.findings().items()}
     finally:
+        steer.fleet("local", "RUNNING")
         logs.put_retention_policy(logGroupName=group, retentionInDays=7)
-    assert [(*key[::2], value) for key, value in found(report).items()] == [("local", "RetentionInDays", ("7", "1"))]
+    fleet, retention = ("cluster", "computeFleetStatus"), ("local", "RetentionInDays")
+    assert found == {fleet: ("RUNNING", "PROTECTED"), retention: ("7", "1")}
 
 
-def test_somebody_used_the_pcluster_cli(deployed: Deployed) -> None:
-    """The way back is refused while the fleet runs, so that this stands until the end of the file."""
-    deployed.raise_max_count()
-    told = deployed.run()
-    assert told.returncode == 1
-    assert "Drift: 1 difference from what was deployed, in cluster." in told.stdout
-    assert "Scheduling.SlurmQueues[gpu].ComputeResources[p5].MaxCount" in told.stdout
+def test_an_update_with_the_pcluster_cli(deployed: Drifting) -> None:
+    """One more p5.48xlarge at most. The way back is refused while the fleet runs, so the update stays."""
+    configuration = deployed.configuration()
+    [compute] = configuration["Scheduling"]["SlurmQueues"][0]["ComputeResources"]
+    compute["MaxCount"] += 1
+    deployed.api("PUT", "", {"clusterConfiguration": json.dumps(configuration)})
+    until = time.monotonic() + SETTLE_S
+    while (status := deployed.api("GET", "")[1]["clusterStatus"]) != "UPDATE_COMPLETE":
+        assert time.monotonic() < until, status
+        time.sleep(1)
+    result = deployed.run()
+    assert result.returncode == 1
+    assert "Drift: 1 difference from what was deployed, in cluster." in result.stdout
+    assert "Scheduling.SlurmQueues[gpu].ComputeResources[p5].MaxCount" in result.stdout
 
 
-def test_changes_by_hand(deployed: Deployed, tmp_path: Path) -> None:
+def test_changes_by_hand(deployed: Drifting, tmp_path: Path) -> None:
     """All at once, and each is named. Last in this file: not everything is taken back."""
     ec2, fsx, iam, s3, ssm = (deployed.client(name) for name in ("ec2", "fsx", "iam", "s3", "ssm"))
 
@@ -222,40 +169,42 @@ def test_changes_by_hand(deployed: Deployed, tmp_path: Path) -> None:
     iam.attach_role_policy(RoleName=work, PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
     ssm.put_parameter(Name="/trainyard/local/cluster/name", Value="other", Type="String", Overwrite=True)
 
-    report = deployed.report(1)
-    things = found(report)
+    things = deployed.findings()
 
     def one(part: str, name: str, path: str) -> tuple[object, object]:
         [value] = [value for key, value in things.items() if key[0] == part and name in key[1] and path in key[2]]
         return value
 
-    assert one("local-network", "SecurityGroupsHead", "ingress rule") == (None, "tcp 22 from 0.0.0.0/0")
-    assert one("local-network", "SecurityGroupsLustreFromHeadTcp988", "") == ("exists", "deleted")
-    assert one("local-network", "the", "egress rule") == (None, "anything to 0.0.0.0/0")
-    assert one("local-storage", "LustretrainingFileSystem", "PerUnitStorageThroughput") == ("125", "250")
-    assert one("local-storage", "LustretrainingFileSystem", "Tags[project]") == ("trainyard", "another")
-    assert one("local-storage", "OpenZfsVolumeshared", "StorageCapacityQuotaGiB") == ("40", "50")
-    events = [value for key, value in things.items() if key[1].startswith("trainingdata") and "Events" in key[2]]
-    assert events
-    assert one("local-data-links", "trainingcheckpoints", "") == ("exists", "deleted")
-    assert one("local-storage", "BucketsData", "SSEAlgorithm") == ("AES256", "aws:kms")
+    for part, name, path, sides in (
+        ("local-network", "SecurityGroupsHead", "ingress rule", (None, "tcp 22 from 0.0.0.0/0")),
+        ("local-network", "SecurityGroupsLustreFromHeadTcp988", "", ("exists", "deleted")),
+        ("local-network", "the", "egress rule", (None, "anything to 0.0.0.0/0")),
+        ("local-network", "FlowLogsLogGroup", "", ("exists", "deleted")),
+        ("local-storage", "LustretrainingFileSystem", "PerUnitStorageThroughput", ("125", "250")),
+        ("local-storage", "LustretrainingFileSystem", "Tags[project]", ("trainyard", "another")),
+        ("local-storage", "OpenZfsVolumeshared", "StorageCapacityQuotaGiB", ("40", "50")),
+        ("local-storage", "BucketsData", "SSEAlgorithm", ("AES256", "aws:kms")),
+        ("local-data-links", "trainingcheckpoints", "", ("exists", "deleted")),
+        ("local-api", "WorkRole", "policy by-hand", (None, "an inline policy")),
+        ("local-api", "WorkRole", "attached policy", (None, "arn:aws:iam::aws:policy/AdministratorAccess")),
+        ("local-cluster", "clustername", "Value", ("local", "other")),
+    ):
+        assert one(part, name, path) == sides, (part, name, path)
+    assert any(key[1].startswith("trainingdata") and "Events" in key[2] for key in things)
     assert one("local-storage", "BucketsCheckpoints", "LifecycleConfiguration")[1] is None
-    assert one("assets", "entry.sh", "sha256")[0] != one("assets", "entry.sh", "sha256")[1]
-    assert one("local-network", "FlowLogsLogGroup", "") == ("exists", "deleted")
-    assert one("local-api", "WorkRole", "policy by-hand") == (None, "an inline policy")
-    assert one("local-api", "WorkRole", "attached policy") == (None, "arn:aws:iam::aws:policy/AdministratorAccess")
-    assert one("local-cluster", "clustername", "Value") == ("local", "other")
+    deployed_entry, entry = one("assets", "entry.sh", "sha256")
+    assert deployed_entry != entry
 
     output = tmp_path / "report.md"
     assert deployed.run("--format", "markdown", "--output", str(output)).returncode == 1
     assert "| `ingress rule` | `none` | `tcp 22 from 0.0.0.0/0` |" in output.read_text()
 
 
-def test_permissions(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_permissions(deployed: Drifting, monkeypatch: pytest.MonkeyPatch) -> None:
     """CALLED are the calls that are made, no more and no less."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
-    for name, value in deployed.world.env().items():
+    for name, value in deployed.emulator.env().items():
         monkeypatch.setenv(name, value)
     made: set[str] = set()
     call = botocore.client.BaseClient._make_api_call  # type: ignore[attr-defined]

@@ -1,0 +1,62 @@
+"""`environments/local.yaml`, deployed by `trainyard up` to an emulator of its own."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from local.emulator import launch
+from tests.e2e.conftest import ROOT, Local, free_ports
+
+
+@dataclass
+class Deployed:
+    """The deployment. Tests that share it take back what they did."""
+
+    local: Local
+    emulator: launch.Emulator
+
+    def client(self, service: str) -> Any:  # noqa: ANN401 - a boto3 client of any service
+        session: Any = boto3.Session(
+            aws_access_key_id=self.emulator.account, aws_secret_access_key="local", region_name=self.emulator.region
+        )
+        return session.client(service, endpoint_url=self.emulator.endpoint)
+
+    def api(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
+        """Status and answer of the genuine ParallelCluster API for the cluster, as the pcluster CLI calls it."""
+        url = f"http://{launch.HOST}:{self.emulator.api_port}/v3/clusters/local{path}"
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(url, data=data, method=method, headers={"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - loopback
+                return answer.status, json.loads(answer.read() or b"{}")
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read() or b"{}")
+
+    def configuration(self) -> dict[str, Any]:
+        """The configuration that the cluster has."""
+        address = self.api("GET", "")[1]["clusterConfiguration"]["url"]
+        with urllib.request.urlopen(address, timeout=60) as answer:  # noqa: S310 - loopback
+            found: dict[str, Any] = json.loads(answer.read())
+        return found
+
+
+@contextmanager
+def deploy(folder: Path) -> Iterator[Deployed]:
+    """Deploy below `folder`; the emulator is stopped at the end."""
+    file = folder / "local.yaml"
+    file.write_text((ROOT / "environments" / "local.yaml").read_text())
+    local = Local(file, folder / "state", folder / "home", free_ports())
+    try:
+        local.ok("up", "--no-hello")
+        emulator = launch.find(local.state)
+        assert emulator is not None
+        yield Deployed(local, emulator)
+    finally:
+        launch.stop(local.state)
