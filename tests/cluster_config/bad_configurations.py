@@ -5,129 +5,107 @@ Each is the local environment's configuration with one thing made wrong, in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Configuration = dict[str, Any]
+ABSENT = object()
+QUEUE = "Scheduling/SlurmQueues/0"
+GROUPS = f"{QUEUE}/Networking"
+INSTANCE_TYPE = f"{QUEUE}/ComputeResources/0/InstanceType"
+RESERVED: dict[str, Any] = {
+    f"{QUEUE}/CapacityReservationTarget": {"CapacityReservationId": "cr-0123456789abcdef0"},
+    f"{QUEUE}/Networking/PlacementGroup": {"Enabled": False},
+}
+UNKNOWN_POLICY = "arn:aws:iam::aws:policy/AmazonNoSuchPolicy"
 
 
 @dataclass(frozen=True)
 class Bad:
-    """`break_it` changes the configuration in place, `account` overrides what the account holds. `says` is part of the
-    schema's error, or of a message of `validator`.
+    """`says` is part of the schema's error, or of a message of `validator`.
+
+    Args:
+        edits: values by path in the configuration; ABSENT removes a key.
+        account: what the account holds in another way.
     """
 
     says: str
-    break_it: Callable[[Configuration], None] = lambda _: None
-    account: dict[str, Any] = field(default_factory=dict)
+    edits: Mapping[str, Any] = field(default_factory=dict)
     validator: str | None = None
+    account: Mapping[str, Any] = field(default_factory=dict)
 
-
-def _queue(configuration: Configuration) -> Configuration:
-    queue: Configuration = configuration["Scheduling"]["SlurmQueues"][0]
-    return queue
-
-
-def _unknown_key(configuration: Configuration) -> None:
-    configuration["SlurmQueues"] = []
-
-
-def _old_os(configuration: Configuration) -> None:
-    configuration["Image"]["Os"] = "alinux2"
-
-
-def _bare_list_of_actions(configuration: Configuration) -> None:
-    configuration["HeadNode"]["CustomActions"]["OnNodeConfigured"] = [{"Script": "s3://example-assets/a.sh"}]
-
-
-def _lustre_with_extra_keys(configuration: Configuration) -> None:
-    configuration["SharedStorage"][0]["FsxLustreSettings"]["StorageCapacity"] = 1200
-
-
-def _unopened_group(configuration: Configuration) -> None:
-    networking = _queue(configuration)["Networking"]
-    del networking["AdditionalSecurityGroups"]
-    networking["SecurityGroups"] = ["sg-foreign0000000000"]
-
-
-def _capacity_block(configuration: Configuration) -> None:
-    queue = _queue(configuration)
-    queue["CapacityType"] = "CAPACITY_BLOCK"
-    queue["CapacityReservationTarget"] = {"CapacityReservationId": "cr-0123456789abcdef0"}
-    queue["Networking"]["PlacementGroup"] = {"Enabled": False}
-
-
-def _reservation(configuration: Configuration) -> None:
-    _capacity_block(configuration)
-    _queue(configuration)["CapacityType"] = "ONDEMAND"
-
-
-def _implicit_placement_group(configuration: Configuration) -> None:
-    del _queue(configuration)["Networking"]["PlacementGroup"]
-
-
-def _efa_on_a_type_without(configuration: Configuration) -> None:
-    _queue(configuration)["ComputeResources"][0]["InstanceType"] = "c7i.xlarge"
-
-
-def _unknown_type(configuration: Configuration) -> None:
-    _queue(configuration)["ComputeResources"][0]["InstanceType"] = "p99.48xlarge"
-
-
-def _one_mount_twice(configuration: Configuration) -> None:
-    configuration["SharedStorage"][1]["MountDir"] = configuration["SharedStorage"][0]["MountDir"]
-
-
-def _unknown_aws_policy(configuration: Configuration) -> None:
-    policies = configuration["HeadNode"]["Iam"]["AdditionalIamPolicies"]
-    policies.append({"Policy": "arn:aws:iam::aws:policy/AmazonNoSuchPolicy"})
-
-
-def _key_pair(configuration: Configuration) -> None:
-    configuration["HeadNode"]["Ssh"]["KeyName"] = "operators"
-
-
-def _small_root_volume(configuration: Configuration) -> None:
-    configuration["HeadNode"]["LocalStorage"]["RootVolume"]["Size"] = 20
+    def break_it(self, configuration: dict[str, Any]) -> None:
+        """Edit the configuration in place."""
+        for path, value in self.edits.items():
+            *parents, last = path.split("/")
+            place: Any = configuration
+            for key in parents:
+                place = place[int(key) if isinstance(place, list) else key]
+            if value is ABSENT:
+                del place[last]
+            elif isinstance(place, list):
+                place[int(last)] = value
+            else:
+                place[last] = value
 
 
 BAD: dict[str, Bad] = {
-    "unknown-key": Bad("Unknown field", _unknown_key),
-    "old-os": Bad("Must be one of", _old_os),
-    "bare-list-of-actions": Bad("Either Script or Sequence field must be provided", _bare_list_of_actions),
-    "lustre-with-extra-keys": Bad("cannot be specified when an existing Lustre", _lustre_with_extra_keys),
-    "unopened-group": Bad("988", _unopened_group, validator="ExistingFsxNetworkingValidator"),
-    "capacity-block": Bad("Min count must be a value > 0", _capacity_block, validator="ComputeResourceSizeValidator"),
+    "unknown-key": Bad("Unknown field", {"SlurmQueues": []}),
+    "old-os": Bad("Must be one of", {"Image/Os": "alinux2"}),
+    "bare-list-of-actions": Bad(
+        "Either Script or Sequence field must be provided",
+        {"HeadNode/CustomActions/OnNodeConfigured": [{"Script": "s3://example-assets/a.sh"}]},
+    ),
+    "lustre-with-extra-keys": Bad(
+        "cannot be specified when an existing Lustre", {"SharedStorage/0/FsxLustreSettings/StorageCapacity": 1200}
+    ),
+    "unopened-group": Bad(
+        "988",
+        {f"{GROUPS}/AdditionalSecurityGroups": ABSENT, f"{GROUPS}/SecurityGroups": ["sg-foreign0000000000"]},
+        "ExistingFsxNetworkingValidator",
+    ),
+    "capacity-block": Bad(
+        "Min count must be a value > 0",
+        {f"{QUEUE}/CapacityType": "CAPACITY_BLOCK", **RESERVED},
+        "ComputeResourceSizeValidator",
+    ),
     "reservation-of-another-type": Bad(
         "must have the same instance type",
-        _reservation,
-        {"reservations": {"cr-0123456789abcdef0": {"instance_type": "p4d.24xlarge", "count": 2}}},
+        RESERVED,
         "CapacityReservationValidator",
+        {"reservations": {"cr-0123456789abcdef0": {"instance_type": "p4d.24xlarge", "count": 2}}},
     ),
-    "no-such-reservation": Bad("does not exist", _reservation, {"reservations": {}}, "AWSClientError"),
+    "no-such-reservation": Bad("does not exist", RESERVED, "AWSClientError", {"reservations": {}}),
     "implicit-placement-group": Bad(
-        "must be explicit", _implicit_placement_group, validator="EfaPlacementGroupValidator"
+        "must be explicit", {f"{QUEUE}/Networking/PlacementGroup": ABSENT}, "EfaPlacementGroupValidator"
     ),
-    "efa-on-a-type-without": Bad("does not support EFA", _efa_on_a_type_without, validator="EfaValidator"),
-    "unknown-type": Bad("p99.48xlarge", _unknown_type, validator="AWSClientError"),
-    "one-mount-twice": Bad("/fsx", _one_mount_twice, validator="DuplicateMountDirValidator"),
-    "unknown-aws-policy": Bad("AmazonNoSuchPolicy", _unknown_aws_policy, validator="AdditionalIamPolicyValidator"),
-    "unknown-policy": Bad(
-        "parallelcluster-head", account={"policy_arns": []}, validator="AdditionalIamPolicyValidator"
+    "efa-on-a-type-without": Bad("does not support EFA", {INSTANCE_TYPE: "c7i.xlarge"}, "EfaValidator"),
+    "unknown-type": Bad("p99.48xlarge", {INSTANCE_TYPE: "p99.48xlarge"}, "AWSClientError"),
+    "one-mount-twice": Bad("/fsx", {"SharedStorage/1/MountDir": "/fsx"}, "DuplicateMountDirValidator"),
+    "unknown-aws-policy": Bad(
+        "AmazonNoSuchPolicy",
+        {"HeadNode/Iam/AdditionalIamPolicies/0": {"Policy": UNKNOWN_POLICY}},
+        "AdditionalIamPolicyValidator",
     ),
-    "small-root-volume": Bad("Root volume size 20 GiB", _small_root_volume, validator="RootVolumeSizeValidator"),
+    "unknown-policy": Bad("parallelcluster-head", {}, "AdditionalIamPolicyValidator", {"policy_arns": []}),
+    "small-root-volume": Bad(
+        "Root volume size 20 GiB", {"HeadNode/LocalStorage/RootVolume/Size": 20}, "RootVolumeSizeValidator"
+    ),
     "rsa-key-on-ubuntu": Bad(
-        "does not support RSA keys", _key_pair, {"key_types": {"operators": "rsa"}}, "KeyPairValidator"
+        "does not support RSA keys",
+        {"HeadNode/Ssh/KeyName": "operators"},
+        "KeyPairValidator",
+        {"key_types": {"operators": "rsa"}},
     ),
-    "no-such-file-system": Bad("does not exist", account={"lustre_ids": []}, validator="AWSClientError"),
-    "no-such-volume": Bad("does not exist", account={"openzfs_volume_ids": []}, validator="AWSClientError"),
+    "no-such-file-system": Bad("does not exist", {}, "AWSClientError", {"lustre_ids": []}),
+    "no-such-volume": Bad("does not exist", {}, "AWSClientError", {"openzfs_volume_ids": []}),
     "zone-without-the-type": Bad(
-        "m7i.2xlarge) is not supported", account={"zone_id": "use1-az3"}, validator="HeadNodeLaunchTemplateValidator"
+        "m7i.2xlarge) is not supported", {}, "HeadNodeLaunchTemplateValidator", {"zone_id": "use1-az3"}
     ),
     "public-compute-subnet": Bad(
         "auto-assign public IPs",
-        account={"public_subnet_ids": ["subnet-private0000000000"]},
-        validator="MultiNetworkInterfacesInstancesValidator",
+        {},
+        "MultiNetworkInterfacesInstancesValidator",
+        {"public_subnet_ids": ["subnet-private0000000000"]},
     ),
 }

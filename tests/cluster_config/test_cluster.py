@@ -1,4 +1,4 @@
-"""Everything but head node and queues as it is rendered."""
+"""Everything but queues as it is rendered. The goldens show what the shipped environments set."""
 
 from __future__ import annotations
 
@@ -21,12 +21,25 @@ STORAGE = {
 }
 
 
-def test_top_level() -> None:
-    configuration = rendered(cluster={"os": "ubuntu2404"})
-    assert configuration["Region"] == "us-east-1"
-    assert configuration["Image"] == {"Os": "ubuntu2404"}
-    assert configuration["Scheduling"]["Scheduler"] == "slurm"
-    assert not {"LoginNodes", "SharedStorage", "Iam"} & set(configuration)
+def test_head_node() -> None:
+    default = rendered()["HeadNode"]
+    own = {"key_name": "operators", "ami": "ami-0123456789abcdef0"}
+    head = rendered(cluster={"head_node": own, "os": "alinux2023"}, tags={"a": "b"})["HeadNode"]
+    assert head["Ssh"] == {"AllowedIps": "127.0.0.1/32", "KeyName": "operators"}
+    assert head["Image"] == {"CustomAmi": "ami-0123456789abcdef0"}
+    # They can never change while the cluster exists.
+    assert head["CustomActions"] == default["CustomActions"]
+    assert "Image" not in default
+
+
+@pytest.mark.parametrize(
+    ("region", "partition"), [("us-east-1", "aws"), ("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov")]
+)
+def test_session_manager_comes_in_the_partition_of_the_region(region: str, partition: str) -> None:
+    assert rendered(region=region)["HeadNode"]["Iam"]["AdditionalIamPolicies"] == [
+        {"Policy": f"arn:{partition}:iam::aws:policy/AmazonSSMManagedInstanceCore"},
+        {"Policy": "arn:aws:iam::123456789012:policy/parallelcluster-head"},
+    ]
 
 
 def test_login_nodes() -> None:

@@ -7,22 +7,8 @@ from typing import Any
 import pytest
 
 from tests.cluster_config.builder import GPU, rendered_queue
-from tests.cluster_config.references import ENTRY_SCRIPT
 
 RESERVATION = "cr-0123456789abcdef0"
-
-
-def test_a_compute_resource() -> None:
-    assert rendered_queue()["ComputeResources"] == [
-        {
-            "Name": "p5",
-            "InstanceType": "p5.48xlarge",
-            "MinCount": 0,
-            "MaxCount": 2,
-            "Efa": {"Enabled": True},
-            "HealthChecks": {"Gpu": {"Enabled": True}},
-        }
-    ]
 
 
 def test_several_instance_types() -> None:
@@ -72,13 +58,6 @@ def test_placement_group_is_explicit(queue: dict[str, Any], enabled: bool) -> No
     assert rendered_queue(**queue)["Networking"]["PlacementGroup"] == {"Enabled": enabled}
 
 
-def test_nodes_keep_the_groups_that_parallelcluster_makes() -> None:
-    networking = rendered_queue()["Networking"]
-    assert networking["SubnetIds"] == ["subnet-private0000000000"]
-    assert networking["AdditionalSecurityGroups"] == ["sg-compute0000000000"]
-    assert "SecurityGroups" not in networking
-
-
 def test_local_storage() -> None:
     storage = rendered_queue(root_volume={"size_gib": 200, "iops": 16000, "throughput": 1000})["ComputeSettings"]
     assert storage["LocalStorage"]["EphemeralVolume"] == {"MountDir": "/scratch"}
@@ -112,16 +91,3 @@ def test_exclusive_jobs_and_own_image() -> None:
     assert queue["JobExclusiveAllocation"] is True
     assert queue["Image"] == {"CustomAmi": "ami-0123456789abcdef0"}
     assert rendered_queue()["JobExclusiveAllocation"] is False
-
-
-def test_scripts_at_each_start_of_a_node() -> None:
-    assert rendered_queue()["CustomActions"] == {
-        "OnNodeStart": {"Script": ENTRY_SCRIPT, "Args": ["example-assets", "compute-start", "us-east-1"]},
-        "OnNodeConfigured": {"Script": ENTRY_SCRIPT, "Args": ["example-assets", "compute-configured", "us-east-1"]},
-    }
-
-
-def test_no_session_manager_on_compute_nodes() -> None:
-    assert rendered_queue()["Iam"]["AdditionalIamPolicies"] == [
-        {"Policy": "arn:aws:iam::123456789012:policy/parallelcluster-compute"}
-    ]

@@ -20,19 +20,17 @@ FILE = ROOT / "environments" / "pipelines" / "promotion.yaml"
 
 @dataclass(frozen=True)
 class Synthesis:
-    """A synthesized pipeline."""
+    """A synthesized pipeline; resources and statements are those of the pipeline's own stack."""
 
     promotion: Promotion
     folder: Path
 
     @property
     def template(self) -> dict[str, Any]:
-        """The pipeline stack's."""
         found: dict[str, Any] = json.loads((self.folder / "pipeline.template.json").read_text("utf-8"))
         return found
 
     def resources(self, kind: str) -> dict[str, dict[str, Any]]:
-        """Of the pipeline stack."""
         return {key: item for key, item in self.template["Resources"].items() if item["Type"] == kind}
 
     @property
@@ -42,7 +40,6 @@ class Synthesis:
         return {stage["Name"]: stage["Actions"] for stage in pipeline["Properties"]["Stages"]}
 
     def action(self, stage: str, name: str) -> dict[str, Any]:
-        """One action."""
         [found] = [action for action in self.stages[stage] if action["Name"] == name]
         return found
 
@@ -52,7 +49,6 @@ class Synthesis:
         return logical_id, self.template["Resources"][logical_id]["Properties"]
 
     def build_spec(self, stage: str, name: str) -> dict[str, Any]:
-        """What its project runs."""
         text = self.project_of(stage, name)[1]["Source"]["BuildSpec"]
         found: dict[str, Any] = json.loads(text)
         return found

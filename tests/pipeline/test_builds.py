@@ -32,28 +32,6 @@ def test_builds_are_unprivileged_and_without_docker(synthesis: Synthesis) -> Non
     assert not [text for text in texts if "docker" in text.lower()]
 
 
-def test_builds_share_a_log_group_with_the_retention_of_the_file(synthesis: Synthesis) -> None:
-    groups = {
-        json.dumps(project["Properties"]["LogsConfig"]["CloudWatchLogs"]["GroupName"])
-        for project in synthesis.resources("AWS::CodeBuild::Project").values()
-    }
-    [group] = groups
-    properties = synthesis.template["Resources"][json.loads(group)["Ref"]]["Properties"]
-    assert properties["RetentionInDays"] == synthesis.promotion.pipeline.log_days
-
-
-def test_runtime_versions(synthesis: Synthesis) -> None:
-    for stage, name in (("Build", "Synth"), ("UpdatePipeline", "SelfMutate"), ("dev", "Preflight"), ("dev", "Diff")):
-        install = synthesis.build_spec(stage, name)["phases"]["install"]
-        assert install["runtime-versions"] == {"python": "3.11", "nodejs": "22"}
-
-
-def test_synthesis_runs_after_lint_and_tests(synthesis: Synthesis) -> None:
-    commands = synthesis.build_spec("Build", "Synth")["phases"]["build"]["commands"]
-    assert commands == ["make lint", "make test-fast", "make synth PIPELINE=promotion"]
-    assert synthesis.build_spec("Build", "Synth")["artifacts"]["base-directory"] == "cdk.out"
-
-
 def test_make_targets_exist(synthesis: Synthesis) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     called = set()
@@ -66,24 +44,6 @@ def test_make_targets_exist(synthesis: Synthesis) -> None:
 def test_cdk_cli_version_is_that_of_package_json() -> None:
     package = json.loads((ROOT / "package.json").read_text("utf-8"))
     assert package["devDependencies"]["aws-cdk"] == steps.CDK_CLI
-
-
-@pytest.mark.parametrize("name", ENVIRONMENTS)
-@pytest.mark.parametrize(
-    ("step", "command", "report"),
-    [
-        ("Preflight", "preflight {} --on aws", "preflight.md"),
-        ("Diff", "gate {}", "verdict.md"),
-        ("Validation", "validate {} --on aws", "validation.md"),
-    ],
-)
-def test_step_commands(synthesis: Synthesis, name: str, step: str, command: str, report: str) -> None:
-    spec = synthesis.build_spec(name, step)
-    said = "\n".join(spec["phases"]["build"]["commands"])
-    assert f".venv/bin/trainyard {command.format(name)} " in said
-    assert f"cat report/{report}" in said
-    assert spec["artifacts"] == {"base-directory": "report", "files": ["**/*"]}
-    assert len(synthesis.action(name, step)["OutputArtifacts"]) == 1
 
 
 def _run(commands: list[str], folder: Path, program: str) -> subprocess.CompletedProcess[str]:

@@ -71,13 +71,6 @@ def test_function_can_answer_only_the_gates(synthesis: Synthesis) -> None:
     }
 
 
-def test_function_is_not_retried(synthesis: Synthesis) -> None:
-    [function] = synthesis.resources("AWS::Lambda::Function")
-    [configuration] = synthesis.resources("AWS::Lambda::EventInvokeConfig").values()
-    assert configuration["Properties"]["FunctionName"] == {"Ref": function}
-    assert configuration["Properties"]["MaximumRetryAttempts"] == 0
-
-
 def test_builds_cannot_answer_approvals(synthesis: Synthesis) -> None:
     for project in synthesis.resources("AWS::CodeBuild::Project").values():
         role = project["Properties"]["ServiceRole"]["Fn::GetAtt"][0]
@@ -201,50 +194,3 @@ def test_validation_sends_commands_only_to_its_head_node(synthesis: Synthesis) -
             "ssm:resourceTag/parallelcluster:node-type": "HeadNode",
         }
     }
-
-
-def test_artifacts_are_encrypted_private_and_expire(synthesis: Synthesis) -> None:
-    [pipeline] = synthesis.resources("AWS::CodePipeline::Pipeline").values()
-    store = pipeline["Properties"]["ArtifactStore"]
-    bucket = synthesis.template["Resources"][store["Location"]["Ref"]]
-    assert bucket["DeletionPolicy"] == bucket["UpdateReplacePolicy"] == "Retain"
-    properties = bucket["Properties"]
-    assert properties["LifecycleConfiguration"]["Rules"][0]["ExpirationInDays"] == 90
-    assert properties["LifecycleConfiguration"]["Rules"][0]["NoncurrentVersionExpiration"]["NoncurrentDays"] == 1
-    key = store["EncryptionKey"]["Id"]["Fn::GetAtt"][0]
-    assert synthesis.template["Resources"][key]["Properties"]["EnableKeyRotation"] is True
-    policies = synthesis.resources("AWS::S3::BucketPolicy").values()
-    [policy] = [p for p in policies if p["Properties"]["Bucket"] == store["Location"]]
-    denied = [s for s in policy["Properties"]["PolicyDocument"]["Statement"] if s["Effect"] == "Deny"]
-    assert {"Bool": {"aws:SecureTransport": "false"}} in [s["Condition"] for s in denied]
-
-
-def test_deploy_roles_can_decrypt_artifacts(synthesis: Synthesis) -> None:
-    [key] = synthesis.resources("AWS::KMS::Key").values()
-    said = json.dumps(key["Properties"]["KeyPolicy"])
-    for account in ENVIRONMENTS.values():
-        assert f"{account}:role/cdk-hnb659fds-deploy-role-{account}-us-west-2" in said
-
-
-def test_notifications(synthesis: Synthesis) -> None:
-    [subscription] = synthesis.resources("AWS::SNS::Subscription").values()
-    assert subscription["Properties"]["Protocol"] == "email"
-    assert subscription["Properties"]["Endpoint"] == "ml-platform@example.com"
-    [topic] = synthesis.resources("AWS::SNS::Topic").values()
-    assert "KmsMasterKeyId" in topic["Properties"]
-    [rule] = synthesis.resources("AWS::CodeStarNotifications::NotificationRule").values()
-    assert {event.removeprefix("codepipeline-pipeline-") for event in rule["Properties"]["EventTypeIds"]} == {
-        *("pipeline-execution-failed", "pipeline-execution-succeeded", "pipeline-execution-canceled"),
-        *("pipeline-execution-superseded", "manual-approval-failed"),
-    }
-    [policy] = synthesis.resources("AWS::SNS::TopicPolicy").values()
-    assert "aws:SecureTransport" in json.dumps(policy)
-    assert "codestar-notifications.amazonaws.com" in json.dumps(policy)
-
-
-def test_source_role_can_use_the_connection(synthesis: Synthesis) -> None:
-    source = synthesis.promotion.pipeline.source
-    assert source is not None
-    role = synthesis.action("Source", "Source")["RoleArn"]["Fn::GetAtt"][0]
-    used = {a for s in synthesis.statements(role) if s["Resource"] == source.connection for a in listed(s["Action"])}
-    assert {"codeconnections:UseConnection", "codestar-connections:UseConnection"} <= used

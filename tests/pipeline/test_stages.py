@@ -26,23 +26,6 @@ def orders(actions: list[dict[str, Any]], *names: str) -> list[int]:
     return [action["RunOrder"] for action in actions if action["Name"] in names]
 
 
-def test_stages_have_the_order_of_the_file(synthesis: Synthesis) -> None:
-    assert list(synthesis.stages) == ["Source", "Build", "UpdatePipeline", "Assets", *ENVIRONMENTS]
-
-
-def test_source_is_a_connection_that_clones(synthesis: Synthesis) -> None:
-    [action] = synthesis.stages["Source"]
-    assert action["ActionTypeId"]["Provider"] == "CodeStarSourceConnection"
-    source = synthesis.promotion.pipeline.source
-    assert source is not None
-    assert action["Configuration"] == {
-        "ConnectionArn": source.connection,
-        "FullRepositoryId": source.repository,
-        "BranchName": source.branch,
-        "OutputArtifactFormat": "CODEBUILD_CLONE_REF",
-    }
-
-
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_gates_run_before_deployments_and_validation_last(synthesis: Synthesis, name: str) -> None:
     actions = synthesis.stages[name]
@@ -55,19 +38,13 @@ def test_gates_run_before_deployments_and_validation_last(synthesis: Synthesis, 
     assert validated == max(action["RunOrder"] for action in actions)
 
 
-def test_prod_approval_runs_after_the_gates_and_before_deployments(
-    synthesis: Synthesis,
-) -> None:
+def test_prod_approval_runs_after_the_gates_and_before_deployments(synthesis: Synthesis) -> None:
     for name in ENVIRONMENTS[:-1]:
         assert orders(synthesis.stages[name], "Approve") == []
     actions = synthesis.stages["prod"]
     [approval] = orders(actions, "Approve")
     assert max(orders(actions, *GATES)) < approval
     assert approval < min(a["RunOrder"] for a in actions if a["ActionTypeId"]["Provider"] == "CloudFormation")
-    configuration = synthesis.action("prod", "Approve")["Configuration"]
-    assert configuration["CustomData"] == "prod: #{prod@Diff.HEADLINE}"
-    assert configuration["ExternalEntityLink"] == "#{prod@Diff.REPORT_URL}"
-    assert "Ref" in configuration["NotificationArn"]
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
@@ -130,18 +107,9 @@ def test_cfn_lint(synthesis: Synthesis, name: str) -> None:
     assert [f"{m.rule.id} {m.path}: {m.message}" for m in found if m.message != ARNS_OF_BOOTSTRAP_ROLES] == []
 
 
-def test_tools_are_pinned(synthesis: Synthesis) -> None:
-    commands = json.dumps(synthesis.build_spec("UpdatePipeline", "SelfMutate"))
-    assert f"npm install -g aws-cdk@{steps.CDK_CLI}" in commands
-    assert "deploy pipeline " in commands
-    [assets] = synthesis.folder.glob("buildspec-*.yaml")
-    assert f"npm install -g cdk-assets@{steps.CDK_ASSETS}" in assets.read_text("utf-8")
-
-
-def test_stack_is_protected_and_pipeline_is_v2(synthesis: Synthesis) -> None:
+def test_stack_is_protected_and_the_program_that_publishes_assets_is_pinned(synthesis: Synthesis) -> None:
     manifest = json.loads((synthesis.folder / "manifest.json").read_text("utf-8"))["artifacts"]["pipeline"]
     assert manifest["properties"]["terminationProtection"] is True
     assert manifest["environment"] == "aws://555566667777/us-west-2"
-    [pipeline] = synthesis.resources("AWS::CodePipeline::Pipeline").values()
-    assert pipeline["Properties"]["PipelineType"] == "V2"
-    assert pipeline["Properties"]["RestartExecutionOnUpdate"] is True
+    [assets] = synthesis.folder.glob("buildspec-*.yaml")
+    assert f"npm install -g cdk-assets@{steps.CDK_ASSETS}" in assets.read_text("utf-8")
