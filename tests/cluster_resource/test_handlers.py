@@ -1,6 +1,5 @@
 """The Lambda handlers, and what reaches CloudFormation."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,11 +99,3 @@ def test_nothing_of_the_configuration_is_logged(receiver: Server, caplog: pytest
     step("poll", item)
     StepFunctions().receive(item["event"])
     assert "hidden-value" not in caplog.text and "secret" not in caplog.text
-
-
-def test_the_package_is_small_and_contains_no_library() -> None:
-    """It is fetched at each cold start."""
-    folder = Path(work.__file__).parent
-    files = [file for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc"]
-    assert {file.suffix for file in files} <= {".py", ".typed"} and sum(file.stat().st_size for file in files) < 1e6
-    assert not (folder.parent / "requirements.txt").exists()

@@ -1,10 +1,12 @@
-"""Events, types, names and owners."""
+"""Events, types, names and owners; the size of the package."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cluster_resource import request
 from cluster_resource.api import OWNER_TAG
 from cluster_resource.request import ConfigurationError, Place, Request, Timing, owner_of, render, restore
 from tests.cluster_resource import events
@@ -83,3 +85,11 @@ def test_the_owner_fits_a_tag_value() -> None:
     assert owner_of("stack", "Cluster") == "stack/Cluster"
     long = owner_of("s" * 200, "L" * 200)
     assert len(long) <= 256 and long != owner_of("s" * 200, "L" * 199)
+
+
+def test_the_package_is_small_and_contains_no_library() -> None:
+    """It is fetched at each cold start."""
+    folder = Path(request.__file__).parent
+    files = [file for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc"]
+    assert {file.suffix for file in files} <= {".py", ".typed"} and sum(file.stat().st_size for file in files) < 1e6
+    assert not (folder.parent / "requirements.txt").exists()
