@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 
 from cli.exits import FAILED, INTERRUPTED
@@ -26,6 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if message := _message(error):
             sys.stderr.write(f"{message}\n")
         else:
+            import traceback
+
             traceback.print_exc()
         return FAILED
 

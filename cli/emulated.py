@@ -8,7 +8,11 @@ from cli.exits import DONE
 
 
 def up(options: argparse.Namespace) -> int:
-    """Deploy an environment."""
+    """Deploy an environment to an emulated AWS on this machine.
+
+    trainyard up local
+    trainyard up my.yaml --port 4700 --no-hello
+    """
     from local.commands import deployment
     from local.commands.session import open_session
 
@@ -18,7 +22,11 @@ def up(options: argparse.Namespace) -> int:
 
 
 def down(options: argparse.Namespace) -> int:
-    """Destroy an environment and stop the emulator."""
+    """Destroy an environment in the emulated AWS and stop it.
+
+    trainyard down local
+    trainyard down local --delete-data
+    """
     from local.commands import deployment
     from local.commands.session import open_session
 
@@ -31,7 +39,10 @@ def down(options: argparse.Namespace) -> int:
 
 
 def status(options: argparse.Namespace) -> int:
-    """Show what exists."""
+    """Show what the emulated AWS holds.
+
+    trainyard status local
+    """
     from local.commands import deployment
     from local.commands.session import open_session
 
@@ -41,7 +52,11 @@ def status(options: argparse.Namespace) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run a program; returns its exit status."""
+    """Run a command with the emulated AWS in the place of AWS.
+
+    trainyard exec local -- aws s3 ls
+    trainyard exec local --start -- bash
+    """
     from local.commands import deployment
     from local.commands.session import open_session
 
@@ -50,7 +65,11 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def promote(options: argparse.Namespace) -> int:
-    """Take the checkout through a pipeline."""
+    """Take this checkout through a pipeline in emulated AWS accounts.
+
+    trainyard promote promotion
+    trainyard promote promotion --resume --approve dev/Approve-Permissions
+    """
     from local.commands.session import require_setup
     from local.pipeline.__main__ import main
 
@@ -65,7 +84,11 @@ def promote(options: argparse.Namespace) -> int:
 
 
 def lab(options: argparse.Namespace) -> int:
-    """Run one action of the laboratory."""
+    """Run Slurm with an environment's bootstrap and jobs on this machine (root, Debian or Ubuntu).
+
+    trainyard lab up local
+    trainyard lab run -- srun -N2 hostname
+    """
     from local.commands import lab
     from local.commands.session import require_setup
 

@@ -28,7 +28,12 @@ def read(name: str) -> tuple[Path, Environment]:
 
 
 def check(options: argparse.Namespace) -> int:
-    """Print every fault of the files, or that they have none."""
+    """Check environment or pipeline files without synthesizing them.
+
+    trainyard check local
+    trainyard check environments/*.yaml
+    trainyard check --pipeline promotion
+    """
     import settings
 
     find: Callable[[str], Path] = settings.environment_file
@@ -51,14 +56,22 @@ def check(options: argparse.Namespace) -> int:
 
 
 def names(options: argparse.Namespace) -> int:
-    """Print what a workflow needs to assume a role of the environment's account."""
+    """Print NAME=VALUE lines: name, account, region.
+
+    trainyard names dev >> "$GITHUB_OUTPUT"
+    """
     _, environment = read(options.environment)
     _print(f"name={environment.name}\naccount={environment.account}\nregion={environment.region}")
     return DONE
 
 
 def schema(options: argparse.Namespace) -> int:
-    """Print a JSON Schema, or write the generated files of the checkout."""
+    """Print the JSON Schema of environment files.
+
+    trainyard schema > environment.schema.json
+    trainyard schema --pipeline
+    trainyard schema --write
+    """
     if options.write:
         from cli.reference import generated
 
@@ -73,7 +86,10 @@ def schema(options: argparse.Namespace) -> int:
 
 
 def completion(options: argparse.Namespace) -> int:
-    """Print the completion script, generated from the parser."""
+    """Print a completion script for a shell.
+
+    trainyard completion bash > ~/.local/share/bash-completion/completions/trainyard
+    """
     import shtab
 
     from cli.parser import parser

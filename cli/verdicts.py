@@ -6,7 +6,6 @@ import argparse
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -24,7 +23,12 @@ if TYPE_CHECKING:
 
 
 def diff(options: argparse.Namespace) -> int:
-    """The verdict on what a deployment would change; its level is the exit status."""
+    """Show what a deployment would change, with a verdict.
+
+    trainyard diff local
+    trainyard diff prod --against origin/main --format markdown
+    trainyard diff prod --on aws
+    """
     from ops.report import write
     from ops.report.commands import review_report
     from ops.review.command import against_account, against_revision
@@ -43,7 +47,10 @@ def diff(options: argparse.Namespace) -> int:
 
 
 def gate(options: argparse.Namespace) -> int:
-    """The verdict on an assembly, as files; 0 whatever the verdict is."""
+    """Write the verdict on a synthesized assembly, for a pipeline's approvals.
+
+    trainyard gate dev --assembly cdk.out/assembly-dev --output report
+    """
     from ops.review.command import gate
 
     _, environment = read(options.environment)
@@ -51,7 +58,11 @@ def gate(options: argparse.Namespace) -> int:
 
 
 def preflight(options: argparse.Namespace) -> int:
-    """Whether the account can hold the environment."""
+    """Check whether the account can hold an environment: capacity, quotas, addresses.
+
+    trainyard preflight local
+    trainyard preflight jakarta-80xp5e --on aws --format html --output preflight.html
+    """
     from ops.report import write
     from ops.report.commands import preflight_report
 
@@ -68,7 +79,11 @@ def preflight(options: argparse.Namespace) -> int:
 
 
 def validate(options: argparse.Namespace) -> int:
-    """Whether the cluster passes its checks."""
+    """Run scans, hello-gpu, NCCL and storage checks on the cluster, through Systems Manager.
+
+    trainyard validate local --only head-scan
+    trainyard validate jakarta-80xp5e --on aws --nodes 8 --image pytorch
+    """
     from ops.report import write
     from ops.report.commands import validation_report
     from ops.validation.command import validate as run
@@ -98,11 +113,17 @@ def validate(options: argparse.Namespace) -> int:
 
 
 def drift(options: argparse.Namespace) -> int:
-    """What differs from what was deployed."""
+    """Compare the account with what was deployed to it.
+
+    trainyard drift local
+    trainyard drift prod --on aws --format json
+    """
     from ops.report import write
     from ops.report.commands import drift_report
 
     file, environment = read(options.environment)
+    import tempfile
+
     from ops.drift.findings import Report
     from ops.drift.survey import survey
     from ops.preflight.aws import Aws, require_account
