@@ -33,7 +33,6 @@ entry::log() {
 entry::append_to_failure_message() {
   local -r reason="$1" marker="${TRAINYARD_ERROR_FILE}.trainyard"
   mkdir -p "${TRAINYARD_ERROR_FILE%/*}" && : >"${marker}" || return 0
-  # shellcheck disable=SC2016 # expanded by the inner shell
   setsid bash -c '
     file="$1" marker="$2" reason="$3"
     for _ in {1..150}; do

@@ -48,7 +48,6 @@ list::one() {
       state=changed
     fi
   fi
-  # shellcheck disable=SC2016 # jq's variables
   jq -cn --arg name "$1" --arg path "${image}" --arg state "${state}" --argjson bytes "${bytes}" --argjson record "${content}" \
     '{$name, $path, $state, $bytes, image: $record.image, digest: $record.digest, imported: $record.imported, user: $record.user}'
 }

@@ -15,17 +15,17 @@ settings::node_value() {
   [[ ! -r "${file}" ]] || jq -r --arg key "$1" '.cluster[$key] // empty' "${file}"
 }
 
-# queue, compute_resource: this node's; nothing on head and login nodes.
+# queue: this node's; nothing on head and login nodes.
 settings::queue() {
   settings::node_value scheduler_queue_name
 }
 
-settings::compute_resource() {
-  settings::node_value scheduler_compute_resource_name
+# scratch QUEUE: where the queue's nodes mount their local NVMe; nothing without a queue, or if the queue leaves it alone.
+settings::scratch() {
+  settings::get '.queues[] | select(.name == $queue) | .scratch' --arg queue "$1"
 }
 
 # health_check: whether an unhealthy node of this queue takes itself out of service; the environment file can turn it off.
 settings::health_check() {
-  # shellcheck disable=SC2016 # $queue is jq's
   [[ "$(settings::get '.queues[] | select(.name == $queue) | .health_check' --arg queue "$(settings::queue)")" != false ]]
 }

@@ -14,12 +14,8 @@ enroot::has_local_nvme() {
 
 # The folder for Enroot's large files.
 enroot::base() {
-  local queue scratch=""
-  queue="$(settings::queue)"
-  if [[ -n "${queue}" ]]; then
-    # shellcheck disable=SC2016 # $queue is jq's
-    scratch="$(settings::get '.queues[] | select(.name == $queue) | .scratch' --arg queue "${queue}")"
-  fi
+  local scratch
+  scratch="$(settings::scratch "$(settings::queue)")"
   if [[ -z "${scratch}" ]] || ! enroot::has_local_nvme; then
     printf '/var/enroot'
   elif mountpoint -q "${TRAINYARD_ROOT}${scratch}"; then

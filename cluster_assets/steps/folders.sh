@@ -6,7 +6,6 @@
 
 # mount_of PATH: the mount that holds it, the longest prefix.
 folders::mount_of() {
-  # shellcheck disable=SC2016 # $path is jq's
   settings::get '[.mounts[].path | . as $mount | select($path | startswith($mount + "/"))] | max_by(length)' --arg path "$1"
 }
 

@@ -80,7 +80,7 @@ def test_wrong_options(file: str, words: list[str], says: str, settings: Path) -
         ("storage-test.sbatch", ["--fraction", "800"], "from 1 to 100"),
         ("train-torchrun.sbatch", ["--experiment", "../other"], "--experiment '../other'"),
         ("train-torchrun.sbatch", ["--rendezvous", "etcd"], "--rendezvous 'etcd': give static or c10d"),
-        ("train-deepspeed.sbatch", ["--config"], "--config needs a file"),
+        ("train-deepspeed.sbatch", ["--config"], "--config needs a value"),
         ("train-megatron.sbatch", ["--tensor", "0"], "--tensor '0'"),
         ("train-model.sbatch", ["--", "program"], "which model? --model NAME, one of: model1 model2"),
         (

@@ -1,13 +1,10 @@
-"""Verdicts of the GPU check and the storage tests, and the export's proof, on answers as the real programs give."""
+"""Verdicts of the GPU check and the storage tests on answers as the real programs give, and the export's order."""
 
 from __future__ import annotations
 
-import base64
 import json
-import os
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -180,82 +177,28 @@ def test_rates_of_fio_are_summed_over_the_nodes_and_say_whether_they_are_simulat
     assert (status, found["faults"]) == (1, ["no figure for read: the test failed, see its output"])
 
 
-# --- export ---
-
-AWS = """#!{python}
-import base64, json, shutil, sys, zlib
-from pathlib import Path
-words, store, part = sys.argv[1:], Path("{store}"), {part}
-crc = lambda data: base64.b64encode(zlib.crc32(data).to_bytes(4, "big")).decode()
-def option(name): return words[words.index(name) + 1]
-if words[:2] == ["s3", "cp"]:
-    assert option("--checksum-algorithm") == "CRC32"
-    target = store / words[-1].removeprefix("s3://")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(words[-2], target)
-    if target.name in {damage!r}:
-        data = bytearray(target.read_bytes()); data[-1] ^= 1; target.write_bytes(data)
-    (store / "order").open("a").write(target.name + "\\n")
-    sys.exit()
-data = (store / option("--bucket") / option("--key")).read_bytes()
-pieces = [data[at : at + part] for at in range(0, len(data), part)]
-if words[1] == "head-object":
-    whole = len(pieces) < 2
-    print(json.dumps({{"ContentLength": len(data), "ChecksumCRC32": crc(data) if whole else "AAAAAA==-%d" % len(pieces),
-        "ChecksumType": "FULL_OBJECT" if whole else "COMPOSITE"}}))
-else:
-    first = int(option("--part-number-marker")) if "--part-number-marker" in words else 0
-    listed = [dict(PartNumber=n + 1, Size=len(p), ChecksumCRC32=crc(p)) for n, p in enumerate(pieces)]
-    listed = listed[first : first + 2]
-    more = first + 2 < len(pieces)
-    print(json.dumps({{"ObjectParts": {{"Parts": listed, "IsTruncated": more, "NextPartNumberMarker": first + 2}}}}))
+EXPORT = """
+source <(sed '$d' "$TRAINYARD_JOBS/train-model.sbatch")
+NEWEST_PATH="$1" CHECKPOINT_STYLE="$2" EXPORT=s3://bucket/final/7 HOST_PYTHON="$3"
+production::export
 """
 
 
-def export(tmp: Path, *, part: int = 1 << 20, damage: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    folder = tmp / "step-00000100"
+@pytest.mark.parametrize(("refused", "copies"), [("nothing", 2), ("--recursive", 1), ("/manifest.json", 2)])
+def test_export_copies_the_manifest_last(tmp_path: Path, refused: str, copies: int) -> None:
+    folder, target = tmp_path / "step-00000100", "s3://bucket/final/7/step-00000100"
     folder.mkdir()
-    (folder / "weights").write_bytes(os.urandom(5000))
-    (folder / "optimizer").write_bytes(os.urandom(300))
     (folder / "manifest.json").write_text("{}")
-    text = AWS.format(python=sys.executable, store=tmp / "store", part=part, damage=damage)
-    fake(tmp / "bin", "aws", text)
-    line: list[str | Path] = [
-        sys.executable,
-        LIB / "export_checkpoint.py",
-        folder,
-        "s3://bucket/final/model1/7/step-00000100",
-    ]
-    return subprocess.run(
-        line, capture_output=True, text=True, check=False, env={"PATH": f"{tmp / 'bin'}:/usr/bin:/bin"}
-    )
-
-
-@pytest.mark.parametrize("part", [1 << 20, 1000])
-def test_export_in_one_piece_and_in_parts(tmp_path: Path, part: int) -> None:
-    done = export(tmp_path, part=part)
-    assert done.returncode == 0, done.stderr
-    assert "3 files, 5302 bytes in s3://bucket/final/model1/7/step-00000100, checksums compared" in done.stdout
-    assert (tmp_path / "store" / "order").read_text().split()[-1] == "manifest.json"
-
-
-@pytest.mark.parametrize("part", [1 << 20, 1000])
-def test_export_finds_a_byte_that_changed_on_its_way(tmp_path: Path, part: int) -> None:
-    done = export(tmp_path, part=part, damage=("weights",))
-    assert done.returncode == 1
-    assert "s3://bucket/final/model1/7/step-00000100/weights is not" in done.stderr
-    assert not (tmp_path / "store/bucket/final/model1/7/step-00000100/manifest.json").exists()
-
-
-@pytest.mark.parametrize("place", ["bucket/prefix", "s3://bucket", "s3:///prefix", "s3://Bucket_/x"])
-def test_export_to_no_place(tmp_path: Path, place: str) -> None:
+    fake(tmp_path / "bin", "aws", f'#!/bin/bash\necho "$*" >>{tmp_path}/calls\n[[ "$*" != *"{refused}"* ]]\n')
     done = subprocess.run(
-        [sys.executable, LIB / "export_checkpoint.py", tmp_path, place], capture_output=True, text=True, check=False
+        ["bash", "-c", EXPORT, "export", folder, "deepspeed", sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "TRAINYARD_JOBS": str(JOBS)},
     )
-    assert done.returncode == 2
-    assert "is not s3://BUCKET/PREFIX" in done.stderr
-
-
-def test_checksums_are_written_as_s3_writes_them() -> None:
-    # From S3's documentation of CRC32: base64 of the four bytes, most significant first.
-    assert base64.b64encode(zlib.crc32(b"123456789").to_bytes(4, "big")) == b"y/Q5Jg=="
+    assert done.returncode == (refused != "nothing")
+    assert ("nothing was removed" if done.returncode else f"exported {folder}") in done.stderr
+    calls = (tmp_path / "calls").read_text().splitlines()
+    first = f"s3 cp --only-show-errors --checksum-algorithm CRC32 --recursive --exclude manifest.json {folder} {target}"
+    assert calls[0] == first and len(calls) == copies

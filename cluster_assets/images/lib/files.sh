@@ -14,13 +14,7 @@ files::find_folder() {
 
 # size BYTES: for people, in binary units.
 files::size() {
-  if (($1 >= 1 << 30)); then
-    printf '%d.%d GiB' $(($1 >> 30)) $((($1 % (1 << 30)) * 10 >> 30))
-  elif (($1 >= 1 << 20)); then
-    printf '%d.%d MiB' $(($1 >> 20)) $((($1 % (1 << 20)) * 10 >> 20))
-  else
-    printf '%d bytes' "$1"
-  fi
+  numfmt --to=iec-i --suffix=B "$1" | sed 's/[A-Z]/ &/'
 }
 
 # --- record: NAME.json next to NAME.sqsh says where the image came from. It is written after the image and holds the image's size and
@@ -30,7 +24,6 @@ files::size() {
 record::matches() {
   local -r image="${IMPORT_FOLDER}/$1.sqsh" record="${IMPORT_FOLDER}/$1.json"
   [[ -f "${image}" && -f "${record}" ]] || return 1
-  # shellcheck disable=SC2016 # jq's variables
   jq -e --arg digest "$2" --arg seal "$(record::seal "${image}")" '.digest == $digest and "\(.bytes) \(.modified)" == $seal' "${record}" >/dev/null 2>&1
 }
 
@@ -45,7 +38,6 @@ record::write() {
   local temporary bytes modified
   read -r bytes modified < <(record::seal "${image}")
   temporary="$(mktemp "${IMPORT_FOLDER}/.${name}.import.XXXXXXXX")"
-  # shellcheck disable=SC2016 # jq's variables
   jq -n --arg name "${name}" --arg image "$(reference::written)" --arg digest "${REGISTRY_DIGEST}" --arg manifest "${REGISTRY_MANIFEST}" \
     --arg architecture "$(registry::architecture)" --arg imported "$(date -u +%FT%TZ)" --arg user "$(id -un)" --arg host "$(hostname)" \
     --arg job "${SLURM_JOB_ID:-}" --arg compression "${IMPORT_COMPRESSION}" --argjson layers "${REGISTRY_BYTES}" --argjson bytes "${bytes}" \

@@ -32,40 +32,26 @@ job::submit() {
 # follow JOB LOG: print the log as it grows and why the job is pending; exit with the job's status.
 job::follow() {
   local -r job="$1" log="$2"
-  local shown=0 size shown_reason="" state reason line
-  while true; do
+  local shown="" state=PENDING reason line
+  # Each `cat <&7` continues where the last one ended; NFS looks for new content only when a file is opened.
+  : >>"${log}"
+  exec 7<"${log}"
+  while [[ "${state}" =~ ^(PENDING|CONFIGURING|RUNNING|COMPLETING)$ ]]; do
+    sleep "${IMPORT_FOLLOW_SECONDS}"
     line="$(scontrol --oneliner show job "${job}" 2>/dev/null || true)"
     state="$(job::word JobState "${line}")"
-    if [[ -f "${log}" ]]; then
-      size="$(stat -c %s "${log}")"
-      if ((size > shown)); then
-        tail --bytes="+$((shown + 1))" "${log}" | head --bytes=$((size - shown)) >&2
-        shown="${size}"
-      fi
+    reason="${state}, $(job::word Reason "${line}")"
+    if [[ "${reason}" =~ ^(PENDING|CONFIGURING) && "${reason}" != "${shown}" ]]; then
+      log::info "job ${job} is pending: ${reason}"
+      shown="${reason}"
     fi
-    case "${state}" in
-      PENDING | CONFIGURING)
-        reason="${state}, $(job::word Reason "${line}")"
-        [[ "${reason}" == "${shown_reason}" ]] || log::info "job ${job} is pending: ${reason}"
-        shown_reason="${reason}"
-        ;;
-      RUNNING | COMPLETING) ;;
-      *) job::end "${job}" "${state}" "$(job::word ExitCode "${line}")" "${log}" "${shown}" ;;
-    esac
-    sleep "${IMPORT_FOLLOW_SECONDS}"
+    : <"${log}"
+    cat <&7 >&2
   done
-}
-
-# end JOB STATE EXIT_CODE LOG SHOWN: print the rest of the log and exit with the job's status.
-job::end() {
-  local -r job="$1" state="$2" code="$3" log="$4"
-  local attempt
   # The node's last write may become visible here a moment later.
-  for attempt in {1..20}; do
-    [[ -f "${log}" ]] && tail --lines=1 "${log}" | grep -q '^end of import' && break
-    ((attempt == 1)) || sleep 0.2
-  done
-  [[ ! -f "${log}" ]] || tail --bytes="+$(($5 + 1))" "${log}" >&2
+  timeout 4 bash -c 'until tail --lines=1 "$1" | grep -q "^end of import"; do sleep 0.2; done' wait "${log}" || true
+  cat <&7 >&2
+  local -r code="$(job::word ExitCode "${line}")"
   case "${state}" in
     COMPLETED) exit 0 ;;
     "") log::exit 70 "Slurm no longer knows job ${job}; see ${log}" ;;
@@ -81,17 +67,18 @@ job::word() {
 WATCH_PID=""
 
 # run FILE TOTAL TEXT COMMAND...: run COMMAND in its own process group and log the size of FILE every IMPORT_PROGRESS_SECONDS, out of TOTAL
-# bytes unless TOTAL is 0. Returns COMMAND's exit status.
+# bytes unless TOTAL is empty. Returns COMMAND's exit status.
 watch::run() {
   local -r file="$1" total="$2" text="$3"
   shift 3
   local -r started="${SECONDS}"
-  local next=$((SECONDS + IMPORT_PROGRESS_SECONDS)) status=0
+  local next=$((SECONDS + IMPORT_PROGRESS_SECONDS)) status=0 size
   setsid "$@" &
   WATCH_PID=$!
   while kill -0 "${WATCH_PID}" 2>/dev/null; do
     if ((SECONDS >= next)); then
-      watch::line "${file}" "${total}" "${text}" $((SECONDS - started))
+      size="$(files::size "$(stat -c %s "${file}" 2>/dev/null || echo 0)")"
+      log::info "${text}: ${size}${total:+ of $(files::size "${total}")} written, $((SECONDS - started)) s"
       next=$((SECONDS + IMPORT_PROGRESS_SECONDS))
     fi
     sleep 0.2
@@ -99,18 +86,6 @@ watch::run() {
   wait "${WATCH_PID}" || status=$?
   WATCH_PID=""
   return "${status}"
-}
-
-watch::line() {
-  local size=0
-  [[ ! -f "$1" ]] || size="$(stat -c %s "$1")"
-  if (($2 > 0)); then
-    log::info "$3: $(files::size "${size}") of $(files::size "$2"), $4 s"
-  elif ((size > 0)); then
-    log::info "$3: writing the squashfs file, $(files::size "${size}") so far, $4 s"
-  else
-    log::info "$3: fetching and unpacking, $4 s"
-  fi
 }
 
 # stop: end the running command.

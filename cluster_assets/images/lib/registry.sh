@@ -238,7 +238,6 @@ registry::inspect() {
   REGISTRY_MANIFEST="${REGISTRY_DIGEST}"
   if jq -e 'has("manifests")' "${IMPORT_WORK}/body" >/dev/null 2>&1; then
     platform="$(registry::architecture)"
-    # shellcheck disable=SC2016 # $platform is jq's
     REGISTRY_MANIFEST="$(jq -r --arg platform "${platform}" 'first(.manifests[] | select(.platform.os == "linux" and .platform.architecture == $platform) | .digest) // empty' "${IMPORT_WORK}/body")"
     [[ -n "${REGISTRY_MANIFEST}" ]] ||
       log::exit 66 "$(reference::written) is not for linux/${platform}, only for $(jq -r '[.manifests[].platform | "\(.os)/\(.architecture)"] | join(", ")' "${IMPORT_WORK}/body"). Build it for this architecture."

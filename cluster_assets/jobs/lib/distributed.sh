@@ -1,5 +1,7 @@
 # shellcheck shell=bash
 # Distributed programs: the rendezvous, the settings of NCCL and EFA, and one launcher per node.
+# shellcheck source=cluster_assets/jobs/lib/job.sh
+. "${TRAINYARD_JOBS}/lib/job.sh"
 
 # Overridable.
 PROCS="${PROCS:-}"                 # processes per node; empty: one per GPU, or one on a node without GPUs
@@ -33,19 +35,9 @@ distributed::rendezvous() {
   export MASTER_ADDR MASTER_PORT NNODES RENDEZVOUS RENDEZVOUS_ID
 }
 
-distributed::option() {
-  case "$1" in
-    --procs) job::set_number PROCS "$1" "${2:-}" 1 64 ;;
-    --rendezvous)
-      [[ "${2:-}" =~ ^(static|c10d)$ ]] || job::usage_error "--rendezvous '${2:-}': give static or c10d"
-      RENDEZVOUS="$2"
-      ;;
-    --python)
-      [[ -n "${2:-}" ]] || job::usage_error "--python needs a command"
-      PYTHON="$2"
-      ;;
-    *) return 1 ;;
-  esac
+distributed::check() {
+  job::number --procs "${PROCS}" 1 64
+  [[ "${RENDEZVOUS}" =~ ^(static|c10d)$ ]] || job::usage_error "--rendezvous '${RENDEZVOUS}': give static or c10d"
 }
 
 distributed::help_options() {

@@ -34,7 +34,7 @@ job::usage_error() {
   exit "${EXIT_USAGE}"
 }
 
-# The help is the lines of the job file that begin with '#:'.
+# The help is the lines of the job file that begin with '#:'. It is also the table of options: `--name VALUE  VARIABLE  text`.
 job::help() {
   sed -n 's/^#: \{0,1\}//p' "${JOB_FILE}"
   declare -F job::more_help >/dev/null && job::more_help
@@ -56,17 +56,12 @@ Options of every job, each also an environment variable:
 END
 }
 
-# number OPTION VALUE LEAST MOST: a usage error unless VALUE is a whole number within the bounds.
+# number OPTION VALUE LEAST MOST: a usage error unless VALUE is a whole number within the bounds, or empty.
 job::number() {
+  [[ -n "$2" ]] || return 0
   if ! [[ "$2" =~ ^[0-9]{1,12}$ ]] || ((10#$2 < $3 || 10#$2 > $4)); then
     job::usage_error "$1 '$2': give a whole number from $3 to $4"
   fi
-}
-
-# set_number VARIABLE OPTION VALUE LEAST MOST
-job::set_number() {
-  job::number "${@:2}"
-  printf -v "$1" '%s' "$3"
 }
 
 # settings FILTER [JQ_ARGUMENT...]: as settings::get; nothing on a machine without settings.json.
@@ -74,54 +69,39 @@ job::settings() {
   [[ ! -r "${TRAINYARD_SETTINGS}" ]] || settings::get "$@"
 }
 
-# common_option WORD VALUE: the options of every job. Returns 1 for others; JOB_SHIFT is the number of words taken.
-job::common_option() {
-  JOB_SHIFT=2
-  case "$1" in
-    --nodes | --queue | --time | --image | --mounts | --output | --results)
-      [[ -n "${2:-}" ]] || job::usage_error "$1 needs a value"
-      ;;&
-    --nodes) job::set_number NODES "$1" "$2" 1 1024 ;;
-    --queue) QUEUE="$2" ;;
-    --time)
-      [[ "$2" =~ ^([0-9]+-)?[0-9]+(:[0-9]{1,2}){0,2}$ ]] || job::usage_error "--time '$2': give minutes, [HOURS:]MINUTES:SECONDS or DAYS-HOURS"
-      TIME_LIMIT="$2"
-      ;;
-    --image) IMAGE="$2" ;;
-    --mounts) MOUNTS="$2" ;;
-    --output) OUTPUT="$2" ;;
-    --results) RESULTS="$2" ;;
-    --host) IMAGE="" JOB_SHIFT=1 ;;
-    --test-only) JOB_TEST_ONLY=yes JOB_SHIFT=1 ;;
-    *) return 1 ;;
-  esac
-}
-
-# parse WORD...: the common options, the file's own through job::option, and the words after --.
+# parse WORD...: the options of the help, each of which sets its variable, and the words after --.
 job::parse() {
+  local variable
   while (($#)); do
-    JOB_SHIFT=1
     case "$1" in
       -h | --help)
         job::help
         exit 0
         ;;
       --)
-        shift
         # shellcheck disable=SC2034 # read by the job files
-        JOB_REST=("$@")
+        JOB_REST=("${@:2}")
         break
         ;;
       --*=*)
         set -- "${1%%=*}" "${1#*=}" "${@:2}"
         continue
         ;;
+      --host) IMAGE="" ;;
+      --test-only) JOB_TEST_ONLY=yes ;;
       *)
-        job::common_option "$@" || job::option "$@" || job::usage_error "unknown option '$1'"
+        variable="$(job::help | awk -v option="$1" '$1 == option && $3 ~ /^[A-Z_]+$/ { print $3 }')"
+        [[ -n "${variable}" ]] || job::usage_error "unknown option '$1'"
+        [[ -n "${2:-}" ]] || job::usage_error "$1 needs a value"
+        printf -v "${variable}" '%s' "$2"
+        shift
         ;;
     esac
-    shift "${JOB_SHIFT}"
+    shift
   done
+  job::number --nodes "${NODES}" 1 1024
+  [[ -z "${TIME_LIMIT}" || "${TIME_LIMIT}" =~ ^([0-9]+-)?[0-9]+(:[0-9]{1,2}){0,2}$ ]] ||
+    job::usage_error "--time '${TIME_LIMIT}': give minutes, [HOURS:]MINUTES:SECONDS or DAYS-HOURS"
 }
 
 # image_file: the .sqsh file of IMAGE.
@@ -193,19 +173,13 @@ job::srun_options() {
   while read -r mount; do
     [[ -z "${mount}" || "${mount}" == /home ]] || mounts+="${mount}:${mount},"
   done < <(job::settings '.mounts[].path')
-  # shellcheck disable=SC2016 # $queue is jq's
-  scratch="$(job::settings '.queues[] | select(.name == $queue) | .scratch' --arg queue "${SLURM_JOB_PARTITION}")"
+  scratch="$([[ ! -r "${TRAINYARD_SETTINGS}" ]] || settings::scratch "${SLURM_JOB_PARTITION}")"
   [[ -z "${scratch}" || ! -d "${scratch}" ]] || mounts+="${scratch}:${scratch},"
   [[ ! -d /dev/infiniband ]] || mounts+="/dev/infiniband:/dev/infiniband,"
-  job::is_mounted "${TRAINYARD_JOBS}" || mounts+="${TRAINYARD_JOBS%/*}:${TRAINYARD_JOBS%/*},"
+  [[ -n "$(job::settings '[.mounts[].path | . as $mount | select($mount != "/home" and ($jobs | startswith($mount + "/")))][0]' --arg jobs "${TRAINYARD_JOBS}")" ]] ||
+    mounts+="${TRAINYARD_JOBS%/*}:${TRAINYARD_JOBS%/*},"
   mounts+="${MOUNTS}"
   CONTAINER=("--container-image=${file}" "--container-mounts=${mounts%,}" --no-container-mount-home)
-}
-
-# is_mounted PATH: whether it is on a file system that containers get.
-job::is_mounted() {
-  # shellcheck disable=SC2016 # $path is jq's
-  [[ -n "$(job::settings '[.mounts[].path | . as $mount | select($mount != "/home" and ($path | startswith($mount + "/")))][0]' --arg path "$1")" ]]
 }
 
 # keep_environment VARIABLE...: the job's values win over the image's.

@@ -9,23 +9,8 @@ readonly TRAINING_VARIABLES=(EXPERIMENT_NAME LUSTRE_BASE DATA_DIR CHECKPOINT_DIR
 # shellcheck disable=SC2034 # read by the job files
 readonly TRAINING_PROGRAMS="${TRAINYARD_JOBS%/*}/training"
 
-# check_name OPTION VALUE: names of experiments and models become folders.
-training::check_name() {
-  [[ "$2" =~ ^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$ ]] ||
-    job::usage_error "$1 '$2': letters, digits, '.', '_' and '-', at most 80, beginning with a letter or a digit"
-}
-
-training::option() {
-  case "$1" in
-    --experiment)
-      training::check_name --experiment "${2:-}"
-      EXPERIMENT_NAME="$2"
-      ;;
-    *) distributed::option "$@" ;;
-  esac
-}
-
-training::help_options() {
+# Job files may override this.
+job::more_help() {
   cat <<'END'
 
   --experiment E   EXPERIMENT_NAME  names the folders for checkpoints, logs and results; the same name resumes
@@ -36,21 +21,18 @@ END
   distributed::help_options
 }
 
-# Job files may override these two.
-job::option() { training::option "$@"; }
-job::more_help() { training::help_options; }
-
-# The name is fixed at submission, or by the job's id, so that a requeued job keeps it.
-training::name_experiment() {
+# check NAME: the options. The experiment's name is fixed at submission, or by the job's id, so that a requeued job keeps it.
+training::check() {
+  distributed::check
   local unique
   unique="${SLURM_JOB_ID:-$(date -u +%Y%m%d-%H%M%S)}"
   EXPERIMENT_NAME="${EXPERIMENT_NAME:-$1-${unique}}"
-  training::check_name EXPERIMENT_NAME "${EXPERIMENT_NAME}"
+  [[ "${EXPERIMENT_NAME}" =~ ^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$ ]] ||
+    job::usage_error "--experiment '${EXPERIMENT_NAME}': letters, digits, '.', '_' and '-', at most 80, beginning with a letter or a digit"
   export EXPERIMENT_NAME
 }
 
 training::common_folder() {
-  # shellcheck disable=SC2016 # $name is jq's
   local -r folder="$(job::settings '.folders[$name]' --arg name "$1")"
   [[ -n "${folder}" ]] || log::fail "the environment has no folder for ${1}: it has no shared file system, or ${TRAINYARD_SETTINGS} is not on this node"
   printf '%s' "${folder}"

@@ -9,7 +9,6 @@ disks::terabytes() {
 # check_scratch: mounted, of the right size, writable, not full.
 disks::check_scratch() {
   local scratch
-  # shellcheck disable=SC2016 # $queue is jq's
   scratch="$(jq -r --arg queue "$(settings::queue)" '[.queues[] | select(.name == $queue or $queue == "") | .scratch | values] | first // empty' \
     "${TRAINYARD_SETTINGS}" 2>/dev/null || true)"
   if [[ "${INSTANCE_KNOWN}" != yes || -z "${scratch}" ]] || ((INSTANCE_NVME_GB == 0)); then
@@ -49,7 +48,6 @@ disks::check_write() {
     report::add scratch-write skipped "you may not write to $2" "${wanted}"
     return 0
   fi
-  # shellcheck disable=SC2016 # expanded by the inner shell
   scan::run bash -c 'file="$(mktemp "$1/.trainyard.XXXXXX")" && printf x >"${file}" && sync "${file}"; status=$?; rm -f "${file}"; exit "${status}"' write "$1"
   case "${STATUS}" in
     0) report::add scratch-write ok "a file was written" "${wanted}" ;;

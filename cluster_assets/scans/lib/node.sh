@@ -26,8 +26,7 @@ instance::type() {
 
 # candidates: the possible instance types of this node in settings.json, one JSON object per line; all types if its queue is unknown.
 instance::candidates() {
-  # shellcheck disable=SC2016 # the variables are jq's
-  jq -c --arg queue "$(settings::queue)" --arg resource "$(settings::compute_resource)" '
+  jq -c --arg queue "$(settings::queue)" --arg resource "$(settings::node_value scheduler_compute_resource_name)" '
     .queues[] | select(.name == $queue or $queue == "") | .compute[]?
     | select(.name == $resource or $resource == "") | .instances[]
   ' "${TRAINYARD_SETTINGS}" 2>/dev/null || true
@@ -38,7 +37,6 @@ instance::load() {
   INSTANCE_TYPE="$(instance::type)"
   INSTANCE_KNOWN=no INSTANCE_GPUS=0 INSTANCE_GPU="" INSTANCE_EFA=0 INSTANCE_NVME_GB=0 INSTANCE_NVSWITCH=false
   local line
-  # shellcheck disable=SC2016
   line="$(instance::candidates | jq -rs --arg type "${INSTANCE_TYPE}" '
     map(select(.type == $type)) | max_by(.efa_interfaces) | values
     | [.gpus, .gpu, .efa_interfaces, .nvme_gb, .nvswitch] | map(tostring) | join("|")
