@@ -9,9 +9,7 @@ IMPORT_FOLDER="${IMPORT_FOLDER:-}" # default CONTAINER_IMAGES_DIR of ~/pcluster-
 LIST_HERE="$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)"
 readonly LIST_HERE
 LOG_NAME=list-containers
-# shellcheck source=cluster_assets/lib/base.sh
 . "${LIST_HERE}/../lib/base.sh"
-# shellcheck source=cluster_assets/images/lib/files.sh
 . "${LIST_HERE}/lib/files.sh"
 
 list::usage() {

@@ -1,4 +1,3 @@
-# shellcheck shell=bash
 # Sourced by every script but entry.sh: log lines, errors, required commands, Python.
 
 LOG_NAME="${LOG_NAME:-trainyard}"

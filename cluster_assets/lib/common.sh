@@ -1,4 +1,3 @@
-# shellcheck shell=bash
 # Sourced by every bootstrap step: defaults, and functions that write files and folders so that a second run changes nothing.
 set -euo pipefail
 shopt -s inherit_errexit
@@ -12,9 +11,7 @@ export TRAINYARD_MOUNT_SECONDS="${TRAINYARD_MOUNT_SECONDS:-300}"
 export TRAINYARD_MOUNT_PAUSE="${TRAINYARD_MOUNT_PAUSE:-2}"
 
 readonly TRAINYARD_LIB="${BASH_SOURCE[0]%/*}"
-# shellcheck source=cluster_assets/lib/base.sh
 . "${TRAINYARD_LIB}/base.sh"
-# shellcheck source=cluster_assets/lib/settings.sh
 . "${TRAINYARD_LIB}/settings.sh"
 
 # Files that this step has written.

@@ -1,4 +1,3 @@
-# shellcheck shell=bash
 # Pyxis as ParallelCluster ships it: the plugin and an example configuration on every node, not enabled.
 
 readonly PYXIS_EXAMPLES="${TRAINYARD_ROOT}/opt/parallelcluster/examples"

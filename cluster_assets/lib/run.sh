@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # run.sh ROLE: runs the steps that roles/ROLE lists, in that order, and stops at the first failure.
 # stdout and the log get everything; stderr gets one line: the failed step and the reason.
-# shellcheck source=cluster_assets/lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 run::step() {

@@ -1,4 +1,3 @@
-# shellcheck shell=bash
 # Reads settings.json (see settings.schema.json) with jq, which every ParallelCluster AMI has. Needs base.sh.
 
 # get FILTER [JQ_ARGUMENT...]: the values that a jq filter yields, one per line; nothing for null.

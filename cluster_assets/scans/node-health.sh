@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # node-health.sh: Slurm's HealthCheckProgram, and a step of the bootstrap. An unhealthy node takes itself out of service, with the reason,
 # before jobs fail on it.
-# shellcheck source=cluster_assets/scans/lib/scan.sh
 . "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib/scan.sh"
-# shellcheck source=cluster_assets/scans/lib/node.sh
 . "${SCANS}/lib/node.sh"
 
 # Overridable.

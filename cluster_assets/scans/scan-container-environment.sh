@@ -1,12 +1,8 @@
 #!/usr/bin/env bash
 # scan-container-environment.sh: checks whether the image that it runs in has what distributed training needs.
-# shellcheck source=cluster_assets/scans/lib/scan.sh
 . "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib/scan.sh"
-# shellcheck source=cluster_assets/scans/lib/fabric.sh
 . "${SCANS}/lib/fabric.sh"
-# shellcheck source=cluster_assets/scans/lib/software.sh
 . "${SCANS}/lib/software.sh"
-# shellcheck source=cluster_assets/scans/lib/container.sh
 . "${SCANS}/lib/container.sh"
 
 # Overridable. The first import of PyTorch from a cold file system is slow.

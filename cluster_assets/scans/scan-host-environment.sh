@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
 # scan-host-environment.sh head|compute: checks whether this node has what jobs need.
-# shellcheck source=cluster_assets/scans/lib/scan.sh
 . "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib/scan.sh"
-# shellcheck source=cluster_assets/scans/lib/node.sh
 . "${SCANS}/lib/node.sh"
 
 host::usage() {

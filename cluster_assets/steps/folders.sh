@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The folders for jobs and users: common ones, those of each model, and one for tests on each file system, whose root belongs to root.
 # Mode 775, owned by the cluster's user. Only the head node creates them.
-# shellcheck source=cluster_assets/lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 
 # mount_of PATH: the mount that holds it, the longest prefix.

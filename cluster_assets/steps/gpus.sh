@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Persistence mode: without it the driver loads again for each program, which takes seconds and resets its settings. NVIDIA's daemon is
 # preferred because it also survives a restart.
-# shellcheck source=cluster_assets/lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 
 gpus::main() {

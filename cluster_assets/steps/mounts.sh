@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Waits until all file systems of the environment are mounted, at most TRAINYARD_MOUNT_SECONDS in total.
-# shellcheck source=cluster_assets/lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 
 mounts::missing() {

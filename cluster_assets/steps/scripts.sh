@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The scripts that users run, in the shared scripts folder: a folder per version, named by the bundle's checksum, and the link `current`.
 # Versions are never removed (some hundred kilobytes each): a running or requeued job may still read any of them.
-# shellcheck source=cluster_assets/lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 
 # The folders of the bundle that are copied; the others source lib.

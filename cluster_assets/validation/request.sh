@@ -12,7 +12,6 @@ LOG_NAME=validation
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)"
 readonly HERE
 readonly WORD='^[A-Za-z0-9_.,:/=-]+$'
-# shellcheck source=cluster_assets/lib/base.sh
 . "${HERE}/../lib/base.sh"
 
 request::main() {

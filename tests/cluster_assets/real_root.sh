@@ -59,6 +59,7 @@ for run in 1 2; do
   list >"${FOLDER}/list-${run}"
 done
 # A login through PAM wants more of a machine than there is here; what the shell reads is the same.
+# shellcheck disable=SC2016 # expanded by the inner shell
 chroot "${ROOT}" setpriv --reuid=trainyard-test --regid=trainyard-test --init-groups \
   env -i HOME=/home/trainyard-test PATH=/usr/bin:/bin bash -lc 'echo "PATH=${PATH}"; cat ~/.config/enroot/.credentials ~/pcluster-env.sh; stat -c "%a %U" ~/.config/enroot/.credentials' \
   >"${FOLDER}/login" 2>&1

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034
+# shellcheck disable=SC2034
 # Files of an import: the image's record, the lock of its name, the scratch folder, and free space. Needs base.sh and registry.sh.
 
 readonly SCRATCH_PREFIX=trainyard-import

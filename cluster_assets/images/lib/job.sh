@@ -1,4 +1,3 @@
-# shellcheck shell=bash
 # The import as a Slurm job whose log is followed here, and long commands with progress lines. Needs base.sh and files.sh.
 
 # partition: IMPORT_PARTITION; else the first without GPUs, which costs least; else the cluster's default.

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034
+# shellcheck disable=SC2034
 # The image's name, the login to its registry, and what the registry reports about it. Needs base.sh.
 
 # --- reference: HOST[:PORT]/REPOSITORY[:TAG][@sha256:DIGEST] as for `docker pull`; also Enroot's docker:// and HOST#REPOSITORY.

@@ -1,4 +1,3 @@
-# shellcheck shell=bash
 # Distributed programs: the rendezvous, the settings of NCCL and EFA, and one launcher per node.
 # shellcheck source=cluster_assets/jobs/lib/job.sh
 . "${TRAINYARD_JOBS}/lib/job.sh"

@@ -9,27 +9,14 @@ The standard library only, Python 3.9 or later. Exit codes: 0 passed; 1 failed; 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import socket
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
 
 # Active NVLinks per GPU on nodes with NVSwitch (NVIDIA's data sheets).
 _NVLINKS = {"A100": 12, "H100": 18, "H200": 18, "B200": 18, "B300": 18}
 _TIMEOUT_S = 120
-
-
-@dataclass(frozen=True)
-class Line:
-    """One result. `passed` is None without an expectation."""
-
-    what: str
-    found: str
-    wanted: str
-    passed: bool | None
-    do: str = ""
 
 
 def ask(*command: str) -> tuple[bool, str]:
@@ -43,80 +30,49 @@ def ask(*command: str) -> tuple[bool, str]:
     return done.returncode == 0, (done.stdout + done.stderr).strip()
 
 
-def gpus(wanted: int | None) -> Line:
-    """The GPUs that the driver lists."""
-    answered, text = ask("nvidia-smi", "-L")
-    found = len(re.findall(r"^GPU \d+:", text, re.MULTILINE))
-    passed = answered and (wanted is None or found == wanted) if wanted != 0 else None
-    shown = str(found) if answered else _short(text)
-    return Line("GPUs", shown, _shown(wanted), passed, "drain the node; look for Xid in its kernel log")
-
-
-def nvlinks(wanted: int | None) -> Line:
-    """The lowest number of active NVLinks of a GPU."""
-    if not wanted:
-        return Line("NVLinks a GPU", "not asked", _shown(wanted), None)
-    answered, text = ask("nvidia-smi", "nvlink", "--status")
+def nvlinks(text: str) -> int:
+    """The lowest number of active NVLinks of a GPU, of `nvidia-smi nvlink --status`."""
     parts = re.split(r"^GPU \d+:", text, flags=re.MULTILINE)[1:]
-    each = [len(re.findall(r"Link \d+: [\d.]+ GB/s", part)) for part in parts]
-    found = min(each, default=0)
-    shown = str(found) if answered else _short(text)
-    return Line("NVLinks a GPU", shown, str(wanted), answered and found == wanted, "is nvidia-fabricmanager running?")
+    return min((len(re.findall(r"Link \d+: [\d.]+ GB/s", part)) for part in parts), default=0)
 
 
-def peers(wanted: bool) -> Line:
-    """Whether every GPU can access every other's memory over NVLink."""
-    if not wanted:
-        return Line("GPU peers", "not asked", "any", None)
-    answered, text = ask("nvidia-smi", "topo", "-p2p", "n")
+def peers(text: str) -> str:
+    """OK if every GPU can access every other's memory over NVLink, of `nvidia-smi topo -p2p n`."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     rows = [line.split()[1:] for line in plain.splitlines() if re.match(r"\s*GPU\d+\s+(X|OK|\w+S)\b", line)]
     bad = sorted({word for row in rows for word in row if word not in ("X", "OK")})
-    shown = ("OK" if not bad else f"some are {', '.join(bad)}") if answered and rows else _short(text)
-    return Line("GPU peers", shown, "OK", answered and bool(rows) and not bad, "is nvidia-fabricmanager running?")
-
-
-def efa(wanted: int | None) -> Line:
-    """The EFA devices that libfabric offers for reliable datagrams."""
-    answered, text = ask("fi_info", "-p", "efa", "-t", "FI_EP_RDM")
-    found = len(set(re.findall(r"domain:\s*(\S+)", text)))
-    shown = str(found) if answered or not wanted else _short(text)
-    passed = None if wanted is None else (answered and found == wanted) or (wanted == 0 and found == 0)
-    return Line("EFA interfaces", shown, _shown(wanted), passed, "is /dev/infiniband mounted, libfabric in the image?")
-
-
-def _shown(wanted: object) -> str:
-    return "any" if wanted is None else str(wanted)
-
-
-def _short(text: str) -> str:
-    return (text.splitlines() or ["no answer"])[-1][:100]
+    return f"some are {', '.join(bad)}" if bad else "OK" if rows else "not shown"
 
 
 def main(arguments: list[str]) -> int:
     """The command line; see the module's docstring."""
     parser = argparse.ArgumentParser(prog="fabric_check.py", description="Check GPUs, NVLinks and EFA of this node.")
-    parser.add_argument("--gpus", type=int, help="expected GPUs")
+    parser.add_argument("--gpus", type=int, required=True, help="expected GPUs")
     parser.add_argument("--efa", type=int, help="expected EFA interfaces")
     parser.add_argument("--nvswitch", choices=sorted(_NVLINKS), help="kind of the GPUs, which NVSwitch connects")
-    parser.add_argument("--json", action="store_true", help="one line of JSON instead of a table")
     options = parser.parse_args(arguments)
-    lines = [
-        gpus(options.gpus),
-        nvlinks(_NVLINKS.get(options.nvswitch)),
-        peers(options.nvswitch is not None),
-        efa(options.efa),
-    ]
-    failed = [line for line in lines if line.passed is False]
-    node = socket.gethostname()
-    if options.json:
-        print(json.dumps({"node": node, "passed": not failed, "lines": [asdict(line) for line in lines]}))
-        return int(bool(failed))
-    for line in lines:
-        verdict = {None: "-", True: "passed", False: "FAILED"}[line.passed]
-        action = f"  {line.do}" if line.passed is False else ""
-        print(f"{node}: {line.what:<15} {line.found:<12} wanted {line.wanted:<5} {verdict}{action}")
-    return int(bool(failed))
+    links = _NVLINKS.get(options.nvswitch)
+    manager = "is nvidia-fabricmanager running?"
+    checks = (
+        ("GPUs", "nvidia-smi -L", lambda text: len(re.findall(r"(?m)^GPU \d+:", text)), options.gpus or None,
+         "drain the node; look for Xid in its kernel log"),
+        ("NVLinks a GPU", "nvidia-smi nvlink --status", nvlinks, links, manager),
+        ("GPU peers", "nvidia-smi topo -p2p n", peers, "OK" if links else None, manager),
+        ("EFA interfaces", "fi_info -p efa -t FI_EP_RDM", lambda text: len(set(re.findall(r"domain:\s*(\S+)", text))),
+         options.efa, "is /dev/infiniband mounted, libfabric in the image?"),
+    )  # fmt: skip
+    node, failed = socket.gethostname(), False
+    for what, command, count, wanted, advice in checks:
+        answered, text = ask(*command.split())
+        found = count(text)
+        # Without EFA fi_info fails, or is missing.
+        passed = wanted is None or (found == wanted and (answered or not wanted))
+        failed |= not passed
+        shown = str(found) if answered or not wanted else (text.splitlines() or ["no answer"])[-1][:100]
+        verdict = "-" if wanted is None else "passed" if passed else f"FAILED  {advice}"
+        expected = "any" if wanted is None else wanted
+        print(f"{node}: {what:<15} {shown:<12} wanted {expected:<5} {verdict}")
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,13 @@
-# shellcheck shell=bash
 # Sourced by every job: defaults, options, submission, and srun with or without a container.
 #
 # A job file is a command and a Slurm script. Run by hand, it checks its options and submits itself; in the job, it runs job::run, which
 # the file defines. `sbatch FILE [OPTION...]` works too.
 shopt -s inherit_errexit
 
-# Overridable.
+# Overridable. The help explains the options' variables; empty is their default.
 TRAINYARD_SETTINGS="${TRAINYARD_SETTINGS:-/opt/trainyard/settings.json}"
-NODES="${NODES:-}" # number of nodes; empty: the file's default
-QUEUE="${QUEUE:-}" # Slurm partition; empty: the cluster's first
-TIME_LIMIT="${TIME_LIMIT:-}"
-IMAGE="${IMAGE:-}"     # NAME of an imported image, or the path of a .sqsh file; empty: on the host
-MOUNTS="${MOUNTS:-}"   # more container mounts, SOURCE:TARGET[,...]
-OUTPUT="${OUTPUT:-}"   # the job's output file; empty: in the folder for logs, or the current one
-RESULTS="${RESULTS:-}" # folder for results; empty: checks/<job name>/<job id> in the folder for results
+: "${NODES:=}" "${QUEUE:=}" "${TIME_LIMIT:=}" "${IMAGE:=}" "${MOUNTS:=}" "${OUTPUT:=}" "${RESULTS:=}"
 
-readonly EXIT_USAGE=64
 readonly JOB_NAME="${JOB_FILE##*/}"
 JOB_SBATCH=() # sbatch options that the file adds
 # shellcheck disable=SC2034 # read by the job files
@@ -31,7 +23,7 @@ LOG_NAME="${SLURM_JOB_NAME:-${JOB_NAME}}"
 
 job::usage_error() {
   printf '%s: %s\nTry: %s --help\n' "${JOB_NAME}" "$*" "${JOB_NAME}" >&2
-  exit "${EXIT_USAGE}"
+  exit 64
 }
 
 # The help is the lines of the job file that begin with '#:'. It is also the table of options: `--name VALUE  VARIABLE  text`.
@@ -120,31 +112,23 @@ job::image_file() {
   printf '%s' "${file}"
 }
 
-# check_output: Slurm fails a job silently when it cannot open the output file. A folder with a % pattern or a relative one is not checked.
-job::check_output() {
-  local -r folder="${OUTPUT%/*}"
-  [[ "${OUTPUT}" == /* && "${folder}" != *%* ]] || return 0
-  [[ -d "${folder:-/}" && -w "${folder:-/}" ]] ||
-    job::usage_error "the folder ${folder} for the job's output does not exist or is not writable: create it (mkdir -p ${folder}), or give --output FILE"
-}
-
 # submit WORD...: submit this file with the words it was called with.
 job::submit() {
   base::need 1 sbatch sinfo
-  local logs
-  local -a options=(--export=ALL "${JOB_SBATCH[@]}")
-  [[ -z "${QUEUE}" ]] || options+=("--partition=${QUEUE}")
-  [[ -z "${NODES}" ]] || options+=("--nodes=${NODES}")
-  [[ -z "${TIME_LIMIT}" ]] || options+=("--time=${TIME_LIMIT}")
+  local logs folder
+  local -a options=(--export=ALL "${JOB_SBATCH[@]}" ${QUEUE:+"--partition=${QUEUE}"} ${NODES:+"--nodes=${NODES}"} ${TIME_LIMIT:+"--time=${TIME_LIMIT}"})
   [[ "${JOB_TEST_ONLY}" == no ]] || options+=(--test-only)
   if [[ -z "${OUTPUT}" ]]; then
     logs="$(job::settings .folders.logs)"
     [[ -n "${logs}" && -w "${logs}" ]] && OUTPUT="${logs}/%x-%j.out"
   fi
-  job::check_output
-  [[ -z "${OUTPUT}" ]] || options+=("--output=${OUTPUT}")
+  # Slurm fails a job silently when it cannot open the output file. A folder with a % pattern or a relative one is not checked.
+  folder="${OUTPUT%/*}"
+  if [[ "${OUTPUT}" == /* && "${folder}" != *%* && ! (-d "${folder:-/}" && -w "${folder:-/}") ]]; then
+    job::usage_error "the folder ${folder} for the job's output does not exist or is not writable: create it (mkdir -p ${folder}), or give --output FILE"
+  fi
   export TRAINYARD_JOBS
-  exec sbatch "${options[@]}" "${JOB_FILE}" "$@"
+  exec sbatch "${options[@]}" ${OUTPUT:+"--output=${OUTPUT}"} "${JOB_FILE}" "$@"
 }
 
 # features: those that ParallelCluster gives this node: its instance type, efa, gpu and others.

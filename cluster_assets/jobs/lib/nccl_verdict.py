@@ -72,16 +72,7 @@ def rows_of(text: str) -> list[Row]:
 def judge(
     text: str, name: str, *, instance_type: str, nodes: int, efa: bool, floors: Sequence[dict[str, Any]]
 ) -> Result:
-    """The verdict on one output.
-
-    Args:
-        text: the test's output, with NCCL_DEBUG=INFO.
-        name: the collective's name if the text does not have it.
-        instance_type: of the nodes; may be unknown to the floors.
-        nodes: number of nodes.
-        efa: whether nodes must communicate over EFA.
-        floors: entries of nccl-floors.json.
-    """
+    """The verdict on one output, with NCCL_DEBUG=INFO; `name` is the collective's if the text does not have it."""
     started = _STARTING.search(text)
     result = Result(started.group(1) if started else name, rows_of(text))
     _whole(result, text)
@@ -159,16 +150,6 @@ def table(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
-def report(results: Sequence[Result], instance_type: str, nodes: int) -> dict[str, Any]:
-    """The verdicts for programs."""
-    return {
-        "passed": not any(result.faults for result in results),
-        "instance_type": instance_type,
-        "nodes": nodes,
-        "collectives": [{**asdict(result), "passed": not result.faults} for result in results],
-    }
-
-
 def main(arguments: list[str]) -> int:
     """The command line; see the module's docstring."""
     parser = argparse.ArgumentParser(prog="nccl_verdict.py", description="Judge the output of nccl-tests.")
@@ -177,7 +158,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--nodes", type=int, required=True, help="number of nodes")
     parser.add_argument("--efa", action="store_true", help="the nodes have EFA and must use it")
     parser.add_argument("--floors", type=Path, default=FLOORS, help="minimum bandwidths (default: nccl-floors.json)")
-    parser.add_argument("--json", type=Path, help="write the verdict to this file")
+    parser.add_argument("--json", type=Path, required=True, help="write the verdict to this file")
     options = parser.parse_args(arguments)
     try:
         floors = json.loads(options.floors.read_text())["floors"]
@@ -186,10 +167,15 @@ def main(arguments: list[str]) -> int:
     except (OSError, ValueError, KeyError) as problem:
         parser.error(f"cannot be read: {problem}")
     print(table(results))
-    verdict = report(results, options.instance_type, options.nodes)
-    if options.json:
-        options.json.write_text(json.dumps(verdict, indent=1) + "\n")
-    return 0 if verdict["passed"] else 1
+    failed = any(result.faults for result in results)
+    verdict = {
+        "passed": not failed,
+        "instance_type": options.instance_type,
+        "nodes": options.nodes,
+        "collectives": [{**asdict(result), "passed": not result.faults} for result in results],
+    }
+    options.json.write_text(json.dumps(verdict, indent=1) + "\n")
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """storage_verdict.py: compares the results of IOR, mdtest or fio on one mount with the provisioned throughput.
 
-The target is the mount's throughput_mb_s in settings.json, but at most --client-mb-s times the nodes, because few
-clients cannot use all of a large file system. A mount without a target is shown and not judged.
+The target is the mount's throughput_mb_s in settings.json, but at most 10,000 MB/s a node, because few clients cannot
+use all of a large file system. A mount without a target is shown and not judged.
 
 The standard library only, Python 3.9 or later. Exit codes: 0 passed; 1 failed; 2 wrong arguments.
 """
@@ -16,27 +16,20 @@ from pathlib import Path
 
 _MIB = 1 << 20
 _MB = 1_000_000
+_CLIENT_MB_S = 10_000
 _DIRECTIONS = ("write", "read")
 
 
 def ior(text: str) -> dict[str, float]:
     """MB/s by direction, the mean of IOR's summary."""
-    found = {}
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) > 3 and words[0] in _DIRECTIONS and re.fullmatch(r"[\d.]+", words[3]):
-            found[words[0]] = float(words[3]) * _MIB / _MB
-    return found
+    found = re.findall(r"(?m)^(write|read) +[\d.]+ +[\d.]+ +([\d.]+) ", text)
+    return {direction: float(mean) * _MIB / _MB for direction, mean in found}
 
 
 def mdtest(text: str) -> dict[str, float]:
     """Mean operations per second by operation, from mdtest's summary."""
-    found = {}
-    for line in text.splitlines():
-        match = re.match(r"\s*(File|Directory) (creation|stat|read|removal)\s*:?\s+[\d.]+\s+[\d.]+\s+([\d.]+)", line)
-        if match:
-            found[f"{match.group(1)} {match.group(2)}".lower()] = float(match.group(3))
-    return found
+    row = r"(?m)^\s*((?:File|Directory) (?:creation|stat|read|removal))\s*:?\s+[\d.]+\s+[\d.]+\s+([\d.]+)"
+    return {operation.lower(): float(mean) for operation, mean in re.findall(row, text)}
 
 
 def fio(folder: Path, prefix: str, nodes: int) -> tuple[dict[str, float], bool]:
@@ -70,7 +63,8 @@ def judge(rates: dict[str, float], target: float | None, fraction: float) -> lis
     return faults
 
 
-def parse(arguments: list[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+def main(arguments: list[str]) -> int:
+    """The command line; see the module's docstring."""
     parser = argparse.ArgumentParser(prog="storage_verdict.py", description="Judge a storage test.")
     add = parser.add_argument
     add("--tool", choices=("ior", "fio"), required=True)
@@ -79,24 +73,15 @@ def parse(arguments: list[str]) -> tuple[argparse.ArgumentParser, argparse.Names
     add("--outputs", type=Path, required=True, help="folder and name prefix of the outputs")
     add("--fraction", type=float, default=80, help="required per cent of the target")
     add("--nodes", type=int, required=True)
-    add("--client-mb-s", type=float, default=10_000, help="MB/s that one node can use (default: 10000)")
-    add("--json", type=Path, help="write the verdict to this file")
-    return parser, parser.parse_args(arguments)
-
-
-def main(arguments: list[str]) -> int:
-    """The command line; see the module's docstring."""
-    parser, options = parse(arguments)
+    add("--json", type=Path, required=True, help="write the verdict to this file")
+    options = parser.parse_args(arguments)
     folder, prefix = options.outputs.parent, options.outputs.name
     metadata: dict[str, float] = {}
     simulated = False
     try:
         mounts = json.loads(options.settings.read_text())["mounts"]
-        entry = next((one for one in mounts if one["path"] == options.mount), None)
-        if entry is None:
-            parser.error(f"'{options.mount}' is not a mount; allowed: {', '.join(one['path'] for one in mounts)}")
-        provisioned = entry.get("throughput_mb_s")
-        target = None if provisioned is None else min(float(provisioned), options.client_mb_s * options.nodes)
+        provisioned = next(one.get("throughput_mb_s") for one in mounts if one["path"] == options.mount)
+        target = None if provisioned is None else min(float(provisioned), _CLIENT_MB_S * options.nodes)
         if options.tool == "ior":
             rates = ior((folder / f"{prefix}-ior.txt").read_text())
             metadata = mdtest((folder / f"{prefix}-mdtest.txt").read_text())
@@ -114,18 +99,17 @@ def main(arguments: list[str]) -> int:
         print(f"{options.mount}: {operation:<18} {rate:>10.0f}/s")
     for fault in faults:
         print(f"{options.mount}: FAILED: {fault}")
-    if options.json:
-        verdict = {
-            "mount": options.mount,
-            "passed": not faults,
-            "simulated": simulated,
-            "provisioned_mb_s": provisioned,
-            "target_mb_s": target,
-            "mb_s": rates,
-            "metadata_per_s": metadata,
-            "faults": faults,
-        }
-        options.json.write_text(json.dumps(verdict, indent=1) + "\n")
+    verdict = {
+        "mount": options.mount,
+        "passed": not faults,
+        "simulated": simulated,
+        "provisioned_mb_s": provisioned,
+        "target_mb_s": target,
+        "mb_s": rates,
+        "metadata_per_s": metadata,
+        "faults": faults,
+    }
+    options.json.write_text(json.dumps(verdict, indent=1) + "\n")
     return int(bool(faults))
 
 

@@ -1,4 +1,3 @@
-# shellcheck shell=bash
 # Shared by the training jobs: an experiment's folders, and running the program.
 # shellcheck source=cluster_assets/jobs/lib/distributed.sh
 . "${TRAINYARD_JOBS}/lib/distributed.sh"

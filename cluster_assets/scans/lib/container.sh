@@ -1,4 +1,3 @@
-# shellcheck shell=bash
 # The contents of an image. Needs scan.sh, fabric.sh and software.sh.
 
 declare -A PYTHON_FOUND=()

@@ -1,4 +1,3 @@
-# shellcheck shell=bash
 # The local NVMe scratch and the shared file systems. Needs scan.sh, settings.sh and the variables of node.sh.
 
 # terabytes GIGABYTES

@@ -1,4 +1,3 @@
-# shellcheck shell=bash
 # EFA: the interfaces, the installer's version, libfabric's provider, NCCL's plugin. Needs scan.sh and the variables of node.sh.
 
 # skips NAME: report a check as skipped on an instance type without EFA.

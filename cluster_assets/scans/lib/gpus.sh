@@ -1,4 +1,3 @@
-# shellcheck shell=bash
 # GPUs as nvidia-smi reports them, queried once. Needs scan.sh and node.sh.
 
 readonly GPU_FIELDS=index,name,driver_version,persistence_mode,ecc.errors.uncorrected.volatile.total,remapped_rows.failure

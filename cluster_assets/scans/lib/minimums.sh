@@ -1,4 +1,3 @@
-# shellcheck shell=bash
 # Versions, and minimums.json: read with jq on nodes, with Python in images without jq. Needs scan.sh.
 
 # of TEXT: the first version in it (535.54.03 in "Driver 535.54.03-ubuntu", 25.11.8 in "slurm 25.11.8"); nothing without one.

@@ -1,4 +1,3 @@
-# shellcheck shell=bash
 # This node's instance type, its figures from settings.json, and all checks of nodes. Needs scan.sh.
 
 for part in ../../lib/base ../../lib/settings ../../lib/pyxis gpus fabric disks software; do

@@ -1,4 +1,3 @@
-# shellcheck shell=bash
 # Sourced by every scan: defaults, bounded commands, and the report as a table or as JSON (report.schema.json). Needs only bash and coreutils,
 # because scans run in any image.
 set -euo pipefail

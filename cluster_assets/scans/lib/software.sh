@@ -1,4 +1,3 @@
-# shellcheck shell=bash
 # Slurm, Enroot, Pyxis, Docker, limits. Needs scan.sh and ../lib/pyxis.sh.
 
 software::check_enroot() {
