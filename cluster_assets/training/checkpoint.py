@@ -31,7 +31,6 @@ from pathlib import Path
 FORMAT = 1
 MANIFEST = "manifest.json"
 STYLES = ("manifest", "deepspeed", "megatron")
-_NAME = re.compile(r"step-(\d{8})")
 _OWNER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _CHUNK = 8 * 1024 * 1024
 
@@ -50,13 +49,7 @@ class Checkpoint:
 
 
 def name_of(step: int) -> str:
-    """Folder name of a step's checkpoint, 0 to 99,999,999.
-
-    Raises:
-        ValueError: the step is out of range.
-    """
-    if not 0 <= step <= 99_999_999:
-        raise ValueError(f"step {step} is outside 0..99999999")
+    """Folder name of a step's checkpoint."""
     return f"step-{step:08d}"
 
 
@@ -132,8 +125,7 @@ def read(path: Path) -> Checkpoint | None:
 
 def whole(folder: Path) -> Iterator[Checkpoint]:
     """The complete checkpoints of a folder, newest first."""
-    names = sorted((path for path in _members(folder) if _NAME.fullmatch(path.name)), reverse=True)
-    for path in names:
+    for path in sorted(folder.glob("step-" + "[0-9]" * 8), reverse=True):
         checkpoint = read(path)
         if checkpoint is not None and name_of(checkpoint.step) == path.name:
             yield checkpoint
@@ -141,16 +133,14 @@ def whole(folder: Path) -> Iterator[Checkpoint]:
 
 def damaged(checkpoint: Checkpoint, *, share: int = 0, shares: int = 1) -> list[str]:
     """Files whose content has changed. With `shares` processes, each reads every `shares`-th file."""
-    names = sorted(checkpoint.files)[share::shares]
-    return [name for name in names if seal_of(checkpoint.path / name) != checkpoint.files[name]]
 
+    def intact(name: str) -> bool:
+        try:
+            return seal(checkpoint.path / name) == checkpoint.files[name]
+        except OSError:
+            return False
 
-def seal_of(path: Path) -> tuple[int, str] | None:
-    """Bytes and SHA-256 of a file; None if it cannot be read."""
-    try:
-        return seal(path)
-    except OSError:
-        return None
+    return [name for name in sorted(checkpoint.files)[share::shares] if not intact(name)]
 
 
 def prune(folder: Path, keep: int) -> list[Path]:
@@ -170,29 +160,24 @@ def prune(folder: Path, keep: int) -> list[Path]:
 
 def discard(folder: Path, owner: str) -> list[Path]:
     """Remove the incomplete checkpoints of `owner`. Returns those removed."""
-    if not _OWNER.fullmatch(owner):
-        raise ValueError(f"'{owner}' is not an owner")
-    found = [
-        path
-        for path in _members(folder)
-        if path.name.startswith(".partial-step-") and path.name.endswith(f"-{owner}") and not path.is_symlink()
-    ]
+    found = [path for path in folder.glob(f".partial-step-*-{owner}") if not path.is_symlink()]
     for path in found:
         shutil.rmtree(path)
     return found
 
 
-def newest(folder: Path, style: str = "manifest") -> Checkpoint | None:
-    """The newest complete checkpoint of a folder.
+def newest(folder: Path, style: str, *, deep: bool) -> Checkpoint | None:
+    """The newest complete checkpoint of a folder, which need not exist.
 
     Args:
-        folder: where a run writes its checkpoints; it need not exist.
+        folder: where a run writes its checkpoints.
         style: `manifest`, ours; `deepspeed`, whose file `latest` names the folder; `megatron`, whose file
             `latest_checkpointed_iteration.txt` has the iteration. Both write these files last, and have no final
             checkpoint and no checksums.
+        deep: read every file and skip damaged checkpoints.
     """
     if style == "manifest":
-        return next(whole(folder), None)
+        return next((one for one in whole(folder) if not (deep and damaged(one))), None)
     try:
         if style == "deepspeed":
             tag = (folder / "latest").read_text().strip()
@@ -205,13 +190,6 @@ def newest(folder: Path, style: str = "manifest") -> Checkpoint | None:
     except (OSError, ValueError):
         return None
     return Checkpoint(path, step, final=False, files={}) if path.is_dir() and any(path.iterdir()) else None
-
-
-def _members(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except FileNotFoundError:
-        return []
 
 
 def _sync_folder(folder: Path) -> None:
@@ -237,10 +215,7 @@ def main(arguments: list[str]) -> int:
     tidier.add_argument("--owner", required=True)
     options = parser.parse_args(arguments)
     if options.command == "newest":
-        if options.style == "manifest":
-            found = next((one for one in whole(options.folder) if not (options.deep and damaged(one))), None)
-        else:
-            found = newest(options.folder, options.style)
+        found = newest(options.folder, options.style, deep=options.deep)
         if found is None:
             return 1
         print(f"{found.step}\t{found.path}\t{'final' if found.final else 'intermediate'}")
@@ -251,11 +226,8 @@ def main(arguments: list[str]) -> int:
         if bad:
             print(f"checkpoint.py: {options.checkpoint} is damaged: {', '.join(bad)}", file=sys.stderr)
         return int(bool(bad))
-    try:
-        for path in discard(options.folder, options.owner):
-            print(f"removed {path}")
-    except ValueError as problem:
-        parser.error(str(problem))
+    for path in discard(options.folder, options.owner):
+        print(f"removed {path}")
     return 0
 
 

@@ -54,13 +54,6 @@ reference::check_name() {
 # --- credentials: passwords are only in variables and pipes, never in arguments, logs, the environment, or files that others may read.
 # Enroot gets a credentials file whose password is a command.
 
-# ecr_region HOST: the region of a private ECR registry; nothing for any other host.
-credentials::ecr_region() {
-  if [[ "$1" =~ ^[0-9]{12}\.dkr[.-]ecr(-fips)?\.([a-z0-9-]+)\.(amazonaws\.com(\.cn)?|on\.aws|on\.amazonwebservices\.com\.cn)$ ]]; then
-    printf '%s' "${BASH_REMATCH[2]}"
-  fi
-}
-
 # enroot_value NAME: a setting of Enroot, from the environment or from its files, which the shell expands as Enroot does.
 credentials::enroot_value() {
   local -r name="$1"
@@ -84,53 +77,44 @@ credentials::file() {
   printf '%s/.credentials' "${folder:-${XDG_CONFIG_HOME:-${HOME}/.config}/enroot}"
 }
 
-# line HOST: the host's line of the credentials file, unexpanded.
+# line HOST: the host's line of the credentials file, unexpanded. For a private ECR registry without one, a line with the AWS CLI's login.
 credentials::line() {
-  local file
+  local file line=""
   file="$(credentials::file)"
-  [[ -r "${file}" ]] || return 0
-  awk -v host="${1%:*}" '$1 == "machine" && $2 == host && $3 == "login" && $5 == "password" { print; exit }' "${file}"
+  [[ ! -r "${file}" ]] || line="$(awk -v host="${1%:*}" '$1 == "machine" && $2 == host && $3 == "login" && $5 == "password" && !found++' "${file}")"
+  if [[ -z "${line}" && "$1" =~ ^[0-9]{12}\.dkr[.-]ecr(-fips)?\.([a-z0-9-]+)\.(amazonaws\.com(\.cn)?|on\.aws|on\.amazonwebservices\.com\.cn)$ ]]; then
+    line="machine $1 login AWS password \$(aws ecr get-login-password --region ${BASH_REMATCH[2]})"
+  fi
+  printf '%s' "${line}"
 }
 
 # of HOST: "user:password"; nothing if none is known.
 credentials::of() {
-  local -r host="$1"
-  local line region user password problem
-  local -r right="The node's role needs ecr:GetAuthorizationToken; to log in with another identity, set AWS_PROFILE."
+  local -r host="$1" problem="${IMPORT_WORK}/login"
+  local line user password
   line="$(credentials::line "${host}")"
-  region="$(credentials::ecr_region "${host}")"
-  problem="${IMPORT_WORK}/login"
-  if [[ -n "${line}" ]]; then
-    read -r _ _ _ user _ password <<<"${line}"
-    # The password may be a command, as in Enroot; the file belongs to this user or to the system.
-    password="$(eval "printf '%s' \"${password}\"" 2>"${problem}")" || password=""
-    [[ -n "${password}" ]] ||
-      log::exit 77 "$(credentials::file) has no password for ${user} at ${host}: $(grep -v '^[[:space:]]*$' "${problem}" | tail -n 1). ${region:+${right} }Or correct that line of the file."
-  elif [[ -n "${region}" ]]; then
-    user=AWS
-    password="$(aws ecr get-login-password --region "${region}" 2>"${problem}")" || password=""
-    [[ -n "${password}" ]] ||
-      log::exit 77 "no login at ${host}: $(grep -v '^[[:space:]]*$' "${problem}" | tail -n 1). ${right}"
-  else
-    return 0
-  fi
+  [[ -n "${line}" ]] || return 0
+  read -r _ _ _ user _ password <<<"${line}"
+  # The password may be a command, as in Enroot; the file belongs to this user or to the system.
+  password="$(eval "printf '%s' \"${password}\"" 2>"${problem}")" || password=""
+  [[ -n "${password}" ]] ||
+    log::exit 77 "no password for ${user} at ${host}: $(grep -v '^[[:space:]]*$' "${problem}" | tail -n 1). On ECR the node's role needs ecr:GetAuthorizationToken; \
+to log in with another identity, set AWS_PROFILE. A line for the host in $(credentials::file) wins: correct it if there is one."
   printf '%s:%s' "${user}" "${password}"
 }
 
-# for_enroot HOST: "USER FOLDER" for Enroot's URI and ENROOT_CONFIG_PATH. The user's credentials file wins if it has the host.
+# for_enroot HOST: "USER FOLDER" for Enroot's URI and ENROOT_CONFIG_PATH.
 credentials::for_enroot() {
-  local -r host="$1"
-  local line region
-  line="$(credentials::line "${host}")"
-  region="$(credentials::ecr_region "${host}")"
-  if [[ -n "${line}" ]]; then
-    read -r _ _ _ user _ <<<"${line}"
-    printf '%s %s' "${user}" "$(dirname "$(credentials::file)")"
-  elif [[ -n "${region}" ]]; then
-    local -r folder="${IMPORT_WORK}/enroot"
-    (umask 077 && mkdir -p "${folder}" && printf "machine %s login AWS password \$(aws ecr get-login-password --region %s)\n" "${host}" "${region}" >"${folder}/.credentials")
-    printf 'AWS %s' "${folder}"
+  local line folder user
+  line="$(credentials::line "$1")"
+  [[ -n "${line}" ]] || return 0
+  folder="$(dirname "$(credentials::file)")"
+  if ! grep -qsxF -- "${line}" "${folder}/.credentials"; then
+    folder="${IMPORT_WORK}/enroot"
+    (umask 077 && mkdir -p "${folder}" && printf '%s\n' "${line}" >"${folder}/.credentials")
   fi
+  read -r _ _ _ user _ <<<"${line}"
+  printf '%s %s' "${user}" "${folder}"
 }
 
 # --- registry: OCI distribution specification, GET /v2/<repository>/manifests/<tag or digest>, with a bearer token or a password.
