@@ -33,21 +33,17 @@ health::log() {
   fi
 }
 
-health::skipped() {
-  [[ -r "${HEALTH_SKIP}" ]] && grep -qxF -- "$1" "${HEALTH_SKIP}"
-}
-
-# failures BOOT: the report's failures as one line; timeouts only at boot, or if the last run timed out too.
+# failures MODE: the report's failures as one line; timeouts only at boot, or if the last run timed out too.
 health::failures() {
-  local -r boot="$1" before="${HEALTH_STATE}/no-answer"
+  local -r mode="$1" before="${HEALTH_STATE}/no-answer"
   local index name text="" timeouts=""
   for ((index = 0; index < ${#REPORT_NAMES[@]}; index++)); do
     name="${REPORT_NAMES[index]}"
     [[ "${REPORT_VERDICTS[index]}" == failure ]] || continue
-    ! health::skipped "${name}" || continue
+    ! grep -qsxF -- "${name}" "${HEALTH_SKIP}" || continue
     if [[ " ${REPORT_TIMEOUTS[*]} " == *" ${name} "* ]]; then
       timeouts+="${name}"$'\n'
-      [[ "${boot}" == yes ]] || grep -qxF -- "${name}" "${before}" 2>/dev/null || continue
+      [[ "${mode}" == boot ]] || grep -qxF -- "${name}" "${before}" 2>/dev/null || continue
     fi
     text+="${text:+; }${name}: ${REPORT_FOUND[index]}, wanted ${REPORT_WANTED[index]}"
   done
@@ -59,12 +55,6 @@ health::failures() {
   printf '%s' "${text}"
 }
 
-# node_name: this node's name in Slurm; slurmd sets it for health checks.
-health::node_name() {
-  local name="${SLURMD_NODENAME:-${HOSTNAME}}"
-  printf '%s' "${name%%.*}"
-}
-
 # out_of_service NODE: whether it is drained, down or failing already. POWERING_DOWN does not count.
 health::out_of_service() {
   local state
@@ -74,8 +64,9 @@ health::out_of_service() {
 
 # take_out STATE REASON
 health::take_out() {
-  local -r node="$(health::node_name)"
-  local answer
+  # slurmd sets the name for health checks.
+  local node="${SLURMD_NODENAME:-${HOSTNAME}}" answer
+  node="${node%%.*}"
   # DOWN also applies to a drained node, which would still start the job that it was powered up for.
   if [[ "$1" != DOWN ]] && health::out_of_service "${node}"; then
     health::log "unhealthy, and already out of service: $2"
@@ -90,21 +81,11 @@ health::take_out() {
   fi
 }
 
-health::check() {
-  node::identify compute
-  gpus::check
-  gpus::check_fabric_manager
-  fabric::check_devices
-  fabric::check_installer
-  disks::check_scratch
-  disks::check_mounts
-}
-
 health::main() {
-  local mode=periodic failures boot=no
+  local mode=periodic failures
   case "${1:-}" in
     -h | --help) health::usage && exit 0 ;;
-    --boot) mode=boot boot=yes ;;
+    --boot) mode=boot ;;
     --report) mode=report ;;
     # slurmd kills a health check after 60 s; all timeouts together must be shorter.
     "") SCAN_SECONDS=6 ;;
@@ -112,9 +93,15 @@ health::main() {
   esac
   (($# <= 1)) || scan::wrong "at most one option, not: $*"
   if minimums::readable; then
-    health::check
+    node::identify compute
+    gpus::check
+    gpus::check_fabric_manager
+    fabric::check_devices
+    fabric::check_installer
+    disks::check_scratch
+    disks::check_mounts
   fi
-  failures="$(health::failures "${boot}")"
+  failures="$(health::failures "${mode}")"
   [[ -n "${failures}" ]] || exit 0
   if [[ "${mode}" != report ]] && ! settings::health_check 2>/dev/null; then
     health::log "unhealthy, left in service because the queue's health check is off: ${failures}"

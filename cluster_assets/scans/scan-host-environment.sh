@@ -20,9 +20,9 @@ END
 }
 
 host::head() {
-  software::check_slurm
+  minimums::compare_output slurm sinfo --version
   software::check_controller
-  software::check_enroot
+  minimums::compare_output enroot enroot version
   software::check_pyxis
   software::check_docker
   software::check_no_gpu
@@ -41,9 +41,9 @@ host::compute() {
   disks::check_scratch
   disks::check_mounts
   software::check_limits
-  software::check_slurm
+  minimums::compare_output slurm sinfo --version
   software::check_daemon
-  software::check_enroot
+  minimums::compare_output enroot enroot version
   software::check_pyxis
 }
 

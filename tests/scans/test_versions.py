@@ -11,7 +11,7 @@ from tests.scans.conftest import SCANS
 
 
 def ask(function: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    script = f'set -euo pipefail; . "{SCANS}/lib/minimums.sh"; "$@"'
+    script = f'set -euo pipefail; . "{SCANS}/lib/scan.sh"; "$@"'
     return subprocess.run(
         ["bash", "-c", script, "versions", function, *arguments], capture_output=True, text=True, check=False
     )

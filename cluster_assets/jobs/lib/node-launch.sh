@@ -5,16 +5,6 @@
 # starts with the signal ignored, and this script forwards it to the workers; workers without a handler continue.
 set -euo pipefail
 
-launch::arguments() {
-  local -a arguments=("--nnodes=${NNODES}" "--nproc-per-node=${NPROC_PER_NODE}" --max-restarts=0)
-  if [[ "${RENDEZVOUS}" == c10d ]]; then
-    arguments+=(--rdzv-backend=c10d "--rdzv-endpoint=${MASTER_ADDR}:${MASTER_PORT}" "--rdzv-id=${RENDEZVOUS_ID}")
-  else
-    arguments+=("--master-addr=${MASTER_ADDR}" "--master-port=${MASTER_PORT}" "--node-rank=${SLURM_NODEID}")
-  fi
-  printf '%s\n' "${arguments[@]}"
-}
-
 # shellcheck disable=SC2329 # called by a trap
 # workers PID: the child processes of torchrun.
 launch::workers() {
@@ -38,12 +28,12 @@ launch::forward() {
 }
 
 launch::main() {
-  (($#)) || {
-    echo "node-launch.sh: no program given" >&2
-    exit 64
-  }
-  local -a arguments
-  mapfile -t arguments < <(launch::arguments)
+  local -a arguments=("--nnodes=${NNODES}" "--nproc-per-node=${NPROC_PER_NODE}" --max-restarts=0)
+  if [[ "${RENDEZVOUS}" == c10d ]]; then
+    arguments+=(--rdzv-backend=c10d "--rdzv-endpoint=${MASTER_ADDR}:${MASTER_PORT}" "--rdzv-id=${RENDEZVOUS_ID}")
+  else
+    arguments+=("--master-addr=${MASTER_ADDR}" "--master-port=${MASTER_PORT}" "--node-rank=${SLURM_NODEID}")
+  fi
   local status=0
   # After --, torchrun does not parse the program's options.
   (

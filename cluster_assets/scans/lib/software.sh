@@ -1,13 +1,5 @@
 # Slurm, Enroot, Pyxis, Docker, limits. Needs scan.sh and ../lib/pyxis.sh.
 
-software::check_enroot() {
-  minimums::compare_output enroot enroot version
-}
-
-software::check_slurm() {
-  minimums::compare_output slurm sinfo --version
-}
-
 software::check_controller() {
   scan::run scontrol ping
   local found="${ANSWER%%$'\n'*}"
