@@ -14,33 +14,27 @@ COMMANDS = ("torchrun", "fi_info", "all_reduce_perf")
 FILES = ("train_distributed_deepspeed.py", "ds_config.json", "Megatron-LM/pretrain_gpt.py")
 
 
-def wanted() -> dict[str, str]:
-    """Required version by package."""
+def installed(package: str) -> str:
+    try:
+        return importlib.metadata.version(package).partition("+")[0]
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def main() -> int:
     lines = (line.partition("#")[0].strip() for line in REQUIREMENTS.read_text(encoding="utf-8").splitlines())
-    return BASE | dict(line.split("==", 1) for line in lines if line)
-
-
-def faults() -> list[str]:
-    """Missing files and commands, and wrong versions."""
-    found = []
-    for package, version in wanted().items():
-        try:
-            there = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            there = "none"
-        if there.partition("+")[0] != version:
-            found.append(f"{package}: {there}, wanted {version}")
-    found += [f"no command {command} in PATH" for command in COMMANDS if shutil.which(command) is None]
-    found += [
+    wanted = BASE | dict(line.split("==", 1) for line in lines if line)
+    problems = [
+        f"{package}: {installed(package)}, wanted {version}"
+        for package, version in wanted.items()
+        if installed(package) != version
+    ]
+    problems += [f"no command {command} in PATH" for command in COMMANDS if shutil.which(command) is None]
+    problems += [
         f"{name} is missing or not readable for user {os.getuid()}"
         for name in FILES
         if not os.access(Path(__file__).parent / name, os.R_OK)
     ]
-    return found
-
-
-def main() -> int:
-    problems = faults()
     print("\n".join(problems) or "the image is complete", file=sys.stderr)
     return 1 if problems else 0
 

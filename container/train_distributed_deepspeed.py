@@ -11,11 +11,11 @@ of the step, and the program exits with status 0 without a final model.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shutil
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -27,7 +27,6 @@ import torch.distributed as dist
 from torch.utils.tensorboard import SummaryWriter
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-WRONG_INPUT = 2
 _stop = False
 
 
@@ -60,7 +59,6 @@ def arguments() -> argparse.Namespace:
     add("--length", type=int, default=1024, help="tokens a sample (default: 1024)")
     add("--save-every", type=int, default=100, help="steps between two checkpoints (default: 100)")
     add("--seed", type=int, default=1)
-    add("--local_rank", type=int, default=0, help=argparse.SUPPRESS)
     given = top.parse_args()
     for name in ("data", "checkpoints", "tensorboard", "output"):
         if getattr(given, name) is None:
@@ -71,15 +69,10 @@ def arguments() -> argparse.Namespace:
 
 
 def texts(data: Path) -> str:
-    """The training split's text, whole.
-
-    Raises:
-        SystemExit: there is none in the folder.
-    """
+    """The training split's text, whole."""
     files = sorted(path for path in data.rglob("*train*") if path.suffix in {".parquet", ".txt", ".tokens"})
     if not files:
-        print(f"{data} has no *train*.parquet, *train*.txt or *train*.tokens: copy the data set there", file=sys.stderr)
-        raise SystemExit(WRONG_INPUT)
+        raise SystemExit(f"{data} has no *train*.parquet, *train*.txt or *train*.tokens: copy the data set there")
     parts = []
     for file in files:
         if file.suffix == ".parquet":
@@ -96,40 +89,22 @@ def samples(text: str, tokenizer: Any, length: int) -> torch.Tensor:
     tokens = torch.tensor(tokenizer(text, return_attention_mask=False, verbose=False)["input_ids"])
     rows = len(tokens) // length
     if rows == 0:
-        print(f"the training text has {len(tokens)} tokens, fewer than --length {length}", file=sys.stderr)
-        raise SystemExit(WRONG_INPUT)
+        raise SystemExit(f"the training text has {len(tokens)} tokens, fewer than --length {length}")
     return tokens[: rows * length].view(rows, length)
 
 
 def batches(rows: torch.Tensor, size: int, seed: int, first: int) -> Iterator[torch.Tensor]:
     """This rank's micro-batches from number `first`, the same after a restart: the epoch's number seeds its order."""
-    rank, world = dist.get_rank(), dist.get_world_size()
-    number = first
-    while True:
-        start = number * size * world + rank * size
+    rank, world, current = dist.get_rank(), dist.get_world_size(), -1
+    for number in itertools.count(first):
+        start = (number * world + rank) * size
         picked = []
-        for index in range(start, start + size):
-            epoch, position = divmod(index, len(rows))
-            picked.append(rows[_order(len(rows), seed, epoch)[position]])
+        for epoch, position in (divmod(index, len(rows)) for index in range(start, start + size)):
+            if epoch != current:
+                order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed + epoch))
+                current = epoch
+            picked.append(rows[order[position]])
         yield torch.stack(picked)
-        number += 1
-
-
-_orders: dict[int, torch.Tensor] = {}
-
-
-def _order(count: int, seed: int, epoch: int) -> torch.Tensor:
-    if epoch not in _orders:
-        _orders.clear()
-        _orders[epoch] = torch.randperm(count, generator=torch.Generator().manual_seed(seed + epoch))
-    return _orders[epoch]
-
-
-def configuration(given: argparse.Namespace) -> dict[str, Any]:
-    """DeepSpeed's configuration with the schedule's number of steps."""
-    found: dict[str, Any] = json.loads(given.deepspeed_config.read_text(encoding="utf-8"))
-    found.get("scheduler", {}).get("params", {}).setdefault("total_num_steps", given.steps)
-    return found
 
 
 def stop_wanted(device: torch.device) -> bool:
@@ -146,13 +121,12 @@ def save_model(engine: Any, tokenizer: Any, output: Path) -> None:
         shutil.rmtree(prepared, ignore_errors=True)
         engine.module.save_pretrained(prepared)
         tokenizer.save_pretrained(prepared)
-        if (output / "model").exists():
-            shutil.rmtree(output / "model")
+        shutil.rmtree(output / "model", ignore_errors=True)
         prepared.rename(output / "model")
     dist.barrier()
 
 
-def main() -> int:
+def main() -> None:
     """Train to the last step, or until a stop is requested."""
     given = arguments()
     signal.signal(signal.SIGUSR1, request_stop)
@@ -160,9 +134,12 @@ def main() -> int:
     torch.manual_seed(given.seed)
     tokenizer = AutoTokenizer.from_pretrained(given.model)
     rows = samples(texts(given.data), tokenizer, given.length)
+    # The schedule needs the number of steps.
+    config: dict[str, Any] = json.loads(given.deepspeed_config.read_text(encoding="utf-8"))
+    config.get("scheduler", {}).get("params", {}).setdefault("total_num_steps", given.steps)
     model = AutoModelForCausalLM.from_pretrained(given.model, dtype=torch.float32)
     model.config.use_cache = False
-    engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=configuration(given))
+    engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)
     if dist.get_rank() == 0:
         for path in (given.checkpoints, given.tensorboard, given.output):
             path.mkdir(parents=True, exist_ok=True)
@@ -195,8 +172,7 @@ def main() -> int:
     elif dist.get_rank() == 0:
         print(f"stopped on request after step {step} of {given.steps}; the same experiment resumes there", flush=True)
     dist.destroy_process_group()
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -22,7 +22,6 @@ export TRAINYARD_ROOT TRAINYARD_LOG
 readonly HOME_FOLDER="${TRAINYARD_ROOT}/opt/trainyard"
 export PATH="${PATH}:/usr/local/bin:/opt/slurm/bin:/usr/sbin:/sbin"
 export AWS_RETRY_MODE=standard AWS_MAX_ATTEMPTS=3
-WORK=""
 
 entry::log() {
   printf '%s trainyard: %s\n' "$(date -u +%FT%TZ)" "$*" | tee -a "${TRAINYARD_LOG}"
@@ -57,10 +56,6 @@ entry::fail() {
   [[ "${ROLE:-}" == head-configured ]] && entry::append_to_failure_message "${reason}"
   printf '%s\n' "${reason}" >&2
   exit "${code}"
-}
-
-entry::clean() {
-  [[ -z "${WORK}" ]] || rm -rf -- "${WORK}"
 }
 
 # fetch KEY FILE: bounded attempts with random pauses whose bound doubles, so that nodes that start together spread out. A missing object
@@ -122,8 +117,8 @@ entry::main() {
   exec 9>>"${HOME_FOLDER}/.lock"
   flock --wait "${TRAINYARD_LOCK_SECONDS}" 9 ||
     entry::fail 75 "another run of the bootstrap held ${HOME_FOLDER}/.lock for ${TRAINYARD_LOCK_SECONDS} s; see ${TRAINYARD_LOG}"
-  trap entry::clean EXIT
   WORK="$(mktemp -d "${HOME_FOLDER}/.work.XXXXXX")"
+  trap 'rm -rf -- "${WORK}"' EXIT
   entry::log "role ${ROLE}, assets s3://${BUCKET}, region ${REGION}"
 
   entry::fetch cluster/current.json "${WORK}/current.json"

@@ -6,20 +6,11 @@
 # The folders of the bundle that are copied; the others source lib.
 readonly PARTS=(images jobs lib scans training)
 
-# copy BUNDLE FOLDER
-scripts::copy() {
-  local part
-  for part in "${PARTS[@]}"; do
-    [[ ! -d "$1/${part}" ]] || cp -R --preserve=mode "$1/${part}" "$2/${part}"
-  done
-  chmod -R u=rwX,go=rX "$2"
-}
-
 # same BUNDLE FOLDER: whether the folder holds the bundle's parts unchanged.
 scripts::same() {
   local part
   for part in "${PARTS[@]}"; do
-    [[ ! -e "$1/${part}" && ! -e "$2/${part}" ]] || diff -rq "$1/${part}" "$2/${part}" >/dev/null 2>&1 || return 1
+    diff -rq "$1/${part}" "$2/${part}" >/dev/null 2>&1 || return 1
   done
 }
 
@@ -29,7 +20,8 @@ scripts::install() {
   staged="$(mktemp -d "${2%/*}/.staged.XXXXXX")"
   # shellcheck disable=SC2064 # the value of now
   trap "rm -rf -- '${staged}'" EXIT
-  scripts::copy "$1" "${staged}"
+  cp -R --preserve=mode "${PARTS[@]/#/$1/}" "${staged}"
+  chmod -R u=rwX,go=rX "${staged}"
   # mv fails if a concurrent run has created the folder; its content is the same.
   if mv -T "${staged}" "$2" 2>/dev/null; then
     log::info "installed $2"

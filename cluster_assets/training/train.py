@@ -44,7 +44,6 @@ def request_stop(_signal: int, _frame: FrameType | None) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The command line. Folders default to those that the jobs export."""
-    environment = os.environ.get
     top = argparse.ArgumentParser(prog="train.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     top.add_argument("--mode", choices=("ddp", "fsdp"), default="ddp", help="copies or shards of the model")
     top.add_argument("--steps", type=int, default=200, help="total steps, including those before a restart")
@@ -56,9 +55,8 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--rate", type=float, default=1e-3, help="learning rate")
     top.add_argument("--seed", type=int, default=1)
     top.add_argument("--text", type=Path, help="training text (default: generated)")
-    top.add_argument(
-        "--checkpoints", type=Path, default=environment("CHECKPOINT_DIR"), help="folder (default: $CHECKPOINT_DIR)"
-    )
+    folder = os.environ.get("CHECKPOINT_DIR")
+    top.add_argument("--checkpoints", type=Path, default=folder, required=not folder, help="default: $CHECKPOINT_DIR")
     top.add_argument("--every", type=int, default=50, help="steps between two checkpoints")
     top.add_argument("--keep", type=int, default=3, help="complete checkpoints to keep")
     top.add_argument("--metrics", type=Path, help="file for one line of JSON per step, written by the first process")
@@ -76,8 +74,6 @@ def check(options: argparse.Namespace, world: int) -> None:
         raise SystemExit(f"train.py: --width {options.width} is not a multiple of --heads {options.heads}")
     if options.batch % world:
         raise SystemExit(f"train.py: --batch {options.batch} cannot be divided by {world} processes: give a multiple")
-    if options.checkpoints is None:
-        raise SystemExit("train.py: no folder for checkpoints: give --checkpoints, or set CHECKPOINT_DIR")
 
 
 class Run:

@@ -63,7 +63,6 @@ distributed::prepare() {
   log::info "${NNODES} nodes x ${NPROC_PER_NODE} processes, rendezvous ${MASTER_ADDR}:${MASTER_PORT} (${RENDEZVOUS}), ${IMAGE:-on the host}"
 }
 
-# launch WORD...: run a program with torchrun on all nodes; returns its status.
 distributed::launch() {
   "${DISTRIBUTED_SRUN[@]}" --label bash "${TRAINYARD_JOBS}/lib/node-launch.sh" "$@"
 }

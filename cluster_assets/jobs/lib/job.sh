@@ -96,7 +96,6 @@ job::parse() {
     job::usage_error "--time '${TIME_LIMIT}': give minutes, [HOURS:]MINUTES:SECONDS or DAYS-HOURS"
 }
 
-# image_file: the .sqsh file of IMAGE.
 job::image_file() {
   local folder found file="${IMAGE}"
   if [[ "${IMAGE}" != */* ]]; then
@@ -112,7 +111,6 @@ job::image_file() {
   printf '%s' "${file}"
 }
 
-# submit WORD...: submit this file with the words it was called with.
 job::submit() {
   base::need 1 sbatch sinfo
   local logs folder
@@ -172,7 +170,6 @@ job::keep_environment() {
   ((${#CONTAINER[@]} == 0)) || CONTAINER+=("--container-env=$*")
 }
 
-# results_folder: this job's, created if missing.
 job::results_folder() {
   local base="${RESULTS}"
   if [[ -z "${base}" ]]; then
