@@ -108,6 +108,20 @@ class Node:
         out, err = process.communicate(timeout=60)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
+    def bootstrap(
+        self, settings: dict[str, Any], *, role: str, code: int = 0, changed: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Publish the assets and run the entry script, which must end with `code`."""
+        self.publish(settings, changed=changed)
+        result = self.run(role)
+        assert result.returncode == code, result.stderr
+        return result
+
+    def command(self, name: str, body: str) -> None:
+        """Replace a command by a script."""
+        (self.fake / "bin" / name).write_text(f"#!/usr/bin/env bash\n{body}\n")
+        (self.fake / "bin" / name).chmod(0o755)
+
     def publish(
         self, settings: dict[str, Any], *, changed: dict[str, str] | None = None, current: dict[str, str] | None = None
     ) -> str:

@@ -31,8 +31,7 @@ def test_installs_the_bundle_and_runs_the_roles_steps(node: Node, settings: Sett
 
 
 def test_second_run_changes_nothing(node: Node, settings: Settings) -> None:
-    node.publish(settings)
-    assert node.run("head-configured").returncode == 0
+    node.bootstrap(settings, role="head-configured")
     before, systemctl = node.snapshot(), node.calls("systemctl")
 
     assert node.run("head-configured").returncode == 0
@@ -41,41 +40,26 @@ def test_second_run_changes_nothing(node: Node, settings: Settings) -> None:
     assert node.calls("systemctl") == systemctl == ["daemon-reload", "try-restart slurmctld"]
 
 
-def test_corrupted_bundle_runs_nothing(node: Node, settings: Settings) -> None:
-    sha256 = node.publish(settings)
-    archive = node.key(f"cluster/bundles/{sha256}.tar")
-    content = bytearray(archive.read_bytes())
-    content[700] ^= 1
-    archive.write_bytes(content)
+def test_corrupted_bundle_runs_nothing_and_the_older_one_stays(node: Node, settings: Settings) -> None:
+    node.bootstrap(settings, role="compute-configured")
+    current = node.path("/opt/trainyard/current")
+    older = current.readlink()
+    newer = node.publish(settings, changed={"extra.txt": "newer"})
+    archive = node.key(f"cluster/bundles/{newer}.tar")
+    content = archive.read_bytes()
+    archive.write_bytes(content[:700] + bytes([content[700] ^ 1]) + content[701:])
+    steps = node.log().count("step")
 
-    result = node.run("head-configured")
+    result = node.run("compute-configured")
 
     assert result.returncode == 65
-    assert "nothing was run" in result.stderr and sha256 in result.stderr
-    assert "step" not in node.log()
-    assert not node.path("/opt/trainyard/current").is_symlink()
-    assert not node.path(f"/opt/trainyard/{sha256}").exists()
+    assert "nothing was run" in result.stderr and newer in result.stderr
+    assert node.log().count("step") == steps
+    assert current.readlink() == older and not node.path(f"/opt/trainyard/{newer}").exists()
 
-
-def test_corrupted_bundle_leaves_the_older_one_in_force(node: Node, settings: Settings) -> None:
-    older = node.publish(settings)
+    archive.write_bytes(content)
     assert node.run("compute-configured").returncode == 0
-    newer = node.publish(settings, changed={"extra.txt": "newer"})
-    node.key(f"cluster/bundles/{newer}.tar").write_bytes(b"half")
-
-    assert node.run("compute-configured").returncode == 65
-    assert str(node.path("/opt/trainyard/current").readlink()) == older
-
-
-def test_newer_bundle_takes_over(node: Node, settings: Settings) -> None:
-    older = node.publish(settings)
-    assert node.run("updated").returncode == 0
-    newer = node.publish(settings, changed={"extra.txt": "newer"})
-
-    assert node.run("updated").returncode == 0
-
-    assert str(node.path("/opt/trainyard/current").readlink()) == newer != older
-    assert node.path("/opt/trainyard/current/extra.txt").read_text() == "newer"
+    assert str(current.readlink()) == newer and (current / "extra.txt").read_text() == "newer"
 
 
 @pytest.mark.parametrize(
@@ -104,32 +88,18 @@ def test_missing_bucket_fails_at_once(node: Node, settings: Settings) -> None:
     assert len(node.calls("aws")) == 1
 
 
-def test_throttled_fetch_is_tried_again(node: Node, settings: Settings) -> None:
-    node.publish(settings)
-    for number in range(3):
+@pytest.mark.parametrize(("refusals", "code"), [(3, 0), (20, 69)])
+def test_throttled_fetch_is_tried_again_six_times(node: Node, settings: Settings, refusals: int, code: int) -> None:
+    for number in range(refusals):
         (node.fake / f"refuse/{number}").touch()
-    result = node.run("compute-start")
-    assert result.returncode == 0
-    assert len(re.findall(r"attempt \d of 6 to fetch .* failed", node.log())) == 3
-
-
-def test_throttled_fetch_gives_up(node: Node, settings: Settings) -> None:
-    node.publish(settings)
-    for number in range(20):
-        (node.fake / f"refuse/{number}").touch()
-    result = node.run("compute-start")
-    assert result.returncode == 69
-    assert "attempt 6 of 6" in result.stderr and "SlowDown" in result.stderr
-    assert len(node.calls("aws")) == 6
+    result = node.bootstrap(settings, role="compute-start", code=code)
+    assert len(re.findall(r"attempt \d of 6 to fetch .* failed", node.log())) == min(refusals, 5)
+    assert not code or ("attempt 6 of 6" in result.stderr and "SlowDown" in result.stderr)
 
 
 def test_failing_step_names_itself_and_the_reason(node: Node, settings: Settings) -> None:
     (node.fake / "mounts").write_text("/shared\n")
-    node.publish(settings)
-
-    result = node.run("compute-configured")
-
-    assert result.returncode == 70
+    result = node.bootstrap(settings, role="compute-configured", code=70)
     assert result.stderr.startswith("step mounts of role compute-configured on ")
     assert "not mounted after 0 s: /lustre. Check that the file system is AVAILABLE" in result.stderr
     assert result.stderr.count("\n") == 1
@@ -151,9 +121,8 @@ def test_failing_step_names_itself_and_the_reason(node: Node, settings: Settings
 def test_reason_of_a_role_that_fails(
     node: Node, settings: Settings, role: str, changed: dict[str, str], reason: str
 ) -> None:
-    node.publish(settings, changed=changed)
-    result = node.run(role)
-    assert result.returncode == 70
+    result = node.bootstrap(settings, changed=changed, role=role, code=70)
+
     assert reason in result.stderr
 
 

@@ -8,8 +8,6 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 if TYPE_CHECKING:
     from tests.cluster_assets.conftest import Node
 
@@ -78,21 +76,3 @@ def test_head_and_fifteen_compute_nodes(node: Node, settings: Settings) -> None:
     (common / "opt/slurm/etc/slurm.conf").touch()
     assert nodes[0].run("updated").returncode == 0
     assert tree(common) == together
-
-
-@pytest.mark.parametrize("role", ["head-configured"])
-def test_even_sixteen_head_nodes_would_not_break_what_they_share(node: Node, settings: Settings, role: str) -> None:
-    """There is one head node; should two runs meet on the shares all the same, both leave them whole."""
-    nodes = copies(node)
-    version = node.publish(settings)
-
-    results = at_once(nodes, [role] * NODES)
-
-    assert [(result.returncode, result.stderr) for result in results] == [(0, "")] * NODES
-    common = node.fake.parent / "common"
-    scripts = common / "shared/scripts"
-    assert (scripts / "current").readlink() == Path("versions") / version
-    assert [path.name for path in (scripts / "versions").iterdir()] == [version]
-    assert tree(scripts / "current/scans") == tree(node.fake.parent / f"node0/opt/trainyard/{version}/scans")
-    assert [path.name for path in (common / "opt/slurm/etc/plugstack.conf.d").iterdir()] == ["pyxis.conf"]
-    assert not [path for path in common.rglob("*") if path.name.startswith((".trainyard", ".staged", ".current"))]

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cluster_assets.conftest import ASSETS, BUCKET, FAKES, PLUGIN, REGION, gpu_rows
+from tests.cluster_assets.conftest import ASSETS, BUCKET, FAKES, REGION
 
 if TYPE_CHECKING:
     from tests.cluster_assets.conftest import Node
@@ -50,24 +51,14 @@ def require_overlay() -> None:
 def files(node: Node, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """What a ParallelCluster image has and this machine has not; commands first on the usual PATH."""
     folder = tmp_path / "files"
+    shutil.copytree(node.root, folder, ignore=lambda *_: ["dev", "lustre", "shared", "scratch"])
     queue = {"scheduler_queue_name": "gpu"} if "compute" in request.node.name else {}
-    texts = {
-        "opt/parallelcluster/examples/spank/plugstack.conf": "include /opt/slurm/etc/plugstack.conf.d/*\n",
-        "opt/parallelcluster/examples/pyxis/pyxis.conf": f"required {PLUGIN} runtime_path=/run/pyxis\n",
-        PLUGIN.lstrip("/"): "",
-        "opt/slurm/etc/slurm.conf": "",
-        "opt/amazon/efa_installed_packages": "# EFA installer version: 1.51.0\n",
-        "etc/chef/dna.json": json.dumps({"cluster": queue}),
-    }
-    for name, text in texts.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+    (folder / "etc/chef/dna.json").write_text(json.dumps({"cluster": queue}))
     for name in ("aws", "systemctl", "enroot", "nvidia-smi", "scontrol", "lsblk"):
         command = folder / "usr/local/sbin" / name
         command.parent.mkdir(parents=True, exist_ok=True)
         command.write_text(f"#!/usr/bin/env bash\n{FAKES[name]}\n")
         command.chmod(0o755)
-    (node.fake / "gpus").write_text("\n".join(gpu_rows()) + "\n")
     (node.fake / "tmpx7k2").write_bytes((ASSETS / "entry/entry.sh").read_bytes())
     (tmp_path / "layers").mkdir()
     return folder

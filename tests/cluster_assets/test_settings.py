@@ -45,11 +45,8 @@ def environment(**changes: Any) -> Environment:  # noqa: ANN401
     return Environment.model_validate(least | changes)
 
 
-def test_schema_is_a_schema() -> None:
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-
-
 def test_settings_of_the_tests_fit_the_schema(settings: dict[str, Any]) -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
     jsonschema.validate(settings, SCHEMA)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ __all__ = ["lab_machine"]
 # The checkout's assets on every node.
 ASSETS = "/opt/assets"
 IMAGES = "/shared/containers/images"
+NODE = "gpu-dy-p5-1"
 SETTINGS = "/opt/trainyard/settings.json"
 
 
@@ -66,22 +67,20 @@ class Importer:
     lab: Laboratory
     name: str
 
-    def line(
-        self, image: str, *options: str, node: str, user: str = "", env: Mapping[str, str] | None = None
-    ) -> list[str]:
-        words = ["bash", f"{ASSETS}/images/import-container.sh", image, self.name, *options]
-        return self.lab.line(words, node=node, user=user, env={"IMPORT_FOLDER": IMAGES, **(env or {})})
+    def line(self, image: str, *options: str) -> list[str]:
+        return ["bash", f"{ASSETS}/images/import-container.sh", image, self.name, *options]
 
     def start(
-        self, image: str, *options: str, node: str = "gpu-dy-p5-1", user: str = "", env: Mapping[str, str] | None = None
+        self, image: str, *options: str, node: str = NODE, user: str = "", env: Mapping[str, str] | None = None
     ) -> subprocess.Popen[str]:
-        line = self.line(image, "--local", *options, node=node, user=user, env=env)
+        words = self.line(image, "--local", *options)
+        line = self.lab.line(words, node=node, user=user, env={"IMPORT_FOLDER": IMAGES, **(env or {})})
         return subprocess.Popen(
             line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd="/"
         )
 
     def run(
-        self, image: str, *options: str, node: str = "gpu-dy-p5-1", user: str = "", env: Mapping[str, str] | None = None
+        self, image: str, *options: str, node: str = NODE, user: str = "", env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run it to its end; stdout has both streams."""
         process = self.start(image, *options, node=node, user=user, env=env)
@@ -97,7 +96,7 @@ class Importer:
         found: dict[str, Any] = json.loads(self.lab.path(f"{IMAGES}/{self.name}.json").read_text())
         return found
 
-    def leftovers(self, node: str = "gpu-dy-p5-1") -> list[str]:
+    def leftovers(self, node: str = NODE) -> list[str]:
         """Temporary files in the images folder and on the node's scratch."""
         shared = [path.name for path in self.lab.path(IMAGES).glob(f".{self.name}.import.*")]
         scratch = [path.name for path in self.lab.path("/scratch/enroot/tmp", node=node).iterdir()]
@@ -116,19 +115,9 @@ def importer(lab: Laboratory, request: pytest.FixtureRequest) -> Importer:
     return Importer(lab, f"{request.node.originalname.removeprefix('test_')[:60].replace('_', '-')}-{next(_numbers)}")
 
 
-@pytest.fixture
-def stuck(lab: Laboratory) -> Callable[[str, str], dict[str, str]]:
-    """Lay a command over a node's real one that does half of its work, then hangs. Returns the environment with it."""
-
-    def lay(command: str, node: str) -> dict[str, str]:
-        folder = f"/tmp/stuck-{command}"
-        halves = {
-            "dd": 'for word; do case "$word" in if=*) in=${word#if=};; of=*) out=${word#of=};; esac; done',
-            "mksquashfs": 'in=/dev/urandom out="$2"',
-        }
-        script = f'#!/bin/bash\n{halves[command]}\nhead -c 1048576 "$in" >"$out"\ntouch {folder}/half\nsleep 600\n'
-        lab.run(["rm", "-rf", folder], node=node)
-        lab.write(f"{folder}/{command}", script, node=node, mode=0o755)
-        return {"PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
-
-    return lay
+def replaced(lab: Laboratory, command: str, script: str, node: str = NODE) -> dict[str, str]:
+    """Put a script before a node's real command. Returns the environment with it."""
+    folder = f"/tmp/replaced-{command}"
+    lab.run(["rm", "-rf", folder], node=node)
+    lab.write(f"{folder}/{command}", f"#!/bin/bash\n{script}\n", node=node, mode=0o755)
+    return {"PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}

@@ -10,10 +10,9 @@ import pytest
 
 from local.slurm import Laboratory, images
 from local.slurm.images import Image
-from tests.images.conftest import IMAGES, Importer, prepare_node
+from tests.images.conftest import IMAGES, NODE, Importer, prepare_node, replaced
 
 REPOSITORY = "pytorch-training-custom"
-Stuck = Callable[[str, str], dict[str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -21,28 +20,37 @@ def image(lab: Laboratory) -> Image:
     return images.push(lab, REPOSITORY, "faults", padding_mib=8)
 
 
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+# Each command does half of its work, then hangs.
+HALVES = {
+    "dd": 'for word; do case "$word" in if=*) in=${word#if=};; of=*) out=${word#of=};; esac; done',
+    "mksquashfs": 'in=/dev/urandom out="$2"',
+}
+
+
+def half_done(
+    importer: Importer, image: Image, *options: str, command: str = "dd", node: str = NODE
+) -> subprocess.Popen[str]:
+    """An import that hangs half-way through `command`."""
+    marker = f"/tmp/replaced-{command}/half"
+    script = f'{HALVES[command]}\nhead -c 1048576 "$in" >"$out"\ntouch {marker}\nsleep 600'
+    process = importer.start(image.uri, *options, node=node, env=replaced(importer.lab, command, script, node))
     deadline = time.monotonic() + 30
-    while not condition():
+    while not importer.lab.path(marker, node=node).exists():
         assert process.poll() is None, process.stdout.read() if process.stdout else ""
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def half_done(importer: Importer, image: Image, stuck: Stuck, command: str, node: str) -> subprocess.Popen[str]:
-    """An import that hangs half-way through `command`."""
-    process = importer.start(image.uri, node=node, env=stuck(command, node))
-    marker = importer.lab.path(f"/tmp/stuck-{command}/half", node=node)
-    wait_for(marker.exists, process)
     return process
 
 
+def end(importer: Importer, process: subprocess.Popen[str], signal: str = "KILL -u ubuntu") -> None:
+    importer.lab.run(f"pkill -{signal} || true", node=NODE, user="root")
+    process.wait(timeout=30)
+
+
 @pytest.mark.parametrize("command", ["mksquashfs", "dd"])
-def test_a_node_that_dies_half_way(
-    importer: Importer, lab: Laboratory, image: Image, stuck: Stuck, command: str
-) -> None:
+def test_a_node_that_dies_half_way(importer: Importer, lab: Laboratory, image: Image, command: str) -> None:
     node = "gpu-dy-p5-2"
-    process = half_done(importer, image, stuck, command, node)
+    process = half_done(importer, image, command=command, node=node)
     assert not importer.image.exists()
     assert bool(importer.leftovers()) is (command == "dd")
     lab.kill(node)
@@ -58,42 +66,24 @@ def test_a_node_that_dies_half_way(
     lab.join(node)
 
 
-def test_processes_that_are_killed_leave_nothing_that_the_next_run_does_not_clean(
-    importer: Importer, lab: Laboratory, image: Image, stuck: Stuck
-) -> None:
-    process = half_done(importer, image, stuck, "dd", "gpu-dy-p5-1")
-    assert importer.leftovers()
-    lab.run("pkill -KILL -u ubuntu || true", node="gpu-dy-p5-1", user="root")
-    process.wait(timeout=30)
+def test_killed_import_leaves_the_image_whole_and_the_next_run_cleans_up(importer: Importer, image: Image) -> None:
+    assert importer.run(image.uri).returncode == 0
+    before = importer.image.stat(), importer.record
+    end(importer, half_done(importer, image, "--force"))
+    assert (importer.image.stat(), importer.record) == before
     assert len(importer.leftovers()) == 2  # one on the shared file system, one on scratch
-    assert not importer.image.exists()
-    result = importer.run(image.uri)
+    result = importer.run(image.uri, "--force")
     assert result.returncode == 0, result.stdout
     assert result.stdout.count("left by an import that was cut short") == 2
     assert not importer.leftovers()
 
 
-def test_an_image_stays_whole_while_its_successor_fails(
-    importer: Importer, lab: Laboratory, image: Image, stuck: Stuck
-) -> None:
-    assert importer.run(image.uri).returncode == 0
-    before = importer.image.stat(), importer.record
-    process = importer.start(image.uri, "--force", env=stuck("dd", "gpu-dy-p5-1"))
-    wait_for(lab.path("/tmp/stuck-dd/half", node="gpu-dy-p5-1").exists, process)
-    lab.run("pkill -KILL -u ubuntu || true", node="gpu-dy-p5-1", user="root")
-    process.wait(timeout=30)
-    assert (importer.image.stat(), importer.record) == before
-
-
-def test_an_ended_import_cleans_up_after_itself(
-    importer: Importer, lab: Laboratory, image: Image, stuck: Stuck
-) -> None:
-    process = half_done(importer, image, stuck, "dd", "gpu-dy-p5-1")
-    lab.run("pkill -TERM -u ubuntu -o -f import-container.sh", node="gpu-dy-p5-1", user="root")
-    process.wait(timeout=30)
+def test_an_ended_import_cleans_up_after_itself(importer: Importer, lab: Laboratory, image: Image) -> None:
+    process = half_done(importer, image)
+    end(importer, process, "TERM -u ubuntu -o -f import-container.sh")
     assert process.returncode == 143
     assert not importer.leftovers()
-    assert lab.run(["pgrep", "-u", "ubuntu"], node="gpu-dy-p5-1", check=False).stdout.split() == []
+    assert lab.run(["pgrep", "-u", "ubuntu"], node=NODE, check=False).stdout.split() == []
 
 
 def test_two_at_once(importer: Importer, image: Image) -> None:
@@ -106,32 +96,21 @@ def test_two_at_once(importer: Importer, image: Image) -> None:
     assert not importer.leftovers()
 
 
-def test_waiting_for_another_says_who_it_is_and_ends(
-    importer: Importer, lab: Laboratory, image: Image, stuck: Stuck
-) -> None:
-    process = half_done(importer, image, stuck, "dd", "gpu-dy-p5-1")
+def test_waiting_for_another_says_who_it_is_and_ends(importer: Importer, lab: Laboratory, image: Image) -> None:
+    process = half_done(importer, image)
     env = {"IMPORT_LOCK_SECONDS": "2", "IMPORT_PROGRESS_SECONDS": "1"}
     result = importer.run(image.uri, node="gpu-dy-p5-2", env=env)
     assert result.returncode == 75
     assert "waiting:" in result.stdout
     assert "ubuntu on gpu-dy-p5-1, process" in result.stdout
-    # What the living import writes is not taken for a leftover.
+    # An import of another name does not wait, and does not take what the living import writes for a leftover.
+    assert Importer(lab, f"{importer.name}.other").run(image.uri).returncode == 0
     assert len(importer.leftovers()) == 2
     # The program alone killed: what it started still writes, so the lock is still held.
-    lab.run("pkill -KILL -u ubuntu -o -f import-container.sh", node="gpu-dy-p5-1", user="root")
+    lab.run("pkill -KILL -u ubuntu -o -f import-container.sh", node=NODE, user="root")
     assert importer.run(image.uri, node="gpu-dy-p5-2", env=env).returncode == 75
-    lab.run("pkill -KILL -u ubuntu || true", node="gpu-dy-p5-1", user="root")
-    process.wait(timeout=30)
+    end(importer, process)
     assert importer.run(image.uri, node="gpu-dy-p5-2").returncode == 0
-
-
-def test_imports_of_other_names_do_not_wait(importer: Importer, lab: Laboratory, image: Image, stuck: Stuck) -> None:
-    process = half_done(importer, image, stuck, "dd", "gpu-dy-p5-1")
-    other = Importer(lab, f"{importer.name}.other")
-    assert other.run(image.uri, node="gpu-dy-p5-1").returncode == 0
-    assert len(importer.leftovers()) == 2
-    process.kill()
-    lab.run("pkill -KILL -u ubuntu || true", node="gpu-dy-p5-1", user="root")
 
 
 @pytest.fixture
@@ -180,25 +159,15 @@ def test_a_target_that_fills_up_while_it_is_written(
 ) -> None:
     """Another file takes the space after the check, simulated by a wrong `df`."""
     small("/shared", 6)
-    lying = "#!/bin/bash\necho Avail; echo 999999999999\n"
-    lab.write("/tmp/lying/df", lying, node="gpu-dy-p5-1", mode=0o755)
-    result = importer.run(image.uri, env={"PATH": "/tmp/lying:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"})
+    result = importer.run(image.uri, env=replaced(lab, "df", "echo Avail; echo 999999999999"))
     assert result.returncode == 73
     assert "could not be copied" in result.stdout
     assert not importer.image.exists()
     assert not importer.leftovers()
 
 
-def test_no_such_tag(importer: Importer, lab: Laboratory) -> None:
-    result = importer.run(f"{lab.plan.repository_uri(REPOSITORY)}:nothing")
-    assert result.returncode == 66
-    assert "no image" in result.stdout
-    assert "describe-images" in result.stdout
-    assert not importer.image.exists()
-
-
 def test_no_such_tag_needs_no_job(importer: Importer, lab: Laboratory) -> None:
-    result = lab.run(importer.line(f"{lab.plan.repository_uri(REPOSITORY)}:nothing", node="head")[-4:], check=False)
+    result = lab.run(importer.line(f"{lab.plan.repository_uri(REPOSITORY)}:nothing"), check=False)
     assert result.returncode == 66
     assert "in partition" not in result.stderr
 
@@ -208,41 +177,27 @@ def test_a_wrong_password(importer: Importer, lab: Laboratory, image: Image) -> 
     result = importer.run(image.uri, env={"ENROOT_CONFIG_PATH": "/home/ubuntu/wrong"})
     assert result.returncode == 77
     assert "not logged in" in result.stdout
-    assert not importer.leftovers()
 
 
-def test_no_credentials_at_a_registry_that_wants_some(importer: Importer) -> None:
-    result = importer.run("aws:443/pytorch-training-custom:faults")
-    assert result.returncode == 77
-    assert "machine aws login USER password" in result.stdout
+DENIED = "An error occurred (AccessDeniedException) when calling the GetAuthorizationToken operation"
+# The image (that of this file where it is empty), a command that is replaced, the exit status, and what is reported.
+FAULTS = {
+    "no such tag": ("{repository}:nothing", {}, 66, ("no image", "describe-images")),
+    "no credentials": ("aws:443/pytorch-training-custom:faults", {}, 77, ("machine aws login USER password",)),
+    "out of reach": ("111122223333.dkr.ecr.eu-west-1.amazonaws.com/train:1", {}, 69, ("cannot be reached",)),
+    "no login": ("", {"aws": f"echo '{DENIED}' >&2; exit 254"}, 77, (DENIED, "ecr:GetAuthorizationToken")),
+    "Enroot fails": ("", {"enroot": 'echo half >"$3"; exit 1'}, 70, (f"Nothing was changed in {IMAGES}",)),
+    "no locks": ("", {"findmnt": "echo rw,localflock"}, 78, ("mount it with flock",)),
+}
 
 
-def test_an_aws_that_gives_no_login(importer: Importer, lab: Laboratory, image: Image) -> None:
-    refusal = "An error occurred (AccessDeniedException) when calling the GetAuthorizationToken operation"
-    lab.write("/home/ubuntu/refusing/aws", f"#!/bin/sh\necho '{refusal}' >&2\nexit 254\n", mode=0o755)
-    result = importer.run(image.uri, env={"PATH": "/home/ubuntu/refusing:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"})
-    assert result.returncode == 77
-    assert refusal in result.stdout
-    assert "ecr:GetAuthorizationToken" in result.stdout
-
-
-def test_a_registry_out_of_reach(importer: Importer) -> None:
-    result = importer.run("111122223333.dkr.ecr.eu-west-1.amazonaws.com/train:1")
-    assert result.returncode == 69
-    assert "cannot be reached" in result.stdout
-
-
-def test_an_enroot_that_fails(importer: Importer, lab: Laboratory, image: Image) -> None:
-    lab.write("/home/ubuntu/failing/enroot", '#!/bin/sh\necho half >"$3"\nexit 1\n', mode=0o755)
-    result = importer.run(image.uri, env={"PATH": "/home/ubuntu/failing:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"})
-    assert result.returncode == 70
-    assert f"Nothing was changed in {IMAGES}" in result.stdout
+@pytest.mark.parametrize("fault", FAULTS)
+def test_imports_that_cannot_be(importer: Importer, lab: Laboratory, image: Image, fault: str) -> None:
+    reference, commands, status, reasons = FAULTS[fault]
+    env = {name: value for item in commands.items() for name, value in replaced(lab, *item).items()}
+    uri = reference.format(repository=lab.plan.repository_uri(REPOSITORY)) or image.uri
+    result = importer.run(uri, env=env)
+    assert result.returncode == status
+    assert all(reason in result.stdout for reason in reasons), result.stdout
     assert not importer.image.exists()
     assert not importer.leftovers()
-
-
-def test_a_file_system_without_locks_across_nodes(importer: Importer, lab: Laboratory, image: Image) -> None:
-    lab.write("/tmp/local-locks/findmnt", "#!/bin/sh\necho rw,localflock\n", node="gpu-dy-p5-1", mode=0o755)
-    result = importer.run(image.uri, env={"PATH": "/tmp/local-locks:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"})
-    assert result.returncode == 78
-    assert "mount it with flock" in result.stdout

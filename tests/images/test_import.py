@@ -10,7 +10,7 @@ import pytest
 
 from local.slurm import Laboratory, images
 from local.slurm.images import Image
-from tests.images.conftest import ASSETS, IMAGES, Importer
+from tests.images.conftest import ASSETS, IMAGES, NODE, Importer, replaced
 
 REPOSITORY = "pytorch-training-custom"
 
@@ -20,7 +20,9 @@ def image(lab: Laboratory) -> Image:
     return images.push(lab, REPOSITORY, "first", env={"FROM_IMAGE": "some words"}, padding_mib=4)
 
 
-def test_content(importer: Importer, lab: Laboratory, image: Image) -> None:
+def test_content_and_record_and_a_second_import_that_is_skipped(
+    importer: Importer, lab: Laboratory, image: Image
+) -> None:
     result = importer.run(image.uri)
     assert result.returncode == 0, result.stdout
     assert "FROM_IMAGE=some words" in importer.content("etc/environment")
@@ -36,21 +38,13 @@ def test_content(importer: Importer, lab: Laboratory, image: Image) -> None:
     words = ["srun", "-n2", "-N2", "-p", "gpu", f"--container-image={path}", "sh", "-c", "echo $FROM_IMAGE"]
     assert lab.output(words).splitlines() == ["some words"] * 2
 
-
-def test_record(importer: Importer, image: Image) -> None:
-    assert importer.run(image.uri).returncode == 0
-    record = importer.record
+    record, before = importer.record, importer.image.stat()
     assert record["digest"] == record["manifest"] == image.digest
     assert record["image"] == image.uri
-    assert (record["user"], record["host"], record["architecture"]) == ("ubuntu", "gpu-dy-p5-1", "amd64")
+    assert (record["user"], record["host"], record["architecture"]) == ("ubuntu", NODE, "amd64")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", record["imported"])
-    assert record["bytes"] == importer.image.stat().st_size
+    assert record["bytes"] == before.st_size
     assert record["layer_bytes"] > 4 << 20
-
-
-def test_second_import_is_skipped(importer: Importer, image: Image) -> None:
-    assert importer.run(image.uri).returncode == 0
-    before = importer.image.stat()
     again = importer.run(image.uri, node="gpu-dy-p5-2")
     assert again.returncode == 0
     assert f"already has {image.digest}" in again.stdout
@@ -173,8 +167,7 @@ def test_the_nodes_own_credentials_are_used(importer: Importer, lab: Laboratory,
     )
     lab.write(f"{folder}/word", password, mode=0o600)
     # An aws that cannot log in shows that it was not asked.
-    lab.write("/home/ubuntu/no-aws/aws", "#!/bin/sh\nexit 1\n", mode=0o755)
-    env = {"ENROOT_CONFIG_PATH": folder, "PATH": "/home/ubuntu/no-aws:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
+    env = {**replaced(lab, "aws", "exit 1"), "ENROOT_CONFIG_PATH": folder}
     result = importer.run(image.uri, env=env)
     assert result.returncode == 0, result.stdout
 
@@ -192,7 +185,7 @@ def test_another_user_of_the_group(importer: Importer, lab: Laboratory, image: I
 
 def test_as_a_job(importer: Importer, lab: Laboratory, image: Image) -> None:
     """From the head node, without options: a job where an import costs least, its log here, its status ours."""
-    words = ["bash", f"{ASSETS}/images/import-container.sh", image.uri, importer.name]
+    words = importer.line(image.uri)
     result = lab.run(words, env={"IMPORT_FOLLOW_SECONDS": "0.3"})
     assert "in partition cpu" in result.stderr
     assert "is there:" in result.stderr
@@ -203,18 +196,16 @@ def test_as_a_job(importer: Importer, lab: Laboratory, image: Image) -> None:
     assert "in partition" not in again.stderr
 
 
-def test_as_a_job_that_fails(importer: Importer, lab: Laboratory, image: Image) -> None:
-    words = ["bash", f"{ASSETS}/images/import-container.sh", image.uri, importer.name, "--partition", "gpu"]
-    result = lab.run(words, env={"IMPORT_FOLLOW_SECONDS": "0.3", "IMPORT_SCRATCH": "/not/there"}, check=False)
-    assert result.returncode == 73
-    assert "/not/there is missing" in result.stderr
-
-
-def test_a_partition_that_is_not_there(importer: Importer, lab: Laboratory, image: Image) -> None:
-    words = ["bash", f"{ASSETS}/images/import-container.sh", image.uri, importer.name, "--partition", "none"]
-    result = lab.run(words, check=False)
-    assert result.returncode == 69
-    assert "sinfo lists them" in result.stderr
+@pytest.mark.parametrize(
+    ("partition", "status", "reason"), [("gpu", 73, "/not/there is missing"), ("none", 69, "sinfo lists them")]
+)
+def test_as_a_job_that_fails(  # noqa: PLR0917 -- parameters of pytest
+    importer: Importer, lab: Laboratory, image: Image, partition: str, status: int, reason: str
+) -> None:
+    env = {"IMPORT_FOLLOW_SECONDS": "0.3", "IMPORT_SCRATCH": "/not/there"}
+    result = lab.run(importer.line(image.uri, "--partition", partition), env=env, check=False)
+    assert result.returncode == status
+    assert reason in result.stderr
 
 
 def test_the_job_file_by_itself(importer: Importer, lab: Laboratory, image: Image) -> None:

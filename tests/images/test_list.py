@@ -11,6 +11,7 @@ from local.slurm.images import Image
 from tests.images.conftest import ASSETS, Importer
 
 FOLDER = "/shared/listed"
+LIST = ["bash", f"{ASSETS}/images/list-containers.sh"]
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def test_states(lab: Laboratory, image: Image) -> None:
     for name in ("a-whole", "b-changed", "c-gone", "d.unknown"):
         assert Importer(lab, name).run(image.uri, "--directory", FOLDER).returncode == 0
     lab.run(f"cd {FOLDER} && touch b-changed.sqsh .a-whole.import.aaaaaaaa && rm c-gone.sqsh d.unknown.json")
-    found = json.loads(lab.output(["bash", f"{ASSETS}/images/list-containers.sh", "--json", "--directory", FOLDER]))
+    found = json.loads(lab.output([*LIST, "--json", "--directory", FOLDER]))
     assert {one["name"]: one["state"] for one in found} == {
         "a-whole": "ok",
         "b-changed": "changed",
@@ -32,15 +33,10 @@ def test_states(lab: Laboratory, image: Image) -> None:
     }
     whole = found[0]
     assert (whole["digest"], whole["image"], whole["user"]) == (image.digest, image.uri, "ubuntu")
-    table = lab.output(["bash", f"{ASSETS}/images/list-containers.sh", "--directory", FOLDER]).splitlines()
+    table = lab.output([*LIST, "--directory", FOLDER]).splitlines()
     assert table[0].split() == ["NAME", "SIZE", "STATE", "DIGEST", "IMPORTED", "BY", "IMAGE"]
-    assert table[1].split()[3:] == [
-        "ok",
-        image.digest.removeprefix("sha256:")[:12],
-        whole["imported"],
-        "ubuntu",
-        image.uri,
-    ]
+    digest = image.digest.removeprefix("sha256:")[:12]
+    assert table[1].split()[3:] == ["ok", digest, whole["imported"], "ubuntu", image.uri]
     assert len(table) == 5
 
 
@@ -48,11 +44,8 @@ def test_nothing_there(lab: Laboratory) -> None:
     result = lab.run(f"mkdir -p /tmp/empty; bash {ASSETS}/images/list-containers.sh --directory /tmp/empty")
     assert result.stdout == ""
     assert "import one with import-container.sh" in result.stderr
-    assert (
-        json.loads(lab.output(["bash", f"{ASSETS}/images/list-containers.sh", "--directory", "/tmp/empty", "--json"]))
-        == []
-    )
+    assert json.loads(lab.output([*LIST, "--directory", "/tmp/empty", "--json"])) == []
 
 
 def test_the_clusters_own_folder_is_the_default(lab: Laboratory) -> None:
-    lab.run(["bash", f"{ASSETS}/images/list-containers.sh", "--json"])
+    lab.run([*LIST, "--json"])

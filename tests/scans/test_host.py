@@ -61,6 +61,16 @@ FAULTS: dict[str, tuple[Callable[[Machine], object], dict[str, str], str]] = {
         {"gpu-memory": "failure"},
         "GPU 0: 4 uncorrected",
     ),
+    "rows cannot be remapped": (
+        lambda m: gpus(m, GPUS.replace("0, No", "0, Yes", 1)),
+        {"gpu-memory": "failure"},
+        "GPU 0: row remapping failed",
+    ),
+    "scratch is not mounted": (
+        lambda m: m.tool("mountpoint", '[[ "$*" != */scratch ]]'),
+        {"scratch": "failure"},
+        "/scratch is not mounted",
+    ),
     "services are off": (
         lambda m: m.tool("systemctl", "echo inactive; exit 3"),
         {"fabric-manager": "failure", "slurmd": "failure"},
