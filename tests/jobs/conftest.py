@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -22,6 +25,16 @@ NODE_TORCH = "/opt/torch"
 NOT_TO_BE_HAD = 69
 __all__ = ["lab_machine"]
 WITH_LAB = ("test_on_slurm", "test_production")
+
+
+def load_module(path: Path) -> ModuleType:
+    """A program that is not on Python's path, as a module."""
+    spec = importlib.util.spec_from_file_location(f"trainyard_{path.stem}", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from tests.jobs.conftest import TRAINING
+from tests.jobs.conftest import TRAINING, load_module
 
 PROGRAM = TRAINING / "checkpoint.py"
 
 
-def load_module() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("trainyard_checkpoint", PROGRAM)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-checkpoint = load_module()
+checkpoint = load_module(PROGRAM)
 
 
 def write(folder: Path, step: int, *, final: bool = False, owner: str = "7") -> Path:
@@ -54,20 +44,19 @@ def test_the_newest_whole_one_is_found(tmp_path: Path) -> None:
     assert run("newest", tmp_path, "--deep").stdout.split() == ["300", f"{tmp_path}/step-00000300", "final"]
 
 
-@pytest.mark.parametrize("fault", ["no manifest", "half a manifest", "a missing file", "a short file", "another name"])
+FAULTS: dict[str, Callable[[Path], object]] = {
+    "no manifest": lambda bad: (bad / "manifest.json").unlink(),
+    "half a manifest": lambda bad: (bad / "manifest.json").write_text((bad / "manifest.json").read_text()[:40]),
+    "a missing file": lambda bad: (bad / "weights").unlink(),
+    "a short file": lambda bad: (bad / "weights").write_bytes(b"short"),
+    "another name": lambda bad: bad.rename(bad.with_name("step-00000900")),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
 def test_one_that_is_not_whole_is_passed_over(tmp_path: Path, fault: str) -> None:
     write(tmp_path, 100)
-    bad = write(tmp_path, 200)
-    if fault == "no manifest":
-        (bad / "manifest.json").unlink()
-    elif fault == "half a manifest":
-        (bad / "manifest.json").write_text((bad / "manifest.json").read_text()[:40])
-    elif fault == "a missing file":
-        (bad / "weights").unlink()
-    elif fault == "a short file":
-        (bad / "weights").write_bytes(b"short")
-    else:
-        bad.rename(tmp_path / "step-00000900")
+    FAULTS[fault](write(tmp_path, 200))
     assert run("newest", tmp_path).stdout.startswith("100\t")
 
 
@@ -103,6 +92,10 @@ def test_a_folder_without_one(tmp_path: Path) -> None:
 def test_a_second_writer_of_the_same_step_changes_nothing(tmp_path: Path) -> None:
     first = write(tmp_path, 100)
     before = (first / "manifest.json").stat().st_ino
+    manifest = json.loads((first / "manifest.json").read_text())
+    assert (manifest["format"], manifest["step"], manifest["final"]) == (1, 100, False)
+    assert set(manifest["files"]) == {"weights", "optimizer"}
+    assert set(manifest["files"]["weights"]) == {"bytes", "sha256"}
     write(tmp_path, 100, owner="8")
     assert (first / "manifest.json").stat().st_ino == before
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000100"]
@@ -163,10 +156,3 @@ def test_checkpoints_of_other_programs(tmp_path: Path) -> None:
         "40", f"{deepspeed}/global_step40", "intermediate",
     ]  # fmt: skip
     assert run("newest", megatron, "--style", "megatron").stdout.startswith("500\t")
-
-
-def test_the_manifest_is_as_documented(tmp_path: Path) -> None:
-    manifest = json.loads((write(tmp_path, 100) / "manifest.json").read_text())
-    assert (manifest["format"], manifest["step"], manifest["final"]) == (1, 100, False)
-    assert set(manifest["files"]) == {"weights", "optimizer"}
-    assert set(manifest["files"]["weights"]) == {"bytes", "sha256"}

@@ -45,49 +45,28 @@ def test_help(file: str, settings: Path) -> None:
     assert "--test-only" in done.stdout
 
 
-@pytest.mark.parametrize("file", FILES)
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--nonsense"], "unknown option '--nonsense'"),
-        (["--nodes", "many"], "--nodes 'many': give a whole number from 1 to 1024"),
-        (["--nodes=0"], "--nodes '0'"),
-        (["--time", "soon"], "--time 'soon'"),
-        (["--image"], "--image needs a value"),
-        (["word"], "unknown option 'word'"),
-    ],
-)
-def test_wrong_options(file: str, words: list[str], says: str, settings: Path) -> None:
-    done = run(file, *words, settings=settings)
-    assert done.returncode == 64
-    assert says in done.stderr
-    assert f"Try: {file} --help" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("file", "words", "says"),
     [
+        ("hello-gpu.sbatch", ["--nonsense"], "unknown option '--nonsense'"),
+        ("hello-gpu.sbatch", ["--nodes", "many"], "--nodes 'many': give a whole number from 1 to 1024"),
+        ("hello-gpu.sbatch", ["--nodes=0"], "--nodes '0'"),
+        ("hello-gpu.sbatch", ["--time", "soon"], "--time 'soon'"),
+        ("hello-gpu.sbatch", ["--image"], "--image needs a value"),
+        ("hello-gpu.sbatch", ["word"], "unknown option 'word'"),
         ("hello-gpu.sbatch", ["--gpus", "no"], "--gpus 'no'"),
         ("nccl-tests.sbatch", ["--tests", "all_reduce,sendrecv"], "--tests 'sendrecv': give all_reduce"),
         ("nccl-tests.sbatch", ["--max", "4 GB"], "size '4 GB'"),
         ("nccl-tests.sbatch", ["--binaries", "build"], "--binaries 'build': give an absolute path"),
         ("storage-test.sbatch", ["--tool", "dd"], "--tool 'dd': give ior or fio"),
-        (
-            "storage-test.sbatch",
-            ["--mounts-to-test", "/fsx9"],
-            "'/fsx9' is not a mount of the environment; allowed: /fsx1",
-        ),
+        ("storage-test.sbatch", ["--mounts-to-test", "/fsx9"], "'/fsx9' is not a mount of the environment; allowed:"),
         ("storage-test.sbatch", ["--fraction", "800"], "from 1 to 100"),
         ("train-torchrun.sbatch", ["--experiment", "../other"], "--experiment '../other'"),
         ("train-torchrun.sbatch", ["--rendezvous", "etcd"], "--rendezvous 'etcd': give static or c10d"),
         ("train-deepspeed.sbatch", ["--config"], "--config needs a value"),
         ("train-megatron.sbatch", ["--tensor", "0"], "--tensor '0'"),
         ("train-model.sbatch", ["--", "program"], "which model? --model NAME, one of: model1 model2"),
-        (
-            "train-model.sbatch",
-            ["--model", "gpt", "--", "program"],
-            "no model 'gpt' in this environment; allowed: model1",
-        ),
+        ("train-model.sbatch", ["--model", "gpt", "--", "x"], "no model 'gpt' in this environment; allowed: model1"),
         ("train-model.sbatch", ["--model", "model1"], "no program: give it after --"),
         ("train-model.sbatch", ["--model", "model1", "--style", "zip", "--", "x"], "--style 'zip'"),
         ("train-model.sbatch", ["--model", "model1", "--export", "/fsx1", "--", "x"], "--export '/fsx1'"),
@@ -98,6 +77,7 @@ def test_wrong_values(file: str, words: list[str], says: str, settings: Path) ->
     done = run(file, *words, settings=settings)
     assert done.returncode == 64, done.stderr
     assert says in done.stderr
+    assert f"Try: {file} --help" in done.stderr
 
 
 @pytest.fixture

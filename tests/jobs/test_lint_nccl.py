@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from tests.jobs.conftest import ROOT
+from tests.jobs.conftest import ROOT, load_module
 
 LINT = ROOT / "scripts" / "lint_nccl.py"
 
 
-def load_module() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("trainyard_lint_nccl", LINT)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-lint = load_module()
+lint = load_module(LINT)
 # A value that each rule rejects.
 HARMFUL = {rule.name: "1" for rule in lint.RULES} | {
     "NCCL_ALGO": "Tree",

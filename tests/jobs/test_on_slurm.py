@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,20 +50,26 @@ def test_hello_gpu(lab: Laboratory, jobs: str) -> None:
     assert "passed: 2 nodes with 8 GPUs each" in output
 
 
-def test_a_node_with_seven_gpus_fails_the_job(lab: Laboratory, jobs: str) -> None:
-    file = lab.path("/etc/lab/gpus.json", node="gpu-queue-dy-p5e-1")
-    before = file.read_text()
+@contextmanager
+def broken(lab: Laboratory, node: str, change: Callable[[Any], object], *, efa: bool = False) -> Iterator[None]:
+    """A node whose GPUs are changed, and which has lost an EFA interface."""
+    before = lab.output(["cat", "/etc/lab/gpus.json"], node=node)
     found = json.loads(before)
+    change(found["gpus"])
+    lab.write("/etc/lab/gpus.json", json.dumps(found), node=node, user="root")
+    if efa:
+        lab.run(["mv", "/dev/infiniband/uverbs31", "/dev/lost"], node=node, user="root")
     try:
-        lab.write(
-            "/etc/lab/gpus.json",
-            json.dumps({**found, "gpus": found["gpus"][:7]}),
-            node="gpu-queue-dy-p5e-1",
-            user="root",
-        )
-        output = submit(lab, f"{jobs}/hello-gpu.sbatch", "--nodes", "7", states=("FAILED",))
+        yield
     finally:
-        lab.write("/etc/lab/gpus.json", before, node="gpu-queue-dy-p5e-1", user="root")
+        lab.write("/etc/lab/gpus.json", before, node=node, user="root")
+        if efa:
+            lab.run(["mv", "/dev/lost", "/dev/infiniband/uverbs31"], node=node, user="root")
+
+
+def test_a_node_with_seven_gpus_fails_the_job(lab: Laboratory, jobs: str) -> None:
+    with broken(lab, "gpu-queue-dy-p5e-1", lambda gpus: gpus.pop()):
+        output = submit(lab, f"{jobs}/hello-gpu.sbatch", "--nodes", "7", states=("FAILED",))
     assert "gpu-queue-dy-p5e-1: FAILED: 7 GPUs, and there must be 8" in output
     assert "gpu-queue-dy-p5e-7: 8 GPUs" in output
     assert "FAILED: not every one of the 7 nodes" in output
@@ -95,19 +103,10 @@ def test_an_image_that_is_not_there(lab: Laboratory, jobs: str, image: str) -> N
 
 def test_gpu_check_says_what_is_missing(lab: Laboratory, jobs: str) -> None:
     """One node lost NVLinks of a GPU and an EFA interface; the other is as it must be."""
-    node = "gpu-queue-dy-p5e-1"
-    before = lab.output(["cat", "/etc/lab/gpus.json"], node=node)
-    broken = json.loads(before)
-    broken["gpus"][3]["nvlink"] = 0
-    lab.write("/etc/lab/gpus.json", json.dumps(broken), node=node, user="root")
-    lab.run(["mv", "/dev/infiniband/uverbs31", "/dev/lost"], node=node, user="root")
-    try:
-        # As in a login shell, where the EFA installer put libfabric's programs into PATH.
-        env = {"PATH": f"/opt/amazon/efa/bin:{PATH}"}
+    # As in a login shell, where the EFA installer put libfabric's programs into PATH.
+    env = {"PATH": f"/opt/amazon/efa/bin:{PATH}"}
+    with broken(lab, "gpu-queue-dy-p5e-1", lambda gpus: gpus[3].update(nvlink=0), efa=True):
         output = submit(lab, f"{jobs}/gpu-check.sbatch", "--nodes", "2", env=env, states=("FAILED",))
-    finally:
-        lab.write("/etc/lab/gpus.json", before, node=node, user="root")
-        lab.run(["mv", "/dev/lost", "/dev/infiniband/uverbs31"], node=node, user="root")
     first, second = (
         [line for line in output.splitlines() if line.startswith(f"gpu-queue-dy-p5e-{number}: ")] for number in (1, 2)
     )
@@ -120,22 +119,14 @@ def test_gpu_check_says_what_is_missing(lab: Laboratory, jobs: str) -> None:
 
 
 def test_host_scan_judges_every_node(lab: Laboratory, jobs: str) -> None:
-    node = "gpu-queue-dy-p5e-2"
-    lab.run(["mv", "/dev/infiniband/uverbs31", "/dev/lost"], node=node, user="root")
-    try:
-        output = submit(
-            lab, f"{jobs}/host-scan.sbatch", "--nodes", "2", "--results", "/fsx1/results/scan", states=("FAILED",)
-        )
-    finally:
-        lab.run(["mv", "/dev/lost", "/dev/infiniband/uverbs31"], node=node, user="root")
+    words = ["--nodes", "2", "--results", "/fsx1/results/scan"]
+    with broken(lab, "gpu-queue-dy-p5e-2", len, efa=True):
+        output = submit(lab, f"{jobs}/host-scan.sbatch", *words, states=("FAILED",))
     assert "FAILURE efa-interfaces: found 31, wanted 32" in output
-    reports = {name: json.loads(lab.output(["cat", f"/fsx1/results/scan/{name}.json"])) for name in _scanned(output)}
-    assert {name: report["host"] for name, report in reports.items()} == {name: name for name in reports}
-    assert len(reports) == 2
-
-
-def _scanned(output: str) -> list[str]:
-    return [line.partition(":")[0] for line in output.splitlines() if re.match(r"gpu-queue-dy-p5e-\d: \w+$", line)]
+    names = re.findall(r"(?m)^(gpu-queue-dy-p5e-\d): \w+$", output)
+    reports = [json.loads(lab.output(["cat", f"/fsx1/results/scan/{name}.json"])) for name in names]
+    assert [report["host"] for report in reports] == names
+    assert len(names) == 2
 
 
 def test_storage_with_fio_cleans_up_after_itself(lab: Laboratory, jobs: str) -> None:

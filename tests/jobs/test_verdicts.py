@@ -112,7 +112,14 @@ def storage(
     (folder / "_fsx2-mdtest.txt").write_text(mdtest)
     mounts = [{"name": "checkpoints", "path": "/fsx2", "type": "lustre", "throughput_mb_s": provisioned}]
     (folder / "settings.json").write_text(json.dumps({"mounts": mounts}))
-    line = [sys.executable, LIB / "storage_verdict.py", "--settings", folder / "settings.json", "--tool", "ior"]
+    line: list[str | Path] = [
+        sys.executable,
+        LIB / "storage_verdict.py",
+        "--settings",
+        folder / "settings.json",
+        "--tool",
+        "ior",
+    ]
     line += ["--mount", "/fsx2", "--outputs", folder / "_fsx2", "--json", folder / "verdict.json", *words]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     return done.returncode, json.loads((folder / "verdict.json").read_text()), done.stdout
