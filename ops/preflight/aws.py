@@ -15,10 +15,7 @@ from settings import Environment
 from settings.regions import partition
 
 _CONFIG = Config(connect_timeout=10, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 8})
-_DENIED = (
-    *("AccessDenied", "AccessDeniedException", "AuthorizationError"),
-    *("Client.UnauthorizedOperation", "UnauthorizedOperation"),
-)
+_DENIED = ("AccessDenied", "AccessDeniedException", "AuthorizationError", "UnauthorizedOperation")
 _NOT_ENABLED = ("InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure")
 
 
@@ -50,13 +47,9 @@ class Aws:
         return answer
 
     def items(self, service: str, operation: str, key: str, **arguments: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401
-        """The items under `key` of the response, from all pages."""
-        client = self._client(service)
-        if not client.can_paginate(operation):
-            yield from self.call(service, operation, **arguments).get(key, [])
-            return
+        """The items under `key` of the responses, from all pages."""
         try:
-            for page in client.get_paginator(operation).paginate(**arguments):
+            for page in self._client(service).get_paginator(operation).paginate(**arguments):
                 yield from page.get(key, [])
         except ClientError as error:
             raise _judged(error, service, operation) from error

@@ -72,24 +72,17 @@ def wanted(context: CheckContext) -> Wanted:
     """
     exports = {item["Name"]: item["Value"] for item in context.aws.items("cloudformation", "list_exports", "Exports")}
     environment = context.environment
-    pseudo = {
-        "AWS::Region": environment.region,
-        "AWS::AccountId": environment.account,
-        "AWS::Partition": partition(environment.region),
-    }
-    own = {item.logical_id: item.physical_id for item in context.deployed if item.part == "cluster"}
-    resolver = Resolver(exports, own | pseudo)
+    known = {item.logical_id: item.physical_id for item in context.deployed if item.part == "cluster"}
+    known |= {"AWS::Region": environment.region, "AWS::AccountId": environment.account}
+    known |= {"AWS::Partition": partition(environment.region)}
+    resolver = Resolver(exports, known)
     with tempfile.TemporaryDirectory(prefix="trainyard-preflight-") as folder:
         stacks = synthesize(ROOT, context.file, Path(folder))
     for resource in stacks["cluster"].resources.values():
         properties = resource.get("Properties", {})
         if resource["Type"] == TYPE and properties.get("ClusterName") == environment.cluster_name:
-            return Wanted(
-                environment.cluster_name,
-                resolver.resolve(properties["Configuration"]),
-                str(resolver.resolve(properties["ApiUrl"])),
-                str(resolver.resolve(properties["ApiUserRoleArn"])),
-            )
+            values = (resolver.resolve(properties[key]) for key in ("Configuration", "ApiUrl", "ApiUserRoleArn"))
+            return Wanted(environment.cluster_name, *values)
     raise Unresolved(f"the cluster {environment.cluster_name} in the synthesized templates")
 
 

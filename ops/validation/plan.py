@@ -13,6 +13,7 @@ from settings.instances import instance_types
 from settings.model.cluster import Queue
 from settings.model.environment import Check
 
+FAILED = Outcome.FAILED
 NODE_SCAN, HELLO, GPUS, NCCL, STORAGE = "scan", "hello-gpu", "gpu-check", "nccl", "storage"
 CHECKS: tuple[str, ...] = get_args(Check)
 """The names of the checks, in the order in which they run."""
@@ -103,17 +104,10 @@ class Job:
         return f"{self.mount} from {self.place.name}" if self.mount else self.place.name
 
     def line(
-        self,
-        found: str,
-        wanted: str,
-        outcome: Outcome = Outcome.FAILED,
-        action: str = "",
-        *,
-        where: str = "",
-        asked: str = "",
+        self, found: str, wanted: str, outcome: Outcome = FAILED, action: str = "", *, where: str = "", asked: str = ""
     ) -> Line:
         """A line of the report. A failure has an action, by default the advice of the kind."""
-        if outcome is Outcome.FAILED:
+        if outcome is FAILED:
             action = action or self.kind.advice
         return Line(self.check, where or self.where, asked or self.kind.asked, found, wanted, outcome, action)
 
@@ -225,5 +219,5 @@ class Planner:
 
     def _not_asked(self, check: str, where: str, why: str, action: str = "") -> Line:
         """A check that cannot run; a failure if the user insisted on it."""
-        outcome = Outcome.FAILED if check in self.wishes.insisted else Outcome.NOT_ASKED
+        outcome = FAILED if check in self.wishes.insisted else Outcome.NOT_ASKED
         return Line(check, where, KINDS[check].asked, why, "the means to ask", outcome, action)

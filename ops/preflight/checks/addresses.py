@@ -38,9 +38,7 @@ def check(context: CheckContext) -> Iterator[CheckResult]:
     yield judged(subject, "the environment file", found, wanted, ok=room >= total, todo=todo)
 
 
-def _existing(
-    context: CheckContext, existing: ExistingNetwork, total: int, wanted_addresses: str
-) -> Iterator[CheckResult]:
+def _existing(context: CheckContext, existing: ExistingNetwork, total: int, needs: str) -> Iterator[CheckResult]:
     for kind, subnet_id in (("private", existing.private_subnet_id), ("public", existing.public_subnet_id)):
         if subnet_id is None:
             continue
@@ -67,8 +65,7 @@ def _existing(
             free, used = int(found["AvailableIpAddressCount"]), _used(context, subnet_id)
             shown = f"{free} free" + (f", {used} used by this environment" if used else "")
             todo = "use a larger subnet, or fewer nodes"
-            ok = free + used >= total
-            yield judged(f"{subject}: addresses", _CALL, shown, wanted_addresses, ok=ok, todo=todo)
+            yield judged(f"{subject}: addresses", _CALL, shown, needs, ok=free + used >= total, todo=todo)
 
 
 def _used(context: CheckContext, subnet_id: str) -> int:

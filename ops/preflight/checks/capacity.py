@@ -16,6 +16,8 @@ SOON = timedelta(days=1)
 _CALL = "ec2:DescribeCapacityReservations"
 _GROUP_CALL = "resource-groups:ListGroupResources"
 _PLATFORM = "Linux/UNIX"
+Attribute = tuple[str, str, Collection[str], str]
+"""Name, value, allowed values and advice."""
 
 
 def check(context: CheckContext) -> Iterator[CheckResult]:
@@ -65,14 +67,10 @@ def _group(context: CheckContext, source: Source) -> Iterator[CheckResult]:
     ]
     rest = len(records) - len(fitting)
     verdict = Verdict.OK if fitting and not rest else Verdict.WARNING if fitting else Verdict.FAULT
-    yield CheckResult(
-        subject,
-        f"{_GROUP_CALL}, {_CALL}",
-        f"{len(fitting)} reservations that fit" + (f", {rest} that do not" if rest else ""),
-        f"active ones of {', '.join(sorted(_types(source)))} in {context.environment.network.zone}",
-        verdict,
-        "" if verdict is Verdict.OK else "check state, type, zone, tenancy and platform of those that do not fit",
-    )
+    found = f"{len(fitting)} reservations that fit" + (f", {rest} that do not" if rest else "")
+    wanted = f"active ones of {', '.join(sorted(_types(source)))} in {context.environment.network.zone}"
+    todo = "" if verdict is Verdict.OK else "check state, type, zone, tenancy and platform of those that do not fit"
+    yield CheckResult(subject, f"{_GROUP_CALL}, {_CALL}", found, wanted, verdict, todo)
     if fitting:
         yield _room(context, subject, source, fitting)
 
@@ -98,10 +96,7 @@ def _state(context: CheckContext, subject: str, record: dict[str, Any]) -> Check
     return CheckResult(f"{subject}: state", _CALL, found, "active", verdict, todo)
 
 
-def _attributes(
-    context: CheckContext, source: Source, record: dict[str, Any]
-) -> Iterator[tuple[str, str, Collection[str], str]]:
-    """Name, value, allowed values and advice for each attribute of a reservation."""
+def _attributes(context: CheckContext, source: Source, record: dict[str, Any]) -> Iterator[Attribute]:
     kinds = {"capacity-block" if queue.capacity.type == "capacity-block" else "odcr" for queue in source.queues}
     kind = "capacity-block" if record.get("ReservationType") == "capacity-block" else "odcr"
     zone = context.environment.network.zone

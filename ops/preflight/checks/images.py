@@ -40,14 +40,10 @@ def _official(context: CheckContext, known: pcluster_subprocess.Images, architec
         "ec2", "describe_images", "Images", Owners=["amazon"], Filters=filters, IncludeDeprecated=True
     )
     newest = max(found, key=lambda image: str(image.get("CreationDate", "")), default=None)
-    return judged(
-        f"official image for {users}",
-        _CALL,
-        f"{newest['ImageId']} {newest['Name']}" if newest else f"none in {context.environment.region}",
-        f"{known.pattern}, owner amazon: {context.environment.cluster.os}, {architecture}",
-        ok=newest is not None,
-        todo="choose another cluster.os, or build your own image and set its id as ami",
-    )
+    shown = f"{newest['ImageId']} {newest['Name']}" if newest else f"none in {context.environment.region}"
+    wanted = f"{known.pattern}, owner amazon: {context.environment.cluster.os}, {architecture}"
+    todo = "choose another cluster.os, or build your own image and set its id as ami"
+    return judged(f"official image for {users}", _CALL, shown, wanted, ok=newest is not None, todo=todo)
 
 
 def _own(

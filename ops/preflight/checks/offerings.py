@@ -30,24 +30,16 @@ def instance_types(context: CheckContext) -> Iterator[CheckResult]:
     for _, use in type_uses(context.environment):
         roles[use.name].add(use.role)
     offered: dict[str, list[str]] = defaultdict(list)
-    for item in context.aws.items(
-        "ec2",
-        "describe_instance_type_offerings",
-        "InstanceTypeOfferings",
-        LocationType="availability-zone-id",
-        Filters=[{"Name": "instance-type", "Values": sorted(roles)}],
-    ):
+    by = {"LocationType": "availability-zone-id", "Filters": [{"Name": "instance-type", "Values": sorted(roles)}]}
+    for item in context.aws.items("ec2", "describe_instance_type_offerings", "InstanceTypeOfferings", **by):
         offered[item["InstanceType"]].append(item["Location"])
     for name, uses in roles.items():
         zones = ", ".join(sorted(offered[name]))
-        yield judged(
-            f"{name} ({', '.join(sorted(uses))})",
-            "ec2:DescribeInstanceTypeOfferings",
-            f"offered in {zones}" if zones else f"not offered in {context.environment.region}",
-            f"offered in {zone}",
-            ok=zone in offered[name],
-            todo=f"use another type, or set network.zone to one of {zones or 'another region'}",
-        )
+        subject = f"{name} ({', '.join(sorted(uses))})"
+        found = f"offered in {zones}" if zones else f"not offered in {context.environment.region}"
+        todo = f"use another type, or set network.zone to one of {zones or 'another region'}"
+        call = "ec2:DescribeInstanceTypeOfferings"
+        yield judged(subject, call, found, f"offered in {zone}", ok=zone in offered[name], todo=todo)
 
 
 @cache
