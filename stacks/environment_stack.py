@@ -35,9 +35,8 @@ class EnvironmentStack(cdk.Stack):
             stack_name=stack_name(environment, part),
             description=f"Trainyard {environment.name}: {holds}",
             termination_protection=termination_protection,
+            # CloudFormation copies stack tags to the stack's resources.
+            tags={**environment.tags, ENVIRONMENT_TAG: environment.name},
         )
         self.keeps_logs = environment.retention.logs == "keep"
         self.function_logs = FunctionLogs(environment.cluster.monitoring.log_days, self.keeps_logs)
-        # CloudFormation copies stack tags to the stack's resources.
-        for key, value in {**environment.tags, ENVIRONMENT_TAG: environment.name}.items():
-            self.add_stack_tag(key, value)

@@ -24,66 +24,93 @@ def head_node_only(cluster_name: str) -> dict[str, dict[str, str]]:
     return {"StringEquals": {f"{tag}:cluster-name": cluster_name, f"{tag}:node-type": "HeadNode"}}
 
 
-class ValidationDocument(Construct):
+class _Document(Construct):
+    """A document that runs `commands` with bash."""
+
+    document_name: str
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        description: str,
+        step: str,
+        commands: list[str],
+        timeout_seconds: int,
+        parameters: dict[str, object] | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        # Without the first line the agent runs the commands with sh.
+        inputs = {"runCommand": ["#!/bin/bash", *commands], "timeoutSeconds": str(timeout_seconds)}
+        self.document_name = ssm.CfnDocument(
+            self,
+            "Document",
+            document_type="Command",
+            document_format="JSON",
+            target_type="/AWS::EC2::Instance",
+            update_method="NewVersion",
+            content={
+                "schemaVersion": "2.2",
+                "description": description,
+                **({"parameters": parameters} if parameters else {}),
+                "mainSteps": [{"action": "aws:runShellScript", "name": step, "inputs": inputs}],
+            },
+        ).ref
+
+
+class ValidationDocument(_Document):
     """Carries out one request of a validation on the head node, as the cluster's user.
 
     Principals that may send it can start the product's own checks as Slurm jobs, read their results and cancel them. It
     takes no commands: cluster_assets/validation/request_handler.py lists the requests and refuses all others.
     """
 
-    document_name: str
-
     def __init__(self, scope: Construct, construct_id: str) -> None:
-        super().__init__(scope, construct_id)
-        self.document_name = _document(
-            self,
-            "One request of the validation of a cluster, on its head node",
+        request = {
+            "type": "String",
+            "description": "facts, scan, submit, look or cancel, and its words",
+            "allowedPattern": REQUEST,
+        }
+        super().__init__(
+            scope,
+            construct_id,
+            description="One request of the validation of a cluster, on its head node",
             step="Ask",
             # Where the bootstrap unpacks the cluster's assets on every node.
             commands=["exec bash /opt/trainyard/current/validation/request.sh {{ Request }}"],
             timeout_seconds=300,
-            parameters={
-                "Request": {
-                    "type": "String",
-                    "description": "facts, scan, submit, look or cancel, and its words",
-                    "allowedPattern": REQUEST,
-                }
-            },
+            parameters={"Request": request},
         )
 
 
-class JobCount(Construct):
+class JobCount(_Document):
     """Prints the number of jobs on nodes. It has no parameters: principals that may send it can run this only."""
 
-    document_name: str
-
     def __init__(self, scope: Construct, construct_id: str, *, cluster_name: str) -> None:
-        super().__init__(scope, construct_id)
-        self._cluster_name = cluster_name
-        self.document_name = _document(
-            self,
-            "Prints how many Slurm jobs are on nodes",
+        super().__init__(
+            scope,
+            construct_id,
+            description="Prints how many Slurm jobs are on nodes",
             step="CountJobs",
             commands=["set -euo pipefail", _COUNT_JOBS],
             timeout_seconds=20,
         )
+        self._cluster_name = cluster_name
 
     def grant_send(self, role: iam.Role) -> None:
         """Let `role` send the document to the head node and read its output."""
         stack = cdk.Stack.of(self)
         document = stack.format_arn(service="ssm", resource="document", resource_name=self.document_name)
         instances = stack.format_arn(service="ec2", resource="instance", resource_name="*")
+        condition = head_node_only(self._cluster_name)
         policy = iam.Policy(
             self,
             "Ask",
             roles=[role],
             statements=[
                 iam.PolicyStatement(actions=["ssm:SendCommand"], resources=[document]),
-                iam.PolicyStatement(
-                    actions=["ssm:SendCommand"],
-                    resources=[instances],
-                    conditions=head_node_only(self._cluster_name),
-                ),
+                iam.PolicyStatement(actions=["ssm:SendCommand"], resources=[instances], conditions=condition),
                 iam.PolicyStatement(actions=["ssm:GetCommandInvocation"], resources=["*"]),
             ],
         )
@@ -94,36 +121,3 @@ class JobCount(Construct):
                 wildcard(self, instances): "Narrowed by tags to the head node, whose id is known only later.",
             },
         )
-
-
-def _document(
-    scope: Construct,
-    description: str,
-    *,
-    step: str,
-    commands: list[str],
-    timeout_seconds: int,
-    parameters: dict[str, object] | None = None,
-) -> str:
-    """The name of a new document that runs `commands` with bash."""
-    return ssm.CfnDocument(
-        scope,
-        "Document",
-        document_type="Command",
-        document_format="JSON",
-        target_type="/AWS::EC2::Instance",
-        update_method="NewVersion",
-        content={
-            "schemaVersion": "2.2",
-            "description": description,
-            **({"parameters": parameters} if parameters else {}),
-            "mainSteps": [
-                {
-                    "action": "aws:runShellScript",
-                    "name": step,
-                    # Without the first line the agent runs the commands with sh.
-                    "inputs": {"runCommand": ["#!/bin/bash", *commands], "timeoutSeconds": str(timeout_seconds)},
-                }
-            ],
-        },
-    ).ref

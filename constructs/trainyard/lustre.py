@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aws_cdk import ArnFormat, Stack, Tags
+from aws_cdk import ArnFormat, CfnTag, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_logs as logs
@@ -72,9 +72,9 @@ class LustreFileSystem(Construct):
                     level="WARN_ERROR", destination=log_group_arn
                 ),
             ),
+            tags=[CfnTag(key="Name", value=f"{stack.stack_name}-{lustre.name}")],
         )
         retain(file_system, kept=kept)
-        Tags.of(file_system).add("Name", f"{stack.stack_name}-{lustre.name}")
         self.file_system_id = file_system.ref
         self.dns_name = file_system.attr_dns_name
 
@@ -95,7 +95,7 @@ class DataRepositoryAssociations(Construct):
         names = {purpose: bucket.bucket_name for purpose, bucket in buckets.items()}
         prefix = f"{Stack.of(self).stack_name}-{lustre.name}"
         for association in lustre.associations:
-            resource = fsx.CfnDataRepositoryAssociation(
+            fsx.CfnDataRepositoryAssociation(
                 self,
                 # By folder, which identifies an association: the order in the file may change.
                 association.path.strip("/").replace("/", ":") or "Root",
@@ -105,8 +105,8 @@ class DataRepositoryAssociations(Construct):
                 # Imports the names of existing objects; their content is read on first access.
                 batch_import_meta_data_on_create=bool(association.import_events),
                 s3=_policies(association),
+                tags=[CfnTag(key="Name", value=f"{prefix}{association.path}")],
             )
-            Tags.of(resource).add("Name", f"{prefix}{association.path}")
 
 
 def _policies(association: Association) -> fsx.CfnDataRepositoryAssociation.S3Property | None:

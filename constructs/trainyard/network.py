@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import Stack, Tags
+from aws_cdk import CfnTag, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -70,8 +70,8 @@ class Network(Construct):
             # ParallelCluster resolves nodes and file systems by name: it requires both.
             enable_dns_hostnames=True,
             enable_dns_support=True,
+            tags=self._name("vpc"),
         )
-        self._name(vpc, "vpc")
         vpc_id = vpc.ref
         private, private_routes = self._subnet("Private", vpc_id, private_block, network.zone)
         public_ids = public_tables = None
@@ -118,18 +118,16 @@ class Network(Construct):
             availability_zone_id=zone,
             # ParallelCluster assigns an elastic address to a public head node; nothing else should get one.
             map_public_ip_on_launch=False,
+            tags=self._name(name.lower()),
         )
-        self._name(subnet, name.lower())
-        table = ec2.CfnRouteTable(self, f"{name}RouteTable", vpc_id=vpc_id)
-        self._name(table, name.lower())
+        table = ec2.CfnRouteTable(self, f"{name}RouteTable", vpc_id=vpc_id, tags=self._name(name.lower()))
         ec2.CfnSubnetRouteTableAssociation(
             self, f"{name}RouteTableAssociation", subnet_id=subnet.ref, route_table_id=table.ref
         )
         return subnet, table.ref
 
     def _internet(self, vpc_id: str, public_subnet: str, public_routes: str, private_routes: str) -> None:
-        gateway = ec2.CfnInternetGateway(self, "InternetGateway")
-        self._name(gateway, "internet")
+        gateway = ec2.CfnInternetGateway(self, "InternetGateway", tags=self._name("internet"))
         attachment = ec2.CfnVPCGatewayAttachment(
             self, "InternetGatewayAttachment", vpc_id=vpc_id, internet_gateway_id=gateway.ref
         )
@@ -142,13 +140,13 @@ class Network(Construct):
             gateway_id=gateway.ref,
         )
         out.add_resource_dependency(attachment)
-        address = ec2.CfnEIP(self, "NatAddress", domain="vpc")
+        name = self._name("nat")
+        address = ec2.CfnEIP(self, "NatAddress", domain="vpc", tags=name)
         address.add_resource_dependency(attachment)
-        self._name(address, "nat")
-        nat = ec2.CfnNatGateway(self, "NatGateway", subnet_id=public_subnet, allocation_id=address.attr_allocation_id)
+        allocation = address.attr_allocation_id
+        nat = ec2.CfnNatGateway(self, "NatGateway", subnet_id=public_subnet, allocation_id=allocation, tags=name)
         # Before the public route exists, a private node's first packets would be lost.
         nat.add_resource_dependency(out)
-        self._name(nat, "nat")
         ec2.CfnRoute(
             self,
             "PrivateDefaultRoute",
@@ -157,8 +155,8 @@ class Network(Construct):
             nat_gateway_id=nat.ref,
         )
 
-    def _name(self, resource: Construct, part: str) -> None:
-        Tags.of(resource).add("Name", f"{self._stack_name}-{part}")
+    def _name(self, part: str) -> list[CfnTag]:
+        return [CfnTag(key="Name", value=f"{self._stack_name}-{part}")]
 
 
 class FlowLogs(Construct):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from aws_cdk import Stack, Tags
+from aws_cdk import CfnTag, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_fsx as fsx
 from constructs import Construct
 
-from settings.model.storage import OpenZfs, Volume
+from settings.model.storage import OpenZfs
 from trainyard.retention import retain
-
-_DELETE_CHILDREN = "DELETE_CHILD_VOLUMES_AND_SNAPSHOTS"
 
 
 class OpenZfsFileSystem(Construct):
@@ -35,7 +33,10 @@ class OpenZfsFileSystem(Construct):
         kept: bool,
     ) -> None:
         super().__init__(scope, construct_id)
+        stack_name = Stack.of(self).stack_name
         backed_up = openzfs.backups.days > 0
+        # Otherwise volumes and snapshots that users or schedules have created would block the deletion.
+        options = None if kept else ["DELETE_CHILD_VOLUMES_AND_SNAPSHOTS"]
         read_only = fsx.CfnFileSystem.ClientConfigurationsProperty(clients=vpc_cidr, options=["ro", "crossmnt"])
         file_system = fsx.CfnFileSystem(
             self,
@@ -53,45 +54,40 @@ class OpenZfsFileSystem(Construct):
                 daily_automatic_backup_start_time=openzfs.backups.window if backed_up else None,
                 copy_tags_to_backups=True if backed_up else None,
                 copy_tags_to_volumes=True,
-                # Otherwise volumes and snapshots that users or schedules have created would block the deletion.
-                options=None if kept else [_DELETE_CHILDREN],
+                options=options,
                 root_volume_configuration=fsx.CfnFileSystem.RootVolumeConfigurationProperty(
                     read_only=True,
                     data_compression_type="LZ4",
                     nfs_exports=[fsx.CfnFileSystem.NfsExportsProperty(client_configurations=[read_only])],
                 ),
             ),
+            tags=[CfnTag(key="Name", value=f"{stack_name}-{openzfs.name}")],
         )
         retain(file_system, kept=kept)
-        stack_name = Stack.of(self).stack_name
-        Tags.of(file_system).add("Name", f"{stack_name}-{openzfs.name}")
         self.file_system_id = file_system.ref
         self.dns_name = file_system.attr_dns_name
 
-        self.volume_ids = {}
-        for volume in openzfs.volumes:
-            resource = self._volume(volume, file_system.attr_root_volume_id, vpc_cidr)
-            if not kept:
-                resource.add_property_override("OpenZFSConfiguration.Options", [_DELETE_CHILDREN])
-            retain(resource, kept=kept)
-            Tags.of(resource).add("Name", f"{stack_name}-{volume.name}", priority=200)
-            self.volume_ids[volume.name] = resource.attr_volume_id
-
-    def _volume(self, volume: Volume, parent_id: str, vpc_cidr: str) -> fsx.CfnVolume:
+        root_volume = file_system.attr_root_volume_id
         clients = fsx.CfnVolume.ClientConfigurationsProperty(
             clients=vpc_cidr, options=["rw", "crossmnt", "sync", "no_root_squash"]
         )
-        return fsx.CfnVolume(
-            self,
-            f"Volume-{volume.name}",
-            # A volume's name takes letters, digits and underscores only (FSx for OpenZFS guide, creating a volume).
-            name=volume.name.replace("-", "_"),
-            volume_type="OPENZFS",
-            open_zfs_configuration=fsx.CfnVolume.OpenZFSConfigurationProperty(
-                parent_volume_id=parent_id,
-                data_compression_type=volume.compression.upper(),
-                storage_capacity_quota_gib=volume.quota_gib,
-                copy_tags_to_snapshots=True,
-                nfs_exports=[fsx.CfnVolume.NfsExportsProperty(client_configurations=[clients])],
-            ),
-        )
+        self.volume_ids = {}
+        for volume in openzfs.volumes:
+            resource = fsx.CfnVolume(
+                self,
+                f"Volume-{volume.name}",
+                # A volume's name takes letters, digits and underscores only (FSx for OpenZFS guide, creating a volume).
+                name=volume.name.replace("-", "_"),
+                volume_type="OPENZFS",
+                open_zfs_configuration=fsx.CfnVolume.OpenZFSConfigurationProperty(
+                    parent_volume_id=root_volume,
+                    data_compression_type=volume.compression.upper(),
+                    storage_capacity_quota_gib=volume.quota_gib,
+                    copy_tags_to_snapshots=True,
+                    options=options,
+                    nfs_exports=[fsx.CfnVolume.NfsExportsProperty(client_configurations=[clients])],
+                ),
+                tags=[CfnTag(key="Name", value=f"{stack_name}-{volume.name}")],
+            )
+            retain(resource, kept=kept)
+            self.volume_ids[volume.name] = resource.attr_volume_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
+from typing import Any, cast
 
 from aws_cdk import RemovalPolicy, Stack, Tags
 from aws_cdk import aws_ec2 as ec2
@@ -102,26 +102,18 @@ class SecurityGroups(Construct):
         """
         for protocol, first, last in ports:
             label = "All" if first is None else f"{protocol.capitalize()}{first}"
-            description = f"{purpose}: {source} to {target}"
+            rule: dict[str, Any] = {
+                "ip_protocol": protocol,
+                "from_port": first,
+                "to_port": last,
+                "description": f"{purpose}: {source} to {target}",
+            }
+            out, into = self._ids[source], self._ids[target]
             ec2.CfnSecurityGroupEgress(
-                self,
-                f"{source}To{target}{label}",
-                group_id=self._ids[source],
-                destination_security_group_id=self._ids[target],
-                ip_protocol=protocol,
-                from_port=first,
-                to_port=last,
-                description=description,
+                self, f"{source}To{target}{label}", group_id=out, destination_security_group_id=into, **rule
             )
             ec2.CfnSecurityGroupIngress(
-                self,
-                f"{target}From{source}{label}",
-                group_id=self._ids[target],
-                source_security_group_id=self._ids[source],
-                ip_protocol=protocol,
-                from_port=first,
-                to_port=last,
-                description=description,
+                self, f"{target}From{source}{label}", group_id=into, source_security_group_id=out, **rule
             )
 
 
