@@ -27,21 +27,20 @@ TEMPLATE = {
 WANTED = {"images": Stack("images", NAME, REGION, TEMPLATE)}
 
 
+TIME = "2026-01-01T00:00:00Z"
+
+
 def deployed(stubber: Stubber, status: str = "CREATE_COMPLETE") -> None:
     """CloudFormation's answers about the one stack that is deployed."""
-    stack = {
-        "StackName": NAME,
-        "StackId": f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{NAME}/1",
-        "StackStatus": status,
-        "CreationTime": "2026-01-01T00:00:00Z",
-    }
+    arn = f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{NAME}/1"
+    stack = {"StackName": NAME, "StackId": arn, "StackStatus": status, "CreationTime": TIME}
     resources = [
         {
             "LogicalResourceId": key,
             "PhysicalResourceId": key.lower(),
             "ResourceType": item["Type"],
             "ResourceStatus": "CREATE_COMPLETE",
-            "LastUpdatedTimestamp": "2026-01-01T00:00:00Z",
+            "LastUpdatedTimestamp": TIME,
         }
         for key, item in TEMPLATE["Resources"].items()
     ]
@@ -125,23 +124,21 @@ def test_no_connection(session: Session, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_undeployed() -> None:
-    def resource(kind: str, **properties: object) -> tuple[str, str, dict[str, object]]:
-        return kind, "id", properties
-
+    kind, function = "AWS::Logs::LogGroup", "AWS::Lambda::Function"
     was = stack_of(
         {
-            "Same": resource("AWS::Logs::LogGroup", RetentionInDays=7),
-            "Code": resource("AWS::Lambda::Function", Code={"S3Key": "bundled"}, Timeout=3),
-            "Changed": resource("AWS::Logs::LogGroup", RetentionInDays=7),
-            "Removed": resource("AWS::Logs::LogGroup"),
+            "Same": (kind, "id", {"RetentionInDays": 7}),
+            "Code": (function, "id", {"Code": {"S3Key": "bundled"}, "Timeout": 3}),
+            "Changed": (kind, "id", {"RetentionInDays": 7}),
+            "Removed": (kind, "id", {}),
         },
         name="demo-api",
     )
     now = {
-        "Same": {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": 7}, "Metadata": {"a": 1}},
-        "Code": {"Type": "AWS::Lambda::Function", "Properties": {"Code": {"S3Key": "source"}, "Timeout": 3}},
-        "Changed": {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": 30}},
-        "Added": {"Type": "AWS::Logs::LogGroup"},
+        "Same": {"Type": kind, "Properties": {"RetentionInDays": 7}, "Metadata": {"a": 1}},
+        "Code": {"Type": function, "Properties": {"Code": {"S3Key": "source"}, "Timeout": 3}},
+        "Changed": {"Type": kind, "Properties": {"RetentionInDays": 30}},
+        "Added": {"Type": kind},
     }
     found = undeployed({"api": Stack("api", "demo-api", REGION, {"Resources": now})}, {"api": was})
     assert found == {"demo-api": 3}

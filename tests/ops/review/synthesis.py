@@ -17,13 +17,13 @@ from tests.ops.review.edits import Replacements, load
 ROOT = Path(__file__).parents[3]
 
 
+def _app(folder: Path) -> cdk.App:
+    context = json.loads((ROOT / "cdk.json").read_text("utf-8"))["context"] | {"aws:cdk:bundling-stacks": []}
+    return cdk.App(outdir=str(folder), context=context, builtin_cloud_formation_validation=False)
+
+
 def stacks_of(environment: Environment, folder: Path) -> dict[str, Stack]:
-    context = json.loads((ROOT / "cdk.json").read_text("utf-8"))["context"]
-    app = cdk.App(
-        outdir=str(folder),
-        context={**context, "aws:cdk:bundling-stacks": []},
-        builtin_cloud_formation_validation=False,
-    )
+    app = _app(folder)
     compose(app, environment)
     app.synth()
     return synthesized(folder)
@@ -31,12 +31,7 @@ def stacks_of(environment: Environment, folder: Path) -> dict[str, Stack]:
 
 def pipeline_template(file: Path, folder: Path) -> dict[str, Any]:
     """The template of a pipeline's own stack."""
-    context = json.loads((ROOT / "cdk.json").read_text("utf-8"))["context"]
-    app = cdk.App(
-        outdir=str(folder),
-        context={**context, "aws:cdk:bundling-stacks": []},
-        builtin_cloud_formation_validation=False,
-    )
+    app = _app(folder)
     compose_promotion(app, load_pipeline(file), context=file.stem)
     app.synth()
     template: dict[str, Any] = json.loads((folder / "pipeline.template.json").read_text("utf-8"))
