@@ -1,4 +1,4 @@
-"""What the handler asks of AWS itself: what AWS does not say is None, and nothing is raised."""
+"""The calls to AWS: a failed one returns None or nothing, and nothing is raised."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -35,8 +35,7 @@ class Service:
 
 
 def aws(service: Service, **others: Any) -> Aws:  # noqa: ANN401
-    ticks = iter(range(1000))
-    return Aws(lambda _: service, clock=lambda: next(ticks), sleep=lambda _: None, **others)
+    return Aws(lambda _: service, sleep=lambda _: None, **others)
 
 
 def test_the_status_of_a_stack() -> None:
@@ -48,12 +47,12 @@ def test_the_status_of_a_stack() -> None:
 @pytest.mark.parametrize(
     "error", [refused("AccessDenied"), refused("Throttling"), EndpointConnectionError(endpoint_url="x")]
 )
-def test_what_aws_does_not_say_is_nothing(error: Exception) -> None:
+def test_a_failed_call_returns_nothing(error: Exception) -> None:
     service = Service(describe_stacks=error, get_paginator=error, send_command=error, describe_execution=error)
-    asked = aws(service, jobs_document="Count")
-    assert asked.stack_status("arn:stack") is None
-    assert asked.running_jobs(HEAD) is None
-    assert asked.execution("arn:execution") == Execution(UNKNOWN)
+    client = aws(service, jobs_document="Count")
+    assert client.stack_status("arn:stack") is None
+    assert client.running_jobs(HEAD) is None
+    assert client.execution("arn:execution") == Execution(UNKNOWN)
 
 
 def test_jobs_are_counted_by_the_document_when_the_head_node_has_answered() -> None:
@@ -82,7 +81,7 @@ def test_a_head_node_that_does_not_answer_has_no_number_of_jobs(answer: dict[str
     assert aws(service, jobs_document="Count").running_jobs(HEAD) is None
 
 
-def test_without_a_document_nobody_is_asked() -> None:
+def test_without_a_document_nothing_is_called() -> None:
     assert aws(Service()).running_jobs(HEAD) is None
 
 

@@ -44,12 +44,10 @@ class Aws:
         client: Callable[[str], Any],
         *,
         jobs_document: str | None = None,
-        clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
         self._jobs_document = jobs_document
-        self._clock = clock
         self._sleep = sleep
 
     def stack_status(self, stack_id: str) -> str | None:
@@ -87,8 +85,7 @@ class Aws:
         ssm = self._client("ssm")
         sent = ssm.send_command(InstanceIds=[instance_id], DocumentName=document, TimeoutSeconds=30)
         command = sent["Command"]["CommandId"]
-        until = self._clock() + _ANSWER_SECONDS
-        while self._clock() < until:
+        for _ in range(_ANSWER_SECONDS):
             self._sleep(1.0)
             try:
                 answer = ssm.get_command_invocation(CommandId=command, InstanceId=instance_id)
