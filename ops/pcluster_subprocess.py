@@ -35,7 +35,7 @@ class Images:
 def compare_configurations(steps: Mapping[str, Step]) -> dict[str, dict[str, Any]]:
     """`parallelcluster.policies.examine` for each step, by the keys of `steps`."""
     given = {key: {"name": name, "old": old, "new": new} for key, (name, old, new) in steps.items()}
-    return _run("parallelcluster.changes", given=json.dumps(given))
+    return _run("parallelcluster.policies", given=json.dumps(given))
 
 
 def images(os_name: str, architecture: str) -> Images:

@@ -12,31 +12,18 @@ import argparse
 import json
 import sys
 
+from pcluster.aws.ec2 import Ec2Client
+from pcluster.constants import OS_TO_IMAGE_NAME_PART_MAP, PCLUSTER_VERSION_TAG, PRIVATE_OSES
+from pcluster.utils import get_installed_version
 
-def main() -> int:
-    """Run; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m parallelcluster.images")
-    parser.add_argument("os")
-    parser.add_argument("architecture")
-    options = parser.parse_args()
-
-    # Imported late: it takes seconds, and wrong use should not.
-    from pcluster.aws.ec2 import Ec2Client
-    from pcluster.constants import OS_TO_IMAGE_NAME_PART_MAP, PCLUSTER_VERSION_TAG, PRIVATE_OSES
-    from pcluster.utils import get_installed_version
-
-    if options.os not in OS_TO_IMAGE_NAME_PART_MAP:
-        sys.stderr.write(f"os is {options.os!r}; allowed are {', '.join(OS_TO_IMAGE_NAME_PART_MAP)}\n")
-        return 2
-    answer = {
-        "version": get_installed_version(),
-        "pattern": f"{Ec2Client._get_official_image_name_prefix(options.os, options.architecture)}*",
-        "private": options.os in PRIVATE_OSES,
-        "tag": PCLUSTER_VERSION_TAG,
-    }
-    sys.stdout.write(f"{json.dumps(answer)}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+parser = argparse.ArgumentParser(prog="python -m parallelcluster.images")
+parser.add_argument("os", choices=OS_TO_IMAGE_NAME_PART_MAP)
+parser.add_argument("architecture")
+options = parser.parse_args()
+answer = {
+    "version": get_installed_version(),
+    "pattern": f"{Ec2Client._get_official_image_name_prefix(options.os, options.architecture)}*",
+    "private": options.os in PRIVATE_OSES,
+    "tag": PCLUSTER_VERSION_TAG,
+}
+json.dump(answer, sys.stdout)

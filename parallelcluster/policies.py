@@ -1,12 +1,17 @@
-"""The update policies of the installed ParallelCluster package, asked about the step between two configurations.
+"""What ParallelCluster's own update policies say of steps from one configuration to another:
 
-Nothing of them is repeated here: each change is checked by its own policy, as the API's update does it, once for each
-state that the cluster may be in.
+    parallelcluster/.venv/bin/python -m parallelcluster.policies < STEPS
+
+STEPS is a JSON object `{"<step>": {"name": <cluster>, "old": <configuration>, "new": <configuration>}}`. Prints a JSON
+object with `examine`'s answer for each step. Nothing of the policies is repeated here: each change is checked by its
+own policy, as the API's update does it, once for each state that the cluster may be in.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,30 +64,32 @@ def examine(name: str, old: Json, new: Json) -> dict[str, Any]:
         `accepted`: whether the API takes the update as it is, by the state of the fleet: `running`, `stopped`.
         `strategy`: the new configuration's QueueUpdateStrategy.
     """
-    login = _has_login_nodes(old)
+    pools = (old.get("LoginNodes") or {}).get("Pools") or []
+    login = any(int(pool.get("Count", 1)) > 0 for pool in pools)
+    running, stopped = _Cluster(name, True, login), _Cluster(name, False, login)
     # The package writes marks into what it compares: a patch for one use each.
-    patch = ConfigPatch(_Cluster(name, True, login), _copy(old), _copy(new))
+    patch = ConfigPatch(running, json.loads(json.dumps(old)), json.loads(json.dumps(new)))
+    settings = (patch.target_config.get("Scheduling") or {}).get("SlurmSettings") or {}
     return {
         "changes": [_examined(change, patch, login) for change in patch.changes],
-        "accepted": {
-            "running": _accepted(patch, _Cluster(name, True, login)),
-            "stopped": _accepted(patch, _Cluster(name, False, login)),
-        },
-        "strategy": _settings(patch.target_config).get("QueueUpdateStrategy", CAREFUL),
+        "accepted": {"running": _accepted(patch, running), "stopped": _accepted(patch, stopped)},
+        "strategy": settings.get("QueueUpdateStrategy", CAREFUL),
     }
 
 
 def _examined(change: Change, patch: ConfigPatch, login: bool) -> dict[str, Any]:
     name = patch.cluster.name
+    running = _Cluster(name, True, login)
     states = {
-        "nothing": _Cluster(name, True, login),
+        "nothing": running,
         "fleet": _Cluster(name, False, login),
         "login": _Cluster(name, True, False),
         "fleet-and-login": _Cluster(name, False, False),
         "head": _Cluster(name, False, False, head_runs=False),
     }
-    needs = next((state for state, cluster in states.items() if _passes(change, patch, cluster)), "new-cluster")
-    reason, action, internal_error = _words(change, patch, states["nothing"])
+    needs = next((state for state, cluster in states.items() if _checked(change, patch, cluster)[0]), "new-cluster")
+    strategies = [s.value for s in QueueUpdateStrategy if needs != "nothing"]
+    _, reason, action, internal_error = _checked(change, patch, running)
     return {
         "path": _path(change),
         "old": None if change.old_value == "-" else change.old_value,
@@ -90,55 +97,43 @@ def _examined(change: Change, patch: ConfigPatch, login: bool) -> dict[str, Any]
         "policy": change.update_policy.name,
         "ignored": needs == "nothing" and not change.update_policy.print_succeeded,
         "needs": needs,
-        "strategies": [
-            strategy.value
-            for strategy in QueueUpdateStrategy
-            if needs != "nothing" and _passes(change, patch, states["nothing"], strategy.value)
-        ],
+        "strategies": [strategy for strategy in strategies if _checked(change, patch, running, strategy)[0]],
         "reason": reason,
         "action": action,
         "internal_error": internal_error,
     }
 
 
-def _passes(change: Change, patch: ConfigPatch, cluster: _Cluster, strategy: str = CAREFUL) -> bool:
+def _checked(
+    change: Change, patch: ConfigPatch, cluster: _Cluster, strategy: str = CAREFUL
+) -> tuple[bool, str, str, bool]:
+    """Whether a change passes its policy in a state, the policy's reason and action, and whether it failed."""
     with _circumstances(patch, cluster, strategy):
         try:
-            result = change.update_policy.check(change, patch)[0]
-        except Exception:
-            # Some policies cannot read a change that they are asked about; the API answers HTTP 500.
-            return False
-    return bool(result == UpdatePolicy.CheckResult.SUCCEEDED)
-
-
-def _words(change: Change, patch: ConfigPatch, cluster: _Cluster) -> tuple[str, str, bool]:
-    with _circumstances(patch, cluster, CAREFUL):
-        try:
-            _, reason, action, _ = change.update_policy.check(change, patch)
+            result, reason, action, _ = change.update_policy.check(change, patch)
         except Exception as error:
-            return f"{type(error).__name__}: {error}", "", True
-    return ("" if reason == "-" else str(reason), str(action or ""), False)
+            # Some policies cannot read a change that they are asked about; the API answers HTTP 500.
+            return False, f"{type(error).__name__}: {error}", "", True
+    return result == UpdatePolicy.CheckResult.SUCCEEDED, "" if reason == "-" else str(reason), str(action or ""), False
 
 
 def _accepted(patch: ConfigPatch, cluster: _Cluster) -> bool:
     """The whole patch with the new configuration's own strategy."""
-    present = patch.cluster
-    patch.cluster = cluster
-    try:
-        return bool(patch.check()[0])
-    except Exception:
-        return False
-    finally:
-        patch.cluster = present
+    with _circumstances(patch, cluster, None):
+        try:
+            return bool(patch.check()[0])
+        except Exception:
+            return False
 
 
 @contextmanager
-def _circumstances(patch: ConfigPatch, cluster: _Cluster, strategy: str) -> Iterator[None]:
+def _circumstances(patch: ConfigPatch, cluster: _Cluster, strategy: str | None) -> Iterator[None]:
     present, target = patch.cluster, patch.target_config
     patch.cluster = cluster
-    scheduling = target.get("Scheduling", {})
-    settings = {**scheduling.get("SlurmSettings", {}), "QueueUpdateStrategy": strategy}
-    patch.target_config = {**target, "Scheduling": {**scheduling, "SlurmSettings": settings}}
+    if strategy is not None:
+        scheduling = target.get("Scheduling", {})
+        settings = {**scheduling.get("SlurmSettings", {}), "QueueUpdateStrategy": strategy}
+        patch.target_config = {**target, "Scheduling": {**scheduling, "SlurmSettings": settings}}
     try:
         yield
     finally:
@@ -153,16 +148,16 @@ def _path(change: Change) -> str:
     return ".".join([*change.path, f"{change.key}{item}"])
 
 
-def _has_login_nodes(configuration: Json) -> bool:
-    pools = (configuration.get("LoginNodes") or {}).get("Pools") or []
-    return any(int(pool.get("Count", 1)) > 0 for pool in pools)
+def main() -> None:
+    """Examine each step of standard input."""
+    answers = {}
+    for key, step in json.load(sys.stdin).items():
+        old, new = step["old"], step["new"]
+        # Some policies depend on the region's partition, which the package reads from here.
+        os.environ["AWS_DEFAULT_REGION"] = str(new.get("Region") or old.get("Region") or "us-east-1")
+        answers[key] = examine(step["name"], old, new)
+    json.dump(answers, sys.stdout)
 
 
-def _settings(configuration: Json) -> Json:
-    settings: Json = (configuration.get("Scheduling") or {}).get("SlurmSettings") or {}
-    return settings
-
-
-def _copy(configuration: Json) -> dict[str, Any]:
-    copied: dict[str, Any] = json.loads(json.dumps(configuration))
-    return copied
+if __name__ == "__main__":
+    main()
