@@ -42,6 +42,9 @@ def test_the_laboratory_s_aws_answers_as_awscli(emulator: launch.Emulator, tmp_p
         folder = tmp_path / name
         folder.mkdir()
         (folder / "one").write_text("one\n")
+        (folder / "tree/deep").mkdir(parents=True)
+        for path in ("tree/two", "tree/manifest.json", "tree/deep/manifest.json"):
+            (folder / path).write_text(path)
 
         def ask(words: str, program: list[str] = program, folder: Path = folder) -> tuple[int, str, str]:
             done = run(program, folder, words, env)
@@ -65,6 +68,11 @@ def test_the_laboratory_s_aws_answers_as_awscli(emulator: launch.Emulator, tmp_p
             ask("s3 cp --only-show-errors s3://missing/one two"),
             ask("s3 cp --only-show-errors missing s3://data/one"),
             ask("s3 cp --only-show-errors one s3://missing/one"),
+            ask("s3 cp --only-show-errors --recursive --exclude manifest.json tree s3://data/tree"),
+            ask("s3 cp --only-show-errors --recursive missing s3://data/tree"),
+            head("tree/two"),
+            head("tree/manifest.json"),
+            head("tree/deep/manifest.json"),
             head("folder/one"),
             head("missing"),
         ]
