@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from settings.model import Environment
 from tests.constructs.stacks_of import environment
 from trainyard.lifecycle import expiring
 
 USUAL = {("checkpoints/", "checkpoints"), ("logs/", "logs"), ("tmp/", "temporary")}
-
-
-def found(settings: Environment) -> set[tuple[str, str]]:
-    return {(item.prefix, item.kind) for item in expiring(settings, "checkpoints")}
 
 
 def with_association(path: str, prefix: str, **parts: object) -> Environment:
@@ -26,36 +24,30 @@ def model(name: str) -> dict[str, Any]:
     return {"name": name, "queue": "cpu", "nodes": 1, "folders": folders}
 
 
-def test_usual_folders_at_the_root_of_a_bucket() -> None:
-    assert found(environment()) == USUAL
-
-
-def test_a_whole_file_system_under_a_prefix() -> None:
-    assert found(with_association("/", "training/")) == USUAL | {(f"training/{prefix}", kind) for prefix, kind in USUAL}
-
-
-def test_a_file_system_of_logs_expires_as_one() -> None:
-    assert found(with_association("/", "logs/")) == USUAL
-
-
-def test_a_folder_of_results_expires_in_no_part() -> None:
-    assert found(with_association("/results", "results/")) == USUAL
-
-
-def test_folders_of_models_where_an_association_ties_them_to_the_bucket() -> None:
-    models = [model("first"), model("second")]
-    assert found(with_association("/first", "projects/first/", models=models)) == USUAL | {
-        ("projects/first/checkpoints/", "checkpoints"),
-        ("projects/first/logs/", "logs"),
-        ("projects/first/tensorboard/", "logs"),
-    }
-
-
-def test_a_model_folder_that_is_an_association_itself() -> None:
-    settings = with_association("/first/checkpoints", "weights-of-first/", models=[model("first")])
-    assert ("weights-of-first/", "checkpoints") in found(settings)
-
-
-def test_other_bucket_is_not_concerned() -> None:
-    settings = with_association("/", "training/")
+@pytest.mark.parametrize(
+    ("path", "prefix", "more"),
+    [
+        # A whole file system under a prefix.
+        ("/", "training/", {(f"training/{prefix}", kind) for prefix, kind in USUAL}),
+        # A file system of logs expires as one; a folder of results in no part.
+        ("/", "logs/", set()),
+        ("/results", "results/", set()),
+        # The folders of models where an association links them to the bucket.
+        (
+            "/first",
+            "projects/first/",
+            {
+                ("projects/first/checkpoints/", "checkpoints"),
+                ("projects/first/logs/", "logs"),
+                ("projects/first/tensorboard/", "logs"),
+            },
+        ),
+        ("/first/checkpoints", "weights-of-first/", {("weights-of-first/", "checkpoints")}),
+    ],
+)
+def test_expiring_prefixes(path: str, prefix: str, more: set[tuple[str, str]]) -> None:
+    models = [model("first"), model("second")] if path.startswith("/first") else []
+    settings = with_association(path, prefix, models=models)
+    assert {(item.prefix, item.kind) for item in expiring(settings, "checkpoints")} == USUAL | more
+    # The other bucket is not concerned.
     assert {(item.prefix, item.kind) for item in expiring(settings, "data")} == USUAL

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -146,26 +143,3 @@ def test_command_line_prints_names_of_an_environment(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == "name=prod\naccount=444455556666\nregion=us-west-2\n"
     assert main(["names", "production"]) == 4
     assert "There is no environment 'production'" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("context", "said"),
-    [
-        ({"pipeline": "promotions"}, "There is no pipeline 'promotions'"),
-        ({"pipeline": "promotion", "env": "dev"}, "Give one of them"),
-        ({"pipeline": "missing.yaml"}, "a file that cannot be read"),
-    ],
-)
-def test_app_reports_a_fault_without_a_traceback(tmp_path: Path, context: Mapping[str, str], said: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "app.py"],
-        cwd=ROOT,
-        env={**os.environ, "CDK_OUTDIR": str(tmp_path), "CDK_CONTEXT_JSON": json.dumps(context)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 1
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
