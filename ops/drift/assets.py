@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from ops.drift.cluster import KIND
 from ops.drift.deployed_stack import DeployedStack
 from ops.drift.findings import Finding
 from ops.drift.values import Values
 from ops.intrinsics import UNKNOWN
+from ops.review.cluster import TYPE
 from ops.review.structure import ABSENT
 from trainyard.cluster_bundle import ENTRY, PREFIX, SETTINGS, Bundle
 
@@ -36,7 +36,7 @@ _GONE = ("NoSuchKey", "404", "NoSuchBucket")
 def check(client: S3Client, stack: DeployedStack, values: Values) -> Iterator[Finding]:
     """Differences between the assets bucket and the deployed version. Raises ClientError where S3 denies access."""
     properties: dict[str, Any] = {}
-    for resource in stack.of(DEPLOYMENT, KIND):
+    for resource in stack.of(DEPLOYMENT, TYPE):
         properties |= values.properties(resource, stack)
     bucket, version = (properties.get(key, UNKNOWN) for key in ("DestinationBucketName", "AssetsVersion"))
     if UNKNOWN in (bucket, version):

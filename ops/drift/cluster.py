@@ -14,9 +14,9 @@ from ops.drift.deployed_stack import DeployedStack
 from ops.drift.findings import Finding
 from ops.drift.values import Values, compared
 from ops.intrinsics import UNKNOWN
+from ops.review.cluster import TYPE, is_predecessor
 from ops.review.structure import ABSENT
 
-KIND = "Custom::ParallelCluster"
 PART = "cluster"
 
 _HEALTHY = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
@@ -89,15 +89,12 @@ class Reader:
             raise Unreadable(f"the configuration of {name} cannot be fetched: {type(error).__name__}") from error
         if answer.status != 200:
             raise Unreadable(f"the configuration of {name} cannot be fetched: HTTP {answer.status}")
-        try:
-            return yaml.safe_load(answer.data)
-        except yaml.YAMLError as error:
-            raise Unreadable(f"the configuration of {name} is not YAML: {error}") from error
+        return yaml.safe_load(answer.data)
 
 
 def clusters(stack: DeployedStack, values: Values) -> Iterator[DeployedCluster]:
     """The clusters of the stack's template."""
-    for resource in stack.of(KIND):
+    for resource in stack.of(TYPE):
         properties = values.properties(resource, stack)
         configuration: Mapping[str, Any] = properties.get("Configuration", {})
         owner = owner_of(stack.id, resource.logical_id)
@@ -110,7 +107,7 @@ def clusters(stack: DeployedStack, values: Values) -> Iterator[DeployedCluster]:
             configuration={**configuration, "Tags": [*tags, {"Key": OWNER_TAG, "Value": owner}]},
             version=str(properties.get("ApiVersion", "")),
             owner=owner,
-            frozen=str(properties.get("Frozen", "false")).lower() == "true",
+            frozen=is_predecessor(properties),
         )
 
 

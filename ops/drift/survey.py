@@ -14,13 +14,14 @@ from ops.drift.deployed_stack import NESTED, DeployedStack, nested, own, read
 from ops.drift.findings import Finding, Report
 from ops.drift.values import Values
 from ops.problem import Problem
+from ops.review.cluster import TYPE
 from ops.review.resources import changes
 from ops.review.stacks import Stack, Stacks
 
 if TYPE_CHECKING:
     import boto3
 
-COMPARED_INSIDE = (NESTED, cluster.KIND, assets.DEPLOYMENT, access.CLOSED)
+COMPARED_INSIDE = (NESTED, TYPE, assets.DEPLOYMENT, access.CLOSED)
 """Types whose contents are compared, instead of the resources themselves."""
 COMPARED_HERE = (*fsx.KINDS, access.POLICY)
 
@@ -28,8 +29,7 @@ COMPARED_HERE = (*fsx.KINDS, access.POLICY)
 def survey(report: Report, session: boto3.Session, wanted: Stacks) -> Report:
     """Fill `report`. `wanted` are the stacks as the file synthesizes now.
 
-    Raises:
-        Problem: nothing is deployed, AWS cannot be reached or denies access, or a stack is being changed.
+    Raises Problem where nothing is deployed, AWS cannot be reached or denies access, or a stack is being changed.
     """
     try:
         _survey(report, session, wanted)

@@ -27,11 +27,7 @@ _WIDE = 10_000
 
 
 def write(report: Report, form: str = "text", output: Path | None = None) -> None:
-    """Print a report in one of `FORMATS`, or write it to the file `output`.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Print a report in one of `FORMATS`, or write it to the file `output`. Raises OSError."""
     with output.open("w", encoding="utf-8") if output else nullcontext(sys.stdout) as stream:
         if form == "text":
             text(report, report_console(stream))

@@ -89,7 +89,7 @@ class Cluster:
 def compare(old: Stacks, new: Stacks, replaced: Collection[Resource]) -> Cluster:
     """The clusters of both sides; the resources `replaced` get new ids in the new side's configuration."""
     before, after = _clusters(old, References(old)), _clusters(new, References(new, replaced))
-    predecessors = [name for name, (_, properties) in after.items() if _is_predecessor(properties)]
+    predecessors = [name for name, (_, properties) in after.items() if is_predecessor(properties)]
     name = next((name for name in after if name not in predecessors), "")
     others: dict[str, Any] = {
         "deleted": tuple(sorted(set(before) - set(after))),
@@ -102,7 +102,7 @@ def compare(old: Stacks, new: Stacks, replaced: Collection[Resource]) -> Cluster
     if name not in before:
         return Cluster(name, Outcome.CREATED, **others)
     old_place, present = before[name]
-    if _is_predecessor(present):
+    if is_predecessor(present):
         return Cluster(name, Outcome.RESUMED, **others)
     step = (name, present["Configuration"], wanted["Configuration"])
     answer = pcluster_subprocess.compare_configurations({name: step})[name]
@@ -126,7 +126,7 @@ def _clusters(stacks: Stacks, references: References) -> dict[str, tuple[Resourc
     return found
 
 
-def _is_predecessor(properties: Mapping[str, Any]) -> bool:
+def is_predecessor(properties: Mapping[str, Any]) -> bool:
     """Whether the resource only keeps a predecessor; its properties do not describe that cluster."""
     return str(properties.get("Frozen", "false")).lower() == "true"
 

@@ -20,12 +20,8 @@ LIMIT_S = 300
 def synthesize(checkout: Path, environment: Path, output: Path, *, bundle: bool = False) -> dict[str, Stack]:
     """Run the app of `checkout` with this checkout's packages, into `output`.
 
-    Args:
-        bundle: bundle functions as for a deployment, which may download packages. Otherwise the hashes of their assets
-            come from their sources, so that two checkouts can be compared.
-
-    Raises:
-        Problem: the app rejects the environment, or does not run.
+    With `bundle`, functions are bundled as for a deployment, which may download packages. Otherwise the hashes of their
+    assets come from their sources, so that two checkouts can be compared. Raises Problem where the app does not run.
     """
     try:
         context = json.loads((checkout / "cdk.json").read_text("utf-8"))["context"]

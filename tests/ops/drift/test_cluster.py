@@ -12,26 +12,21 @@ from ops.drift.values import Values
 
 from .stacks import stack_of
 
+UNCHANGED = {"Image": {"Os": "ubuntu2204"}, "Scheduling": {"SlurmQueues": [{"Name": "gpu", "MaxCount": 2}]}}
 CONFIGURATION = {
-    "Image": {"Os": "ubuntu2204"},
-    "Scheduling": {"SlurmQueues": [{"Name": "gpu", "MaxCount": 2}]},
+    **UNCHANGED,
     "HeadNode": {"SubnetId": {"Fn::ImportValue": "net:Subnet"}},
     "Tags": [{"Key": "project", "Value": "demo"}],
 }
+PROPERTIES = {
+    "ClusterName": "demo",
+    "Configuration": CONFIGURATION,
+    "ApiUrl": "https://api",
+    "ApiUserRoleArn": {"Fn::ImportValue": "net:Role"},
+    "ApiVersion": "3.16.1",
+}
 STACK = stack_of(
-    {
-        "Cluster": (
-            "Custom::ParallelCluster",
-            "demo/1",
-            {
-                "ClusterName": "demo",
-                "Configuration": CONFIGURATION,
-                "ApiUrl": "https://api",
-                "ApiUserRoleArn": {"Fn::ImportValue": "net:Role"},
-                "ApiVersion": "3.16.1",
-            },
-        )
-    },
+    {"Cluster": ("Custom::ParallelCluster", "demo/1", PROPERTIES)},
     exports={"net:Subnet": "subnet-1", "net:Role": "arn:aws:iam::111122223333:role/api"},
 )
 OWNER = owner_of(STACK.id, "Cluster")
@@ -57,8 +52,7 @@ def answer(**changed: object) -> dict[str, Any]:
 
 def actual(**changed: object) -> dict[str, Any]:
     return {
-        "Image": {"Os": "ubuntu2204"},
-        "Scheduling": {"SlurmQueues": [{"Name": "gpu", "MaxCount": 2}]},
+        **UNCHANGED,
         "HeadNode": {"SubnetId": "subnet-1"},
         "Tags": [{"Key": OWNER_TAG, "Value": OWNER}, {"Key": "project", "Value": "demo"}],
         **changed,

@@ -56,19 +56,13 @@ def detected(
 
 
 def test_pages_of_results_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    modified = drift(
-        "Log",
-        "MODIFIED",
-        PropertyDifferences=[
-            {
-                "PropertyPath": "/RetentionInDays",
-                "ExpectedValue": "7",
-                "ActualValue": "1",
-                "DifferenceType": "NOT_EQUAL",
-            },
-            {"PropertyPath": "/Tags/0", "ExpectedValue": "null", "ActualValue": '{"Key":"a"}', "DifferenceType": "ADD"},
-        ],
-    )
+    properties = [
+        ("/RetentionInDays", "7", "1", "NOT_EQUAL"),
+        ("/Tags/0", "null", '{"Key":"a"}', "ADD"),
+    ]
+    keys = ("PropertyPath", "ExpectedValue", "ActualValue", "DifferenceType")
+    differences = [dict(zip(keys, values, strict=True)) for values in properties]
+    modified = drift("Log", "MODIFIED", PropertyDifferences=differences)
     found = detected(
         monkeypatch,
         [{"DetectionStatus": "DETECTION_IN_PROGRESS"}, {"DetectionStatus": "DETECTION_COMPLETE"}],

@@ -55,46 +55,36 @@ def snapshots(keep: int) -> Properties:
 ENABLED, SUSPENDED = ({"VersioningConfiguration": {"Status": status}} for status in ("Enabled", "Suspended"))
 OFF = {"LifecycleConfiguration": {"Rules": [{"Status": "Disabled", "ExpirationInDays": 7}]}}
 
+UNTIL, EARLIER = ({"ExpirationDate": f"2027-0{month}-01T00:00:00Z"} for month in (2, 1))
+TAGGED: Properties = {"TagFilters": [{"Key": "a", "Value": "b"}]}
+SINCE = ("untagged", "sinceImagePushed")
+
+
+def after(days: int, prefix: str = "", **scope: Any) -> Properties:  # noqa: ANN401 - JSON
+    return {"ExpirationInDays": days, **({"Prefix": prefix} if prefix else {}), **scope}
+
+
 CASES = {
     "objects sooner": Case(
-        BUCKET,
-        rules({"Prefix": "logs/", "ExpirationInDays": 180}),
-        rules({"Prefix": "logs/", "ExpirationInDays": 7}),
-        "objects under logs/ expire after 7 days",
+        BUCKET, rules(after(180, "logs/")), rules(after(7, "logs/")), "objects under logs/ expire after 7 days"
     ),
-    "a rule added": Case(BUCKET, {}, rules({"ExpirationInDays": 90}), "objects expire after 90 days"),
-    "a rule switched on": Case(BUCKET, OFF, rules({"ExpirationInDays": 7}), "objects expire after 7 days"),
+    "a rule added": Case(BUCKET, {}, rules(after(90)), "objects expire after 90 days"),
+    "a rule switched on": Case(BUCKET, OFF, rules(after(7)), "objects expire after 7 days"),
     "a prefix added": Case(
-        BUCKET,
-        rules({"Prefix": "tmp/", "ExpirationInDays": 7}),
-        rules({"Prefix": "tmp/", "ExpirationInDays": 7}, {"Prefix": "data/", "ExpirationInDays": 7}),
-        "objects under data/",
+        BUCKET, rules(after(7, "tmp/")), rules(after(7, "tmp/"), after(7, "data/")), "objects under data/"
     ),
     "a wider prefix": Case(
-        BUCKET,
-        rules({"Prefix": "logs/old/", "ExpirationInDays": 7}),
-        rules({"Prefix": "logs/", "ExpirationInDays": 7}),
-        "objects under logs/ expire",
+        BUCKET, rules(after(7, "logs/old/")), rules(after(7, "logs/")), "objects under logs/ expire"
     ),
-    "a filter taken away": Case(
-        BUCKET,
-        rules({"TagFilters": [{"Key": "a", "Value": "b"}], "ExpirationInDays": 7}),
-        rules({"ExpirationInDays": 7}),
-        "objects expire after 7 days",
-    ),
+    "a filter taken away": Case(BUCKET, rules(after(7, **TAGGED)), rules(after(7)), "objects expire after 7 days"),
     "another filter": Case(
         BUCKET,
-        rules({"ObjectSizeGreaterThan": 5, "ExpirationInDays": 7}),
-        rules({"ObjectSizeGreaterThan": 6, "ExpirationInDays": 7}),
+        rules(after(7, ObjectSizeGreaterThan=5)),
+        rules(after(7, ObjectSizeGreaterThan=6)),
         "(by a filter)",
         both=True,
     ),
-    "an earlier date": Case(
-        BUCKET,
-        rules({"ExpirationDate": "2027-02-01T00:00:00Z"}),
-        rules({"ExpirationDate": "2027-01-01T00:00:00Z"}),
-        "expire on 2027-01-01",
-    ),
+    "an earlier date": Case(BUCKET, rules(UNTIL), rules(EARLIER), "expire on 2027-01-01"),
     "noncurrent versions sooner": Case(
         BUCKET, rules(versions(30)), rules(versions(1)), "noncurrent versions expire after 1 days"
     ),
@@ -108,12 +98,7 @@ CASES = {
     "no versions any more": Case(BUCKET, ENABLED, SUSPENDED, "versioning is suspended"),
     "versions no longer asked for": Case(BUCKET, ENABLED, {}, "versioning is suspended"),
     "fewer images": Case(REPOSITORY, images(20), images(5), "images (any) expire beyond 5 of them"),
-    "images sooner": Case(
-        REPOSITORY,
-        images(30, "untagged", "sinceImagePushed"),
-        images(7, "untagged", "sinceImagePushed"),
-        "images (untagged) expire after 7 days",
-    ),
+    "images sooner": Case(REPOSITORY, images(30, *SINCE), images(7, *SINCE), "images (untagged) expire after 7 days"),
     "images expire at all": Case(REPOSITORY, {}, images(20), "images (any)"),
     "other images": Case(REPOSITORY, images(5, "untagged"), images(5), "images (any)", both=True),
     "backups of Lustre": Case(FILE_SYSTEM, backups(30, "Lustre"), backups(7, "Lustre"), "7 days instead of 30"),
@@ -145,20 +130,6 @@ def test_lowered_is_destructive_and_raised_is_safe(name: str) -> None:
     back = between(case.kind, case.new, case.old)
     assert back.level is (Level.DESTRUCTIVE if case.both else Level.SAFE)
     assert expirations(case.kind, case.new, case.new) == ()
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (rules({"ExpirationInDays": 7}), rules({"ExpirationInDays": 7}, {"Prefix": "a/", "ExpirationInDays": 9})),
-        (rules(), rules({"AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1}})),
-        (rules(), rules({"Transitions": [{"StorageClass": "GLACIER", "TransitionInDays": 1}]})),
-        (rules(), rules({"ExpiredObjectDeleteMarker": True})),
-        ({}, OFF),
-    ],
-)
-def test_rules_that_delete_nothing_more(old: Properties, new: Properties) -> None:
-    assert expirations(BUCKET, old, new) == ()
 
 
 VOLUME = "AWS::FSx::Volume"
@@ -225,6 +196,12 @@ def of_text(text: object) -> Properties:
         (SCHEDULE, {}, {"Target": {"Input": "not JSON"}}, ()),
         (SCHEDULE, {"Target": {"Input": "[]"}}, snapshots(3), ()),
         ("AWS::SNS::Topic", {}, {"RetentionInDays": 1}, ()),
+        # Rules that delete nothing more.
+        (BUCKET, {}, OFF, ()),
+        (BUCKET, rules(after(7)), rules(after(7), after(9, "a/")), ()),
+        (BUCKET, rules(), rules({"AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1}}), ()),
+        (BUCKET, rules(), rules({"Transitions": [{"StorageClass": "GLACIER", "TransitionInDays": 1}]}), ()),
+        (BUCKET, rules(), rules({"ExpiredObjectDeleteMarker": True}), ()),
         (BUCKET, ENABLED, {**ENABLED, **rules()}, ()),
         (BUCKET, ENABLED, SUSPENDED, ("versioning is suspended: what is overwritten or deleted is lost",)),
         # A configuration that one side lacks.
