@@ -71,16 +71,10 @@ def promote(options: argparse.Namespace) -> int:
     trainyard promote promotion --resume --approve dev/Approve-Permissions
     """
     from local.commands.session import require_setup
-    from local.pipeline.__main__ import main
+    from local.pipeline import promotion
 
     require_setup()
-    line = [options.pipeline, *["--stop"] * options.stop, *["--resume"] * options.resume]
-    for name in ("checkout", "state", "port"):
-        if getattr(options, name) is not None:
-            line += [f"--{name}", str(getattr(options, name))]
-    line += [word for skipped in options.skip for word in ("--skip", skipped)]
-    line += [word for key in " ".join(options.approve).split() for word in ("--approve", key)]
-    return main(line)
+    return promotion.promote(options)
 
 
 def lab(options: argparse.Namespace) -> int:

@@ -107,6 +107,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
             _repeatable("--approve", "STAGE/ACTION", "give this approval"),
             _repeatable("--skip", "COMMAND", "leave out a command of the steps"),
             _path("--checkout", "FOLDER", "what to promote (default: this checkout)"),
+            _path("--seeds", "FILE", "JSON: what exists in each account from the start"),
             *(_PORT, _state(".trainyard/pipeline-<name>")),
         ),
     ),

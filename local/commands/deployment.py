@@ -106,7 +106,6 @@ def down(session: Session, *, delete_data: bool) -> None:
         for line in kept:
             console.print(f"  {line}")
     launch.stop(session.state)
-    session.outputs_file.unlink(missing_ok=True)
     console.print("[green]Down.[/green] Nothing runs any more.")
 
 
@@ -120,7 +119,6 @@ def _deploy(session: Session, emulator: launch.Emulator, *stacks: str) -> tuple[
         *("--require-approval", "never"),
         *("--concurrency", "4"),
         *("--progress", "events"),
-        *("--outputs-file", str(session.outputs_file)),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -143,18 +142,6 @@ class Session:
                 for compute in queue.compute[:1]
             ],
         }
-
-    @property
-    def outputs_file(self) -> Path:
-        """Where the CDK CLI writes the outputs of the stacks."""
-        return self.state / "outputs.json"
-
-    def outputs(self) -> dict[str, dict[str, str]]:
-        """Outputs by stack name, as the last deployment wrote them."""
-        if not self.outputs_file.is_file():
-            return {}
-        found: dict[str, dict[str, str]] = json.loads(self.outputs_file.read_text())
-        return found
 
 
 @contextmanager

@@ -52,7 +52,7 @@ class Promotion:
 
     def step(self, name: str, status: int, *options: str) -> None:
         """Run the command, which must end with `status`."""
-        line = [sys.executable, "-m", "local.pipeline", "promotion", "--checkout", str(self.checkout)]
+        line = [sys.executable, "-m", "cli", "promote", "promotion", "--checkout", str(self.checkout)]
         line += ["--state", str(self.state), "--port", str(self.port), *options]
         line += [word for skipped in SKIPPED for word in ("--skip", skipped)]
         done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
