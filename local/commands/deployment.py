@@ -11,10 +11,12 @@ from pathlib import Path
 from rich.console import Console
 
 from local.commands import cdk, hello, leftovers, summary
-from local.commands.progress import Heartbeat, Progress
-from local.commands.session import ROOT, Session, aws, file_of, state_folder
+from local.commands.progress import Progress
+from local.commands.session import ROOT, Session, aws, state_folder
 from local.emulator import launch
+from local.emulator.launch import log_tail
 from ops.problem import Problem
+from settings import environment_file
 
 BOOTSTRAP_STACK = "CDKToolkit"
 EXPORT_IN_USE = "as it is in use by"
@@ -45,18 +47,18 @@ def up(session: Session, port: int | None, *, hello_gpu: bool = True) -> None:
     leftovers.settle(account, session.environment, console)
     _bootstrap(session, emulator)
     console.print("Deploying with the CDK CLI: cdk deploy --all")
-    progress, code = _deploy(session, emulator, "--all")
+    changed, code = _deploy(session, emulator, "--all")
     if code and any(EXPORT_IN_USE in reason for reason in leftovers.failure_reasons(account, session.environment)):
         console.print("The cluster still uses what the file no longer has: deploying the cluster first, then the rest")
         leftovers.settle(account, session.environment, console)
-        progress, code = _deploy(session, emulator, "cluster", "--exclusively")
+        changed, code = _deploy(session, emulator, "cluster", "--exclusively")
         if not code:
-            progress, code = _deploy(session, emulator, "--all")
+            changed, code = _deploy(session, emulator, "--all")
     if code:
-        raise _failure("The deployment failed", session, emulator, progress)
-    console.print("Deployed" if progress.changed else "Nothing to change: the deployment matches the file")
+        raise _failure("The deployment failed", session, emulator)
+    console.print("Deployed" if changed else "Nothing to change: the deployment matches the file")
     summary.show(session, emulator, console)
-    if hello_gpu and progress.changed:
+    if hello_gpu and changed:
         hello.run(session, console)
     seconds = time.monotonic() - begun
     console.print(f"[dim]{seconds:.0f} s in all. Output of the CDK CLI: {_shown(session.log)}[/dim]")
@@ -69,7 +71,7 @@ def status(session: Session) -> None:
 
 def force_down(name: str, state: Path | None) -> None:
     """Stop an emulator whatever its file says, for one in which a destroy cannot finish."""
-    launch.stop(state_folder(file_of(name), state))
+    launch.stop(state_folder(environment_file(name), state))
     console.print("[green]Down.[/green] The emulated AWS was stopped without a destroy.")
 
 
@@ -98,9 +100,9 @@ def down(session: Session, *, delete_data: bool) -> None:
         console.print(f"Emptied s3://{bucket}")
     leftovers.unprotect(account, session.environment)
     console.print("Destroying with the CDK CLI: cdk destroy --all")
-    progress, code = _run(session, emulator, "destroy", "--all", "--force", *_assembly(session), "--progress", "events")
+    _, code = _run(session, emulator, "destroy", "--all", "--force", *_assembly(session))
     if code:
-        raise _failure("The destruction failed", session, emulator, progress)
+        raise _failure("The destruction failed", session, emulator)
     if kept := leftovers.kept(account, session.environment):
         console.print("Kept by the environment's retention, as in AWS; gone with the emulated AWS now:")
         for line in kept:
@@ -109,7 +111,7 @@ def down(session: Session, *, delete_data: bool) -> None:
     console.print("[green]Down.[/green] Nothing runs any more.")
 
 
-def _deploy(session: Session, emulator: launch.Emulator, *stacks: str) -> tuple[Progress, int]:
+def _deploy(session: Session, emulator: launch.Emulator, *stacks: str) -> tuple[bool, int]:
     return _run(
         session,
         emulator,
@@ -118,14 +120,13 @@ def _deploy(session: Session, emulator: launch.Emulator, *stacks: str) -> tuple[
         *_synthesis(session),
         *("--require-approval", "never"),
         *("--concurrency", "4"),
-        *("--progress", "events"),
     )
 
 
-def _run(session: Session, emulator: launch.Emulator, *arguments: str) -> tuple[Progress, int]:
-    progress = Progress(console)
-    with Heartbeat(progress, aws(emulator), session.environment.cluster_name):
-        return progress, cdk.run(emulator, *arguments, log=session.log, on_line=progress.line)
+def _run(session: Session, emulator: launch.Emulator, *arguments: str) -> tuple[bool, int]:
+    with Progress(console, aws(emulator), session.environment) as progress:
+        code = cdk.run(emulator, *arguments, log=session.log)
+    return progress.changed, code
 
 
 def _bootstrap(session: Session, emulator: launch.Emulator) -> None:
@@ -138,8 +139,8 @@ def _bootstrap(session: Session, emulator: launch.Emulator) -> None:
         return
     console.print("Bootstrapping: cdk bootstrap")
     place = f"aws://{session.environment.account}/{session.environment.region}"
-    if cdk.run(emulator, "bootstrap", place, "--app", "", "--progress", "events", log=session.log):
-        raise Problem(f"cdk bootstrap failed. Its output: {_shown(session.log)}\n{_tail(session.log)}")
+    if cdk.run(emulator, "bootstrap", place, "--app", "", log=session.log):
+        raise Problem(f"cdk bootstrap failed. Its output: {_shown(session.log)}\n{log_tail(session.log)}")
 
 
 def _assembly(session: Session) -> Sequence[str]:
@@ -153,9 +154,8 @@ def _synthesis(session: Session) -> Sequence[str]:
     return ("--context", f"env={session.file}", "--output", str(session.assembly))
 
 
-def _failure(what: str, session: Session, emulator: launch.Emulator, progress: Progress) -> Problem:
-    reasons = leftovers.failure_reasons(aws(emulator), session.environment)
-    lines = reasons or progress.errors or progress.failures or [_tail(session.log)]
+def _failure(what: str, session: Session, emulator: launch.Emulator) -> Problem:
+    lines = leftovers.failure_reasons(aws(emulator), session.environment) or [log_tail(session.log)]
     body = "\n".join(f"  {line}" for line in lines)
     return Problem(
         f"{what}:\n{body}\n"
@@ -163,10 +163,6 @@ def _failure(what: str, session: Session, emulator: launch.Emulator, progress: P
         f"Correct the cause and run `trainyard up {session.name}` again; `trainyard down {session.name}` removes what "
         f"exists,\nand `trainyard down {session.name} --force` stops the emulated AWS whatever state it is in."
     )
-
-
-def _tail(log: Path, lines: int = 15) -> str:
-    return "\n".join(log.read_text().splitlines()[-lines:])
 
 
 def _shown(path: Path) -> str:

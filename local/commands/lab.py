@@ -10,10 +10,10 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from local.commands.session import ROOT, file_of
+from local.commands.session import ROOT
 from local.slurm import Laboratory, bootstrap, make, namespaces
 from ops.problem import Problem
-from settings import load
+from settings import environment_file, load
 
 _AGAIN = "`trainyard lab shell` opens a shell."
 
@@ -38,7 +38,7 @@ def _up(laboratory: Laboratory, options: argparse.Namespace) -> None:
     if bad := [text for text in counts.values() if not text.isdigit()]:
         raise Problem(f"{bad[0]!r} is not a number of nodes; --count wants QUEUE/COMPUTE=N")
     plan = make(
-        load(file_of(options.environment)),
+        load(environment_file(options.environment)),
         nodes=options.nodes,
         counts={name: int(text) for name, text in counts.items()} or None,
         base=options.base,

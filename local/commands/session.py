@@ -47,7 +47,7 @@ class Session:
             Faults: the file has faults.
         """
         require_setup()
-        file = file_of(name)
+        file = environment_file(name).resolve()
         environment = load(file)
         if environment.network.existing:
             raise Problem(
@@ -188,18 +188,6 @@ def require_setup() -> None:
 def state_folder(file: Path, given: Path | None) -> Path:
     """Where the emulator of an environment file keeps its state: named after the file, whose content may change."""
     return (given or ROOT / ".trainyard" / file.stem).resolve()
-
-
-def file_of(name: str) -> Path:
-    """The environment file that a user means.
-
-    Raises:
-        Problem: no environment has this name.
-    """
-    try:
-        return environment_file(name).resolve()
-    except ValueError as unknown:
-        raise Problem(str(unknown)) from unknown
 
 
 def forget_users_aws() -> None:

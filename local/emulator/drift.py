@@ -15,7 +15,7 @@ from ministack.services import ec2, iam, s3
 from ministack.services.cloudformation import drift
 
 from local.emulator.cloudformation import registry
-from local.emulator.fsx import store
+from local.emulator.fsx import operations as fsx
 from local.emulator.service import service_model
 from local.emulator.wire import call
 
@@ -131,7 +131,7 @@ def _bucket_policy(_physical_id: str, properties: Properties) -> Properties | No
 
 
 def _volume(physical_id: str, properties: Properties) -> Properties | None:
-    record = store.VOLUMES.get(physical_id)
+    record = fsx.VOLUMES.get(physical_id)
     if record is None:
         return None
     wanted = properties.get("OpenZFSConfiguration", {})
@@ -144,7 +144,7 @@ def _volume(physical_id: str, properties: Properties) -> Properties | None:
 
 
 def _association(physical_id: str, _properties: Properties) -> Properties | None:
-    record = store.ASSOCIATIONS.get(physical_id)
+    record = fsx.ASSOCIATIONS.get(physical_id)
     return None if record is None else {key: record[key] for key in _ASSOCIATION}
 
 

@@ -12,6 +12,7 @@ from ministack.core.responses import AccountRegionScopedDict, get_account_id, ge
 
 from local.emulator import service
 from local.emulator.service import ApiError, Request
+from local.emulator.wire import page
 
 _LARGE_OPENZFS = ("us-east-1", "us-east-2", "us-west-2")
 _LARGER = {"fsx/L-88479C21": 262144.0, "fsx/L-E24B4DE4": 400000.0}
@@ -71,20 +72,8 @@ def _list(request: Request, *, applied: bool) -> Request:
     if not keys:
         message = f"The request failed because the service {request['ServiceCode']} does not exist."
         raise ApiError("NoSuchResourceException", message)
-    try:
-        start = int(request.get("NextToken") or 0)
-    except ValueError:
-        raise ApiError("InvalidPaginationTokenException", "Invalid token was used.") from None
     quotas = [_quota(key, applied=applied) for key in keys if key in APPLIED or not applied]
-    end = start + int(request.get("MaxResults") or 100)
-    return {"Quotas": quotas[start:end], **({"NextToken": str(end)} if end < len(quotas) else {})}
-
-
-def _get(request: Request, *, applied: bool) -> Request:
-    key = f"{request['ServiceCode']}/{request['QuotaCode']}"
-    if key not in NAMES:
-        raise ApiError("NoSuchResourceException", "The request failed because the specified quota does not exist.")
-    return {"Quota": _quota(key, applied=applied)}
+    return page(request, quotas, "Quotas")
 
 
 def install() -> None:
@@ -92,7 +81,5 @@ def install() -> None:
     operations = {
         "ListServiceQuotas": lambda request: _list(request, applied=True),
         "ListAWSDefaultServiceQuotas": lambda request: _list(request, applied=False),
-        "GetServiceQuota": lambda request: _get(request, applied=True),
-        "GetAWSDefaultServiceQuota": lambda request: _get(request, applied=False),
     }
     service.provide("servicequotas", "service-quotas", operations, "IllegalArgumentException")

@@ -36,11 +36,15 @@ def installed(package: str) -> Path:
     return Path(spec.origin).parent
 
 
+def service_description(service: str) -> Any:
+    """botocore's description of a service, as JSON."""
+    return botocore.session.Session().get_component("data_loader").load_service_model(service, "service-2")
+
+
 @cache
 def service_model(service: str) -> ServiceModel:
-    """botocore's description of a service."""
-    loader = botocore.session.Session().get_component("data_loader")
-    return ServiceModel(loader.load_service_model(service, "service-2"), service)
+    """botocore's model of a service."""
+    return ServiceModel(service_description(service), service)
 
 
 def validate(service: str, operation: str, request: Request, code: str) -> None:

@@ -89,29 +89,6 @@ def test_seeds_hold_the_reservations_that_the_file_names(tmp_path: Path) -> None
     ]
 
 
-@pytest.mark.parametrize(
-    ("line", "event"),
-    [
-        (
-            "local-network |  3/31 | 9:01:02 AM | CREATE_COMPLETE      | AWS::EC2::VPC | Network/Vpc (Vpc8378)",
-            cdk.Event("local-network", "CREATE_COMPLETE", "AWS::EC2::VPC", "Network/Vpc (Vpc8378)"),
-        ),
-        (
-            "local-cluster | 0 | 10:01:02 PM | UPDATE_FAILED | Custom::ParallelCluster | Cluster (C1) Says | no",
-            cdk.Event("local-cluster", "UPDATE_FAILED", "Custom::ParallelCluster", "Cluster (C1) Says | no"),
-        ),
-        (
-            "local-storage | 0 | 10:01:02 PM | UPDATE_ROLLBACK_COMPLET | AWS::CloudFormation::Stack | local-storage",
-            cdk.Event("local-storage", "UPDATE_ROLLBACK_COMPLETE", "AWS::CloudFormation::Stack", "local-storage"),
-        ),
-        ("local-network: deploying... [1/6]", None),
-        (" ✅  local-network", None),
-    ],
-)
-def test_events_of_the_cdk(line: str, event: cdk.Event | None) -> None:
-    assert cdk.parse_event(line) == event
-
-
 @pytest.fixture
 def a_cdk_that_never_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     sleeper = tmp_path / "node_modules" / ".bin" / "cdk"

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,18 +20,18 @@ ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 600
 
 
-def free_ports() -> int:
-    """First of two neighbouring free ports on loopback."""
+def free_ports(count: int = 2) -> int:
+    """First of some neighbouring free ports on loopback."""
     for _ in range(50):
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
+        with ExitStack() as probes:
+            first: int = probes.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
             try:
-                second.bind(("127.0.0.1", port + 1))
+                for more in range(1, count):
+                    probes.enter_context(socket.create_server(("127.0.0.1", first + more)))
             except OSError:
                 continue
-            return port
-    raise RuntimeError("no two neighbouring free ports on loopback")
+            return first
+    raise RuntimeError(f"no {count} neighbouring free ports on loopback")
 
 
 def users_environment(home: Path) -> dict[str, str]:

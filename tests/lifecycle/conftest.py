@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from local.emulator import launch
+from tests.e2e.conftest import free_ports
 
 from .deployment import NAME, Base, deploy
 from .life import GONE, Cluster, Life
@@ -17,20 +17,6 @@ from .life import GONE, Cluster, Life
 STACK = f"{NAME}-cluster"
 KEEP = "LIFECYCLE_STATE"
 """A folder: the emulator is started there, or found there, and kept after the run, so that the next one is quick."""
-
-
-def free_ports() -> int:
-    """First of two neighbouring free ports on loopback."""
-    for _ in range(50):
-        with socket.socket() as first, socket.socket() as second:
-            first.bind((launch.HOST, 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind((launch.HOST, port + 1))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError("no two neighbouring free ports on loopback")
 
 
 @pytest.fixture(scope="session")

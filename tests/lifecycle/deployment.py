@@ -42,9 +42,9 @@ class Base:
 
     def cdk(self, *arguments: str) -> tuple[int, str]:
         """Run the CDK CLI against the emulator: exit status and output."""
-        lines: list[str] = []
-        code = cdk.run(self.emulator, *arguments, log=self.emulator.state_dir / "cdk.log", on_line=lines.append)
-        return code, "\n".join(lines)
+        log = self.emulator.state_dir / "cdk.log"
+        code = cdk.run(self.emulator, *arguments, log=log)
+        return code, log.read_text().rpartition("\n$ cdk ")[2]
 
     def api(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
         """Call the ParallelCluster API behind CloudFormation's back, around the gate."""

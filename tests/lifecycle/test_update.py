@@ -33,6 +33,8 @@ def goes_on(life: Life, cluster: Cluster, wish: Wish) -> None:
 
 def test_create_update_and_delete(life: Life, cluster: Cluster, wish: Wish, base: Base) -> None:
     assert cluster.status() == "CREATE_COMPLETE"
+    # And not the nested stack of its queues.
+    assert [item["clusterName"] for item in base.api("GET", "")[1]["clusters"]] == [cluster.name]
     assert cluster.owner().startswith(life.stack_id)
     assert life.outputs()["Status"] == "CREATE_COMPLETE"
     assert life.outputs()["HeadNodeInstanceId"].startswith("i-")

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 
 import boto3
 import pytest
 
 from local.emulator import launch
+from tests.e2e.conftest import free_ports
 
 ACCOUNT = "111122223333"
 REGION = "us-west-2"
 RESERVATION = "cr-0123456789abcdef0"
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports on loopback that nobody listens on just now."""
-    probes = [socket.create_server((launch.HOST, 0)) for _ in range(count)]
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +31,8 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[launch.Emulat
         ],
         "ssm_parameters": {"/given/before": "yes"},
     }
-    port, api_port = free_ports(2)
-    running = launch.start(state, ACCOUNT, REGION, port, api_port, seeds)
+    port = free_ports()
+    running = launch.start(state, ACCOUNT, REGION, port, port + 1, seeds)
     yield running
     launch.stop(state)
 

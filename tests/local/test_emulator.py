@@ -8,9 +8,14 @@ from typing import Any
 
 import boto3
 import pytest
+import urllib3
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
 from local.emulator import launch
+from trainyard import parallelcluster
 
 ACCOUNT, REGION, RESERVATION = "111122223333", "us-west-2", "cr-0123456789abcdef0"
 
@@ -125,27 +130,64 @@ def test_cloudformation_judges_types_by_the_registry(client: Clients) -> None:
     assert any("NoSuchProperty" in reason for reason in reasons)
 
 
+def role(client: Clients, name: str) -> str:
+    """A role without permissions that the account may assume; its ARN."""
+    trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    return str(client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=document)["Role"]["Arn"])
+
+
+def credentials_of(client: Clients, role_arn: str) -> Credentials:
+    keys = client("sts").assume_role(RoleArn=role_arn, RoleSessionName="test")["Credentials"]
+    return Credentials(keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"])
+
+
 def test_a_role_may_do_what_its_policies_allow_and_no_more(client: Clients, emulator: launch.Emulator) -> None:
-    iam, sts = client("iam"), client("sts")
-    trust = {
-        "Version": "2012-10-17",
-        "Statement": [
-            {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}}
-        ],
-    }
-    allowed: dict[str, Any] = {
-        "Version": "2012-10-17",
-        "Statement": [{"Effect": "Allow", "Action": "fsx:DescribeFileSystems", "Resource": "*"}],
-    }
-    role = iam.create_role(RoleName="narrow", AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
-    iam.put_role_policy(RoleName="narrow", PolicyName="p", PolicyDocument=json.dumps(allowed))
-    keys = sts.assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
-    session = boto3.Session(keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"], emulator.region)
+    def allow(action: str, resource: str) -> None:
+        statement = {"Effect": "Allow", "Action": action, "Resource": resource}
+        document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+        client("iam").put_role_policy(RoleName="narrow", PolicyName="p", PolicyDocument=document)
+
+    keys = credentials_of(client, role(client, "narrow"))
+    session = boto3.Session(keys.access_key, keys.secret_key, keys.token, emulator.region)
     fsx = session.client("fsx", endpoint_url=emulator.endpoint)
+    allow("fsx:DescribeFileSystems", "*")
     assert fsx.describe_file_systems()["FileSystems"] == []
     assert "AccessDenied" in refused(fsx.delete_file_system, FileSystemId="fs-0123456789abcdef0")
-    one = "arn:aws:fsx:*:*:*/fs-0123456789abcdef0"
-    allowed["Statement"] = [{"Effect": "Allow", "Action": "fsx:DeleteFileSystem", "Resource": one}]
-    iam.put_role_policy(RoleName="narrow", PolicyName="p", PolicyDocument=json.dumps(allowed))
+    allow("fsx:DeleteFileSystem", "arn:aws:fsx:*:*:*/fs-0123456789abcdef0")
     assert "FileSystemNotFound" in refused(fsx.delete_file_system, FileSystemId="fs-0123456789abcdef0")
     assert "AccessDenied" in refused(fsx.delete_file_system, FileSystemId="fs-0123456789abcdef1")
+
+
+def test_only_sessions_of_the_user_role_may_call_the_parallelcluster_api(
+    client: Clients, emulator: launch.Emulator
+) -> None:
+    """The genuine API is behind the emulator's API Gateway, from the template at the address that the product names."""
+    bucket, version = f"{REGION}-aws-parallelcluster", parallelcluster.version()
+    template = f"https://{bucket}.s3.{REGION}.amazonaws.com/parallelcluster/{version}/api/parallelcluster-api.yaml"
+    stacks = client("cloudformation")
+    capabilities = ["CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"]
+    stacks.create_stack(StackName="pcluster-api", TemplateURL=template, Capabilities=capabilities)
+    stacks.get_waiter("stack_create_complete").wait(StackName="pcluster-api", WaiterConfig={"Delay": 1})
+    [stack] = stacks.describe_stacks(StackName="pcluster-api")["Stacks"]
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
+    foreign = role(client, "foreign")
+    client("iam").attach_role_policy(RoleName="foreign", PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
+    ours = credentials_of(client, outputs["ParallelClusterApiUserRole"])
+    url = f"{outputs['ParallelClusterApiInvokeUrl']}/v3/clusters"
+
+    def answer(keys: Credentials | None) -> tuple[int, Any]:
+        request = AWSRequest("GET", url)
+        if keys:
+            SigV4Auth(keys, "execute-api", REGION).add_auth(request)
+        found = urllib3.request("GET", url, headers=dict(request.headers.items()))
+        return found.status, found.json()
+
+    callers = {
+        "unsigned": None,
+        "root of the account": Credentials(emulator.account, "local"),
+        "another role, even an administrator": credentials_of(client, foreign),
+        "a forged signature": Credentials(ours.access_key, "0" * 40, ours.token),
+    }
+    assert {name: answer(keys)[0] for name, keys in callers.items()} == dict.fromkeys(callers, 403)
+    assert answer(ours) == (200, {"clusters": []})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from pathlib import Path
@@ -19,17 +18,16 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
             launch.start(tmp_path, "111122223333", "us-east-1", port, port)
 
 
-def test_a_killed_emulator_is_no_emulator(tmp_path: Path) -> None:
-    state = {"account": "111122223333", "region": "us-east-1", "port": 1, "api_port": 2, "pids": [2**22 - 1, 2**22 - 2]}
-    (tmp_path / "state.json").write_text(json.dumps(state))
+@pytest.mark.parametrize(
+    "state",
+    ['{"account": "1", "region": "us-east-1", "port": 1, "api_port": 2, "pids": [4194303]}', "{"],
+    ids=["killed", "broken"],
+)
+def test_a_state_file_without_its_emulator(tmp_path: Path, state: str) -> None:
+    (tmp_path / "state.json").write_text(state)
     assert launch.find(tmp_path) is None
     launch.stop(tmp_path)
     assert not (tmp_path / "state.json").exists()
-
-
-def test_a_broken_state_file_is_no_emulator(tmp_path: Path) -> None:
-    (tmp_path / "state.json").write_text("{")
-    assert launch.find(tmp_path) is None
 
 
 def test_a_child_sees_none_of_the_callers_aws_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

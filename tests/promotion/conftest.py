@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +16,7 @@ import pytest
 
 from local.emulator import launch
 from local.pipeline.prerequisites import copy_source
+from tests.e2e.conftest import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 REGION = "us-west-2"
@@ -84,27 +83,11 @@ class Promotion:
         path.write_text(text)
 
 
-def free_ports() -> int:
-    """First of PORTS adjacent ports that are free."""
-    for first in range(20000 + os.getpid() % 10000, 32000, PORTS):
-        sockets = [socket.socket() for _ in range(PORTS)]
-        try:
-            for number, found in enumerate(sockets):
-                found.bind(("127.0.0.1", first + number))
-        except OSError:
-            continue
-        finally:
-            for found in sockets:
-                found.close()
-        return first
-    raise RuntimeError(f"no {PORTS} adjacent free ports on loopback")
-
-
 @pytest.fixture(scope="session")
 def promotion(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Promotion]:
     """Nothing is deployed yet."""
     folder = tmp_path_factory.mktemp("promotion")
-    made = Promotion(folder / "checkout", folder / "state", free_ports())
+    made = Promotion(folder / "checkout", folder / "state", free_ports(PORTS))
     copy_source(ROOT, made.checkout)
     made.edit("environments/pipelines/promotion.yaml", r"\n  - environment: staging\n", "\n")
     yield made

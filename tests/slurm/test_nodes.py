@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from local.slurm import Laboratory
 
 TOKEN = (
@@ -65,18 +63,6 @@ def test_gpus_of_a_node_and_of_the_head(lab: Laboratory) -> None:
     assert rows[7] == "7, NVIDIA H100 80GB HBM3 (simulated), 81920, 0"
     assert len(rows) == 8
     assert lab.run("command -v nvidia-smi", check=False).returncode != 0
-
-
-def test_a_test_may_break_a_gpu(lab: Laboratory) -> None:
-    node, file = "gpu-dy-p5-1", "/etc/lab/gpus.json"
-    text = lab.output(["cat", file], node=node)
-    found = json.loads(text)
-    found["gpus"].pop()
-    lab.write(file, json.dumps(found), node=node, user="root")
-    try:
-        assert len(lab.output("nvidia-smi -L", node=node).splitlines()) == 7
-    finally:
-        lab.write(file, text, node=node, user="root")
 
 
 def test_nodes_share_the_buckets(lab: Laboratory) -> None:

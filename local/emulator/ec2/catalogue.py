@@ -1,7 +1,7 @@
 """What a region offers: availability zones, instance types and where each is offered.
 
 The figures are moto's data files, which are recorded from AWS: 1,395 instance types with all their properties
-and the offerings of each region by zone id. moto is read as data, none of its code runs.
+and the offerings of each region by zone id.
 """
 
 from __future__ import annotations

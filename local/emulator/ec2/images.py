@@ -14,7 +14,7 @@ from ministack.core.responses import get_region
 from ministack.services import ec2
 
 from local.emulator.service import ApiError
-from local.emulator.wire import matches, model, read, write
+from local.emulator.wire import matches, read, write
 
 # The official image names: aws-parallelcluster-<version>-<name part>-<architecture>-<build date>. Rocky Linux has
 # no official image. Root volumes are 35 GiB, as in the published images.
@@ -86,8 +86,7 @@ def install(version: str) -> Callable[[str], dict[str, Any] | None]:
     original = ec2._ACTION_MAP["DescribeImages"]
 
     def describe(params: dict[str, Any]) -> Any:
-        operation = model().operation_model("DescribeImages")
-        request = read(operation, params)
+        request = read("DescribeImages", params)
         ours = official(version)
         ids = request.get("ImageIds", [])
         names = [
@@ -106,7 +105,7 @@ def install(version: str) -> Callable[[str], dict[str, Any] | None]:
             ]
         except ApiError as error:
             return ec2._error(error.code, error.message, error.status)
-        return write(operation, {"Images": found})
+        return write("DescribeImages", {"Images": found})
 
     ec2._ACTION_MAP["DescribeImages"] = describe
     return lambda image_id: official(version).get(image_id)

@@ -1,4 +1,4 @@
-"""The operations of the FSx API, each a function from request to answer.
+"""The FSx API: its records, and its operations, each a function from request to answer.
 
 Limits on values are those of botocore's model of the API (service.validate). Checked here is what concerns other
 resources: networks, buckets, parents and children. Source: Amazon FSx API reference, 2026-11.
@@ -6,22 +6,88 @@ resources: networks, buckets, parents and children. Source: Amazon FSx API refer
 
 from __future__ import annotations
 
+import time
+import uuid
 from collections.abc import Callable
 from typing import Any
 
-from ministack.core.responses import get_account_id, get_region
+from ministack.core.responses import AccountRegionScopedDict, get_account_id, get_region
 from ministack.services import ec2, s3
 
-from local.emulator.fsx import store
 from local.emulator.service import ApiError, Request
 from local.emulator.wire import call
 
 _LNET_PORT = 988
 _CHILDREN = "DELETE_CHILD_VOLUMES_AND_SNAPSHOTS"
 
+FILE_SYSTEMS: Any = AccountRegionScopedDict()
+ASSOCIATIONS: Any = AccountRegionScopedDict()
+VOLUMES: Any = AccountRegionScopedDict()
+SNAPSHOTS: Any = AccountRegionScopedDict()
+_RECORDS = {
+    "FileSystemId": (FILE_SYSTEMS, "FileSystemNotFound"),
+    "AssociationId": (ASSOCIATIONS, "DataRepositoryAssociationNotFound"),
+    "VolumeId": (VOLUMES, "VolumeNotFound"),
+    "SnapshotId": (SNAPSHOTS, "SnapshotNotFound"),
+}
 
-def create_file_system(request: Request) -> Request:
-    """CreateFileSystem: Lustre and OpenZFS; available at once."""
+
+def get(key: str, identifier: str) -> Request:
+    """The record with an id; `key` is FileSystemId, AssociationId, VolumeId or SnapshotId.
+
+    Raises:
+        ApiError: it does not exist.
+    """
+    records, code = _RECORDS[key]
+    found: Request | None = records.get(identifier)
+    if found is None:
+        raise ApiError(code, f"{key.removesuffix('Id')} '{identifier}' does not exist.")
+    return found
+
+
+def tagged(resource_arn: str) -> Request:
+    """The record that an ARN names; raises ApiError where it does not exist."""
+    for records, _code in _RECORDS.values():
+        for found in records.values():
+            if found["ResourceARN"] == resource_arn:
+                existing: Request = found
+                return existing
+    raise ApiError("ResourceNotFound", f"{resource_arn} does not exist.")
+
+
+def _new(id_key: str, prefix: str, kind: str, request: Request, parent: str = "", **members: Any) -> Request:
+    """Keep a new record, with the members that every resource has; `kind` and `parent` are parts of its ARN."""
+    key = f"{prefix}-{uuid.uuid4().hex[:17]}"
+    path = f"{parent}/{key}" if parent else key
+    record = {
+        "Lifecycle": "AVAILABLE",
+        "CreationTime": round(time.time(), 3),
+        "ResourceARN": f"arn:aws:fsx:{get_region()}:{get_account_id()}:{kind}/{path}",
+        "Tags": request.get("Tags", []),
+        id_key: key,
+        **members,
+    }
+    _RECORDS[id_key][0][key] = record
+    return record
+
+
+def _updated(id_key: str, request: Request, *members: str) -> Request:
+    record = get(id_key, request[id_key])
+    for name in members:
+        if name in request:
+            merged = {**record[name], **request[name]} if name.endswith("Configuration") else request[name]
+            record[name] = merged
+    return record
+
+
+def _deleted(id_key: str, request: Request) -> Request:
+    get(id_key, request[id_key])
+    del _RECORDS[id_key][0][request[id_key]]
+    return {id_key: request[id_key], "Lifecycle": "DELETING"}
+
+
+def _create_file_system(request: Request) -> Request:
+    """Lustre and OpenZFS; available at once."""
     kind, capacity = request["FileSystemType"], request.get("StorageCapacity")
     subnet = ec2._subnets.get(request["SubnetIds"][0])
     if subnet is None:
@@ -30,52 +96,55 @@ def create_file_system(request: Request) -> Request:
         raise ApiError("UnsupportedOperation", f"FileSystemType {kind} is not emulated here: LUSTRE or OPENZFS.")
     if capacity is None:
         raise ApiError("MissingFileSystemConfiguration", "StorageCapacity is required.")
-    groups = store.groups(request.get("SecurityGroupIds", []), subnet["VpcId"])
-    key = store.new_id("fs")
-    record = store.record(
+    vpc = subnet["VpcId"]
+    groups = request.get("SecurityGroupIds") or [ec2._vpcs[vpc]["DefaultSecurityGroupId"]]
+    for group in groups:
+        if ec2._security_groups.get(group, {}).get("VpcId") != vpc:
+            raise ApiError("InvalidNetworkSettings", f"The security group '{group}' is not of {vpc}")
+    if kind == "LUSTRE":
+        _check_lustre_network(request.get("LustreConfiguration", {}), groups)
+    record = _new(
+        "FileSystemId",
+        "fs",
         "file-system",
         request,
-        key,
-        FileSystemId=key,
         OwnerId=get_account_id(),
         FileSystemType=kind,
         StorageCapacity=capacity,
         StorageType=request.get("StorageType", "SSD"),
-        VpcId=subnet["VpcId"],
+        VpcId=vpc,
         SubnetIds=request["SubnetIds"],
-        DNSName=f"{key}.fsx.{get_region()}.amazonaws.com",
         KmsKeyId=request.get("KmsKeyId") or f"arn:aws:kms:{get_region()}:{get_account_id()}:key/aws-fsx",
     )
+    key = record["FileSystemId"]
+    record["DNSName"] = f"{key}.fsx.{get_region()}.amazonaws.com"
     if kind == "LUSTRE":
-        settings = request.get("LustreConfiguration", {})
-        _check_lustre_network(settings, groups)
         record["FileSystemTypeVersion"] = request.get("FileSystemTypeVersion", "2.15")
         record["LustreConfiguration"] = {
             "DeploymentType": "SCRATCH_1",
             "CopyTagsToBackups": False,
             "DataCompressionType": "NONE",
             "WeeklyMaintenanceStartTime": "1:05:00",
-            **settings,
+            **request.get("LustreConfiguration", {}),
             "MountName": key[3:11],
         }
     else:
         settings = dict(request.get("OpenZFSConfiguration", {}))
-        root = _volume(key, "fsx", "/fsx", settings.pop("RootVolumeConfiguration", {}), {})
+        root = _new_volume(key, "fsx", "/fsx", settings.pop("RootVolumeConfiguration", {}), {})
         record["OpenZFSConfiguration"] = {
             "WeeklyMaintenanceStartTime": "1:05:00",
             **settings,
             "RootVolumeId": root["VolumeId"],
         }
     # Lustre has an interface for each server; two are enough here.
-    count = 2 if kind == "LUSTRE" else 1
-    subnets = [request["SubnetIds"][index % len(request["SubnetIds"])] for index in range(count)]
+    servers = 2 if kind == "LUSTRE" else 1
+    subnets = (request["SubnetIds"] * servers)[:servers]
     record["NetworkInterfaceIds"] = [_interface(key, one, groups) for one in subnets]
-    store.FILE_SYSTEMS[key] = record
     return {"FileSystem": record}
 
 
-def _check_lustre_network(settings: Request, groups: list[Request]) -> None:
-    rules = [(group, rule) for group in groups for rule in group["IpPermissions"]]
+def _check_lustre_network(settings: Request, groups: list[str]) -> None:
+    rules = [(group, rule) for group in groups for rule in ec2._security_groups[group]["IpPermissions"]]
 
     def everything(rule: Request) -> bool:
         return str(rule.get("IpProtocol")) == "-1"
@@ -84,132 +153,97 @@ def _check_lustre_network(settings: Request, groups: list[Request]) -> None:
         return rule.get("IpProtocol") == "tcp" and int(rule["FromPort"]) <= _LNET_PORT <= int(rule["ToPort"])
 
     if not any(everything(rule) or opens(rule) for _, rule in rules):
-        named = ", ".join(group["GroupId"] for group in groups)
         raise ApiError(
             "InvalidNetworkSettings",
             "The file system cannot be created because the default or provided security groups in the specified subnet "
-            f"do not permit Lustre LNET network traffic on port {_LNET_PORT} ({named}).",
+            f"do not permit Lustre LNET network traffic on port {_LNET_PORT} ({', '.join(groups)}).",
         )
     if settings.get("EfaEnabled") and not any(
-        everything(rule) and any(pair.get("GroupId") == group["GroupId"] for pair in rule["UserIdGroupPairs"])
+        everything(rule) and any(pair.get("GroupId") == group for pair in rule["UserIdGroupPairs"])
         for group, rule in rules
     ):
         raise ApiError("InvalidNetworkSettings", "EFA needs a security group that allows all traffic from itself.")
 
 
-def _interface(file_system_id: str, subnet_id: str, groups: list[Request]) -> str:
-    try:
-        made = call(
-            "CreateNetworkInterface",
-            SubnetId=subnet_id,
-            Groups=[group["GroupId"] for group in groups],
-            Description=f"Created by Amazon FSx for file system {file_system_id}",
-        )
-    except ApiError as error:
-        raise ApiError("InvalidNetworkSettings", str(error)) from error
+def _interface(file_system_id: str, subnet_id: str, groups: list[str]) -> str:
+    description = f"Created by Amazon FSx for file system {file_system_id}"
+    made = call("CreateNetworkInterface", SubnetId=subnet_id, Groups=groups, Description=description)
     key: str = made["NetworkInterface"]["NetworkInterfaceId"]
     ec2._network_interfaces[key]["Status"] = "in-use"
     return key
 
 
-def update_file_system(request: Request) -> Request:
-    """UpdateFileSystem: capacity may only grow; the settings given replace the present ones."""
-    record = store.get("FileSystemId", request["FileSystemId"])
-    capacity = request.get("StorageCapacity", record["StorageCapacity"])
-    if capacity < record["StorageCapacity"]:
-        message = f"StorageCapacity cannot shrink from {record['StorageCapacity']} to {capacity} GiB."
+def _update_file_system(request: Request) -> Request:
+    """Capacity may only grow; the settings given replace the present ones."""
+    present = get("FileSystemId", request["FileSystemId"])["StorageCapacity"]
+    if request.get("StorageCapacity", present) < present:
+        message = f"StorageCapacity cannot shrink from {present} to {request['StorageCapacity']} GiB."
         raise ApiError("BadRequest", message)
-    kind = "LustreConfiguration" if record["FileSystemType"] == "LUSTRE" else "OpenZFSConfiguration"
-    record |= {"StorageCapacity": capacity, kind: {**record[kind], **request.get(kind, {})}}
-    return {"FileSystem": record}
+    members = ("StorageCapacity", "LustreConfiguration", "OpenZFSConfiguration")
+    return {"FileSystem": _updated("FileSystemId", request, *members)}
 
 
-def delete_file_system(request: Request) -> Request:
-    """DeleteFileSystem: associations and OpenZFS volumes go with it, child volumes only if the options say so."""
-    record = store.get("FileSystemId", request["FileSystemId"])
-    key = record["FileSystemId"]
-    volumes = [volume for volume in store.VOLUMES.values() if volume["FileSystemId"] == key]
+def _delete_file_system(request: Request) -> Request:
+    """Associations and OpenZFS volumes go with it, child volumes only if the options say so."""
+    key = request["FileSystemId"]
+    interfaces = get("FileSystemId", key)["NetworkInterfaceIds"]
+    volumes = [volume for volume in VOLUMES.values() if volume["FileSystemId"] == key]
     children = [v["VolumeId"] for v in volumes if "ParentVolumeId" in v["OpenZFSConfiguration"]]
     if children and _CHILDREN not in request.get("OpenZFSConfiguration", {}).get("Options", []):
         raise ApiError("BadRequest", f"File system {key} has volumes: {', '.join(children)}.")
-    for records in (store.ASSOCIATIONS, store.VOLUMES):
+    for records in (ASSOCIATIONS, VOLUMES):
         for child in [k for k, v in records.items() if v["FileSystemId"] == key]:
             del records[child]
-    for interface in record["NetworkInterfaceIds"]:
+    for interface in interfaces:
         ec2._network_interfaces.pop(interface, None)
-    del store.FILE_SYSTEMS[key]
-    return {"FileSystemId": key, "Lifecycle": "DELETING"}
+    return _deleted("FileSystemId", request)
 
 
-def create_association(request: Request) -> Request:
-    """CreateDataRepositoryAssociation."""
-    system = store.get("FileSystemId", request["FileSystemId"])
-    path, repository = request.get("FileSystemPath", "/"), request["DataRepositoryPath"]
+def _create_association(request: Request) -> Request:
+    system = get("FileSystemId", request["FileSystemId"])
+    paths = {"FileSystemPath": request.get("FileSystemPath", "/"), "DataRepositoryPath": request["DataRepositoryPath"]}
     if "LustreConfiguration" not in system:
         raise ApiError("BadRequest", "Data repository associations need a Lustre file system.")
+    repository = paths["DataRepositoryPath"]
     bucket = repository.removeprefix("s3://").split("/")[0]
     if bucket not in s3._buckets:
         message = f"DataRepositoryPath {repository}: the bucket '{bucket}' does not exist."
         raise ApiError("InvalidDataRepositoryType", message)
-    for other in store.ASSOCIATIONS.values():
-        for name, value in (("FileSystemPath", path), ("DataRepositoryPath", repository)):
-            if other["FileSystemId"] == system["FileSystemId"] and _overlap(other[name], value):
+    for other in ASSOCIATIONS.values():
+        for name, value in paths.items():
+            first, second = (path.rstrip("/") + "/" for path in (value, other[name]))
+            overlap = first.startswith(second) or second.startswith(first)
+            if overlap and other["FileSystemId"] == system["FileSystemId"]:
                 raise ApiError("BadRequest", f"{name} {value} overlaps {other[name]} of {other['AssociationId']}.")
-    key = store.new_id("dra")
-    store.ASSOCIATIONS[key] = store.record(
+    record = _new(
+        "AssociationId",
+        "dra",
         "association",
         request,
-        f"{system['FileSystemId']}/{key}",
-        AssociationId=key,
+        system["FileSystemId"],
         FileSystemId=system["FileSystemId"],
-        FileSystemPath=path,
-        DataRepositoryPath=repository,
+        **paths,
         S3=request.get("S3", {}),
         BatchImportMetaDataOnCreate=request.get("BatchImportMetaDataOnCreate", False),
         ImportedFileChunkSize=request.get("ImportedFileChunkSize", 1024),
     )
-    return {"Association": store.ASSOCIATIONS[key]}
-
-
-def _overlap(one: str, other: str) -> bool:
-    first, second = (path.rstrip("/") + "/" for path in (one, other))
-    return first.startswith(second) or second.startswith(first)
-
-
-def update_association(request: Request) -> Request:
-    """UpdateDataRepositoryAssociation."""
-    record = store.get("AssociationId", request["AssociationId"])
-    record |= {key: request[key] for key in ("ImportedFileChunkSize", "S3") if key in request}
     return {"Association": record}
 
 
-def delete_association(request: Request) -> Request:
-    """DeleteDataRepositoryAssociation."""
-    key = store.get("AssociationId", request["AssociationId"])["AssociationId"]
-    del store.ASSOCIATIONS[key]
-    return {"AssociationId": key, "Lifecycle": "DELETING"}
-
-
-def create_volume(request: Request) -> Request:
-    """CreateVolume, OpenZFS."""
+def _create_volume(request: Request) -> Request:
     settings = request.get("OpenZFSConfiguration")
     if not settings:
         raise ApiError("MissingVolumeConfiguration", "OpenZFSConfiguration is required.")
-    parent = store.get("VolumeId", settings["ParentVolumeId"])
+    parent = get("VolumeId", settings["ParentVolumeId"])
     path = f"{parent['OpenZFSConfiguration']['VolumePath']}/{request['Name']}"
-    return {"Volume": _volume(parent["FileSystemId"], request["Name"], path, settings, request)}
+    return {"Volume": _new_volume(parent["FileSystemId"], request["Name"], path, settings, request)}
 
 
-def _volume(file_system_id: str, name: str, path: str, settings: Request, request: Request) -> Request:
-    for other in store.VOLUMES.values():
+def _new_volume(file_system_id: str, name: str, path: str, settings: Request, request: Request) -> Request:
+    for other in VOLUMES.values():
         if (other["FileSystemId"], other["OpenZFSConfiguration"]["VolumePath"]) == (file_system_id, path):
             raise ApiError("BadRequest", f"Volume {path} exists already on {file_system_id}.")
-    key = store.new_id("fsvol")
-    record = store.record(
-        "volume", request, f"{file_system_id}/{key}", VolumeId=key, FileSystemId=file_system_id, Name=name
-    )
-    record["VolumeType"] = "OPENZFS"
-    record["OpenZFSConfiguration"] = {
+    configuration = {
         "VolumePath": path,
         "RecordSizeKiB": 128,
         "DataCompressionType": "NONE",
@@ -220,64 +254,44 @@ def _volume(file_system_id: str, name: str, path: str, settings: Request, reques
         "NfsExports": [{"ClientConfigurations": [{"Clients": "*", "Options": ["rw", "crossmnt"]}]}],
         **settings,
     }
-    store.VOLUMES[key] = record
-    return record
+    members = {"FileSystemId": file_system_id, "Name": name, "VolumeType": "OPENZFS"}
+    return _new("VolumeId", "fsvol", "volume", request, file_system_id, **members, OpenZFSConfiguration=configuration)
 
 
-def update_volume(request: Request) -> Request:
-    """UpdateVolume."""
-    record = store.get("VolumeId", request["VolumeId"])
-    settings = {**record["OpenZFSConfiguration"], **request.get("OpenZFSConfiguration", {})}
-    record |= {"OpenZFSConfiguration": settings, "Name": request.get("Name", record["Name"])}
-    return {"Volume": record}
-
-
-def delete_volume(request: Request) -> Request:
-    """DeleteVolume: refused while it has child volumes or snapshots that the options do not include."""
-    key = store.get("VolumeId", request["VolumeId"])["VolumeId"]
-    children = [k for k, v in store.VOLUMES.items() if v["OpenZFSConfiguration"].get("ParentVolumeId") == key]
-    snapshots = [k for k, v in store.SNAPSHOTS.items() if v["VolumeId"] == key]
+def _delete_volume(request: Request) -> Request:
+    """Refused while it has child volumes or snapshots that the options do not include."""
+    key = get("VolumeId", request["VolumeId"])["VolumeId"]
+    children = [k for k, v in VOLUMES.items() if v["OpenZFSConfiguration"].get("ParentVolumeId") == key]
+    snapshots = [k for k, v in SNAPSHOTS.items() if v["VolumeId"] == key]
     options = request.get("OpenZFSConfiguration", {}).get("Options", [])
     if (children or snapshots) and _CHILDREN not in options:
         raise ApiError("BadRequest", f"Volume {key} has {', '.join(children + snapshots)}.")
     for child in children:
-        delete_volume({**request, "VolumeId": child})
+        _delete_volume({**request, "VolumeId": child})
     for snapshot in snapshots:
-        del store.SNAPSHOTS[snapshot]
-    del store.VOLUMES[key]
-    return {"VolumeId": key, "Lifecycle": "DELETING"}
+        del SNAPSHOTS[snapshot]
+    return _deleted("VolumeId", request)
 
 
-def create_snapshot(request: Request) -> Request:
-    """CreateSnapshot."""
-    volume, key = store.get("VolumeId", request["VolumeId"])["VolumeId"], store.new_id("fsvolsnap")
-    store.SNAPSHOTS[key] = store.record(
-        "snapshot", request, f"{volume}/{key}", SnapshotId=key, Name=request["Name"], VolumeId=volume
-    )
-    return {"Snapshot": store.SNAPSHOTS[key]}
+def _create_snapshot(request: Request) -> Request:
+    volume = get("VolumeId", request["VolumeId"])["VolumeId"]
+    record = _new("SnapshotId", "fsvolsnap", "snapshot", request, volume, Name=request["Name"], VolumeId=volume)
+    return {"Snapshot": record}
 
 
-def delete_snapshot(request: Request) -> Request:
-    """DeleteSnapshot."""
-    key = store.get("SnapshotId", request["SnapshotId"])["SnapshotId"]
-    del store.SNAPSHOTS[key]
-    return {"SnapshotId": key, "Lifecycle": "DELETING"}
-
-
-def tag(request: Request) -> Request:
-    """TagResource."""
-    record = store.tagged(request["ResourceARN"])
+def _tag(request: Request) -> Request:
+    record = tagged(request["ResourceARN"])
     merged = {t["Key"]: t["Value"] for t in [*record["Tags"], *request["Tags"]]}
     record["Tags"] = [{"Key": key, "Value": value} for key, value in merged.items()]
     return {}
 
 
-def _describe(records: Any, key: str, answer: str) -> Callable[[Request], Request]:
+def _describe(key: str, answer: str) -> Callable[[Request], Request]:
     """A Describe operation: by ids, by the filters file-system-id and volume-id, or all."""
 
     def operation(request: Request) -> Request:
         ids = request.get(f"{key}s")
-        found = [store.get(key, one) for one in ids] if ids else list(records.values())
+        found = [get(key, one) for one in ids] if ids else list(_RECORDS[key][0].values())
         for entry in request.get("Filters", []):
             field = {"file-system-id": "FileSystemId", "volume-id": "VolumeId"}.get(entry["Name"])
             if field is None:
@@ -289,21 +303,22 @@ def _describe(records: Any, key: str, answer: str) -> Callable[[Request], Reques
 
 
 OPERATIONS: dict[str, Callable[[Request], Request]] = {
-    "CreateFileSystem": create_file_system,
-    "UpdateFileSystem": update_file_system,
-    "DeleteFileSystem": delete_file_system,
-    "DescribeFileSystems": _describe(store.FILE_SYSTEMS, "FileSystemId", "FileSystems"),
-    "CreateDataRepositoryAssociation": create_association,
-    "UpdateDataRepositoryAssociation": update_association,
-    "DeleteDataRepositoryAssociation": delete_association,
-    "DescribeDataRepositoryAssociations": _describe(store.ASSOCIATIONS, "AssociationId", "Associations"),
-    "CreateVolume": create_volume,
-    "UpdateVolume": update_volume,
-    "DeleteVolume": delete_volume,
-    "DescribeVolumes": _describe(store.VOLUMES, "VolumeId", "Volumes"),
-    "CreateSnapshot": create_snapshot,
-    "DeleteSnapshot": delete_snapshot,
-    "DescribeSnapshots": _describe(store.SNAPSHOTS, "SnapshotId", "Snapshots"),
-    "ListTagsForResource": lambda request: {"Tags": store.tagged(request["ResourceARN"])["Tags"]},
-    "TagResource": tag,
+    "CreateFileSystem": _create_file_system,
+    "UpdateFileSystem": _update_file_system,
+    "DeleteFileSystem": _delete_file_system,
+    "DescribeFileSystems": _describe("FileSystemId", "FileSystems"),
+    "CreateDataRepositoryAssociation": _create_association,
+    "UpdateDataRepositoryAssociation": lambda request: {
+        "Association": _updated("AssociationId", request, "ImportedFileChunkSize", "S3")
+    },
+    "DeleteDataRepositoryAssociation": lambda request: _deleted("AssociationId", request),
+    "DescribeDataRepositoryAssociations": _describe("AssociationId", "Associations"),
+    "CreateVolume": _create_volume,
+    "UpdateVolume": lambda request: {"Volume": _updated("VolumeId", request, "Name", "OpenZFSConfiguration")},
+    "DeleteVolume": _delete_volume,
+    "DescribeVolumes": _describe("VolumeId", "Volumes"),
+    "CreateSnapshot": _create_snapshot,
+    "DeleteSnapshot": lambda request: _deleted("SnapshotId", request),
+    "DescribeSnapshots": _describe("SnapshotId", "Snapshots"),
+    "TagResource": _tag,
 }

@@ -10,7 +10,7 @@ from ministack.services import tagging
 
 from local.emulator import service
 from local.emulator.cloudformation.provide import Made, Properties, provide
-from local.emulator.fsx import store
+from local.emulator.fsx import operations
 from local.emulator.fsx.operations import OPERATIONS
 from local.emulator.service import ApiError, service_model
 
@@ -25,9 +25,9 @@ def install() -> None:
     """Add the service and its types."""
     service.provide("fsx", "fsx", OPERATIONS, "BadRequest")
     _authorization()
-    _Type("FileSystem", "FileSystem", store.FILE_SYSTEMS).install()
-    _Type("DataRepositoryAssociation", "Association", store.ASSOCIATIONS).install()
-    _Type("Volume", "Volume", store.VOLUMES).install()
+    _Type("FileSystem", "FileSystem", operations.FILE_SYSTEMS).install()
+    _Type("DataRepositoryAssociation", "Association", operations.ASSOCIATIONS).install()
+    _Type("Volume", "Volume", operations.VOLUMES).install()
 
 
 class _Type:
@@ -94,7 +94,7 @@ def _resource(operation: str, request: Properties, prefix: str) -> str:
     for key in _NAMED:
         if isinstance(request.get(key), str):
             try:
-                return str(store.get(key, request[key])["ResourceARN"])
+                return str(operations.get(key, request[key])["ResourceARN"])
             except ApiError:
                 return f"{prefix}*/{request[key]}"
     return "*"
@@ -118,7 +118,7 @@ def _authorization() -> None:
         if not resource_arn.startswith("arn:aws:fsx:"):
             return tags_elsewhere(resource_arn)
         try:
-            return {tag["Key"]: tag["Value"] for tag in store.tagged(resource_arn)["Tags"]}
+            return {tag["Key"]: tag["Value"] for tag in operations.tagged(resource_arn)["Tags"]}
         except ApiError:
             return {}
 

@@ -11,7 +11,7 @@ import pytest
 
 from local.emulator import launch
 from local.steering import Steer
-from tests.local.conftest import free_ports
+from tests.e2e.conftest import free_ports
 from tests.ops.preflight.trial import ROOT, Trial, user
 from trainyard.pipeline.actions import ASSUME, PREFLIGHT
 
@@ -25,7 +25,7 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
     file = folder / "local.yaml"
     text = (ROOT / "environments" / "local.yaml").read_text("utf-8")
     file.write_text(text, "utf-8")
-    state, port = folder / "state", free_ports(2)[0]
+    state, port = folder / "state", free_ports()
     base = [sys.executable, "-m", "cli"]
     options = [str(file), "--state", str(state)]
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}

@@ -9,7 +9,7 @@ import pytest
 
 from local.emulator import launch
 from local.steering.client import SteeringRefused
-from tests.local.conftest import free_ports
+from tests.e2e.conftest import free_ports
 from tests.ops.preflight.trial import Trial, user
 from trainyard.pipeline.actions import PREFLIGHT
 
@@ -52,8 +52,8 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
     folder = tmp_path_factory.mktemp("preflight")
     file = folder / "trial.yaml"
     file.write_text(ENVIRONMENT, "utf-8")
-    port, api_port = free_ports(2)
-    yield Trial(launch.start(folder / "world", ACCOUNT, "us-east-2", port, api_port, GOOD), file)
+    port = free_ports()
+    yield Trial(launch.start(folder / "world", ACCOUNT, "us-east-2", port, port + 1, GOOD), file)
     launch.stop(folder / "world")
 
 
