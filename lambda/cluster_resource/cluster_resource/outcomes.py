@@ -38,10 +38,6 @@ class Turn:
     def text(self) -> str:
         return self.properties.configuration_text if self.properties else ""
 
-    def look(self) -> None:
-        self.view = self.api.describe(self.name)
-        self.seen = str(self.view) if self.view else "no such cluster"
-
     def in_time(self, decision: Decision) -> Decision:
         deadline, note = self.operation.deadline, self.operation.progress.note
         return decide.decide_poll(

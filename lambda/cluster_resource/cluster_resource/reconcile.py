@@ -57,7 +57,10 @@ def begin(request: Request, started: str, now: float, clients: Clients, executio
         _ = request.cluster  # wrong properties fail here, before any call
     status = clients.aws.stack_status(request.stack_id) if request.type == "Update" else ""
     rollback = None if status is None else "ROLLBACK" in status
-    operation = replace(operation, progress=Progress(leftover=_leftover(request, name), rollback=rollback))
+    # After a failed rename, the event goes back to the cluster that the physical id still names.
+    going_back = request.type == "Update" and request.cluster_of_id == name and request.old_name != name
+    progress = Progress(leftover=request.old_name if going_back else None, rollback=rollback)
+    operation = replace(operation, progress=progress)
     return step(_timed(operation, name), now, clients)
 
 
@@ -84,7 +87,8 @@ def reconcile(turn: Turn, decide_kind: _Decide) -> Operation:
     progress = turn.operation.progress
     if progress.leftover and not _leftover_dropped(turn, progress.leftover):
         return outcomes.wait(turn, turn.operation.progress.note)
-    turn.look()
+    turn.view = turn.api.describe(turn.name)
+    turn.seen = str(turn.view or "no such cluster")
     decision = turn.in_time(decide_kind(turn.view, turn.operation.progress, turn.wanted))
     _LOG.info("%s %s: seen %s, decided %s", turn.operation.kind, turn.name, turn.seen, decision)
     turn.progress(refusals=0)
@@ -158,12 +162,6 @@ def _kind(request: Request) -> tuple[Kind, str]:
         # After a rename, CloudFormation deletes the old physical id: that id, not the properties, names the cluster.
         return "delete", request.cluster_of_id or name
     return ("update" if (request.cluster_of_id or request.old_name) == name else "create"), name
-
-
-def _leftover(request: Request, name: str) -> str | None:
-    """The cluster that a failed rename left: the event goes back to the cluster that the physical id still names."""
-    going_back = request.type == "Update" and request.cluster_of_id == name and request.old_name != name
-    return request.old_name if going_back else None
 
 
 def _leftover_dropped(turn: Turn, name: str) -> bool:

@@ -145,16 +145,16 @@ class Request:
     @property
     def claimed_name(self) -> str | None:
         """The cluster name, if valid, of an event whose other properties may be wrong."""
-        return _claimed_name(self.given)
+        return _valid_name(self.given)
 
     @property
     def old_name(self) -> str | None:
-        return _claimed_name(self.old)
+        return _valid_name(self.old)
 
     @property
     def frozen(self) -> bool:
         """The cluster is kept as it is while its successor takes over."""
-        return _frozen(self.given)
+        return str(self.given.get("Frozen")).lower() == "true"
 
     def unchanged(self, *, rollback: bool) -> bool:
         """An Update that leaves name and configuration as they were (new assets, or another time limit).
@@ -162,7 +162,7 @@ class Request:
         A frozen cluster was not touched, so its rollback has nothing to do either.
         """
         same = all(self.given.get(key) == self.old.get(key) for key in ("ClusterName", "Configuration", _TYPES_KEY))
-        return self.type == "Update" and (same or (rollback and _frozen(self.old)))
+        return self.type == "Update" and (same or (rollback and str(self.old.get("Frozen")).lower() == "true"))
 
     @cached_property
     def place(self) -> Place:
@@ -244,13 +244,9 @@ def _digest(stack_id: str, logical_id: str) -> str:
     return hashlib.sha256(f"{stack_id}/{logical_id}".encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
-def _claimed_name(given: Mapping[str, Any]) -> str | None:
+def _valid_name(given: Mapping[str, Any]) -> str | None:
     name = given.get("ClusterName")
     return name if isinstance(name, str) and _CLUSTER_NAME.fullmatch(name) else None
-
-
-def _frozen(given: Mapping[str, Any]) -> bool:
-    return str(given.get("Frozen", "false")).lower() == "true"
 
 
 def restore(configuration: Any, types: Mapping[str, list[str]]) -> Any:  # noqa: ANN401 - JSON
