@@ -16,6 +16,7 @@ from ops.review.structure import ABSENT
 from .stacks import stack_of, stubbed
 
 ROOT = Path(__file__).resolve().parents[3]
+TIME = "2026-01-01T00:00:00Z"
 DETECTION = "b78ac9b0-dec1-11e7-a451-503a3example"
 
 
@@ -26,7 +27,7 @@ def drift(name: str, status: str, **more: object) -> dict[str, Any]:
         "PhysicalResourceId": name.lower(),
         "ResourceType": "AWS::Logs::LogGroup",
         "StackResourceDriftStatus": status,
-        "Timestamp": "2026-01-01T00:00:00Z",
+        "Timestamp": TIME,
         **more,
     }
 
@@ -38,12 +39,7 @@ def detected(
     client, stubber = stubbed("cloudformation")
     stubber.add_response("detect_stack_drift", {"StackDriftDetectionId": DETECTION}, {"StackName": stack.id})
     for status in statuses:
-        answer = {
-            "StackId": stack.id,
-            "StackDriftDetectionId": DETECTION,
-            "Timestamp": "2026-01-01T00:00:00Z",
-            **status,
-        }
+        answer = {"StackId": stack.id, "StackDriftDetectionId": DETECTION, "Timestamp": TIME, **status}
         stubber.add_response("describe_stack_drift_detection_status", answer)
     for page in pages:
         stubber.add_response("describe_stack_resource_drifts", page)

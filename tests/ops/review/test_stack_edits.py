@@ -8,7 +8,7 @@ import pytest
 
 from ops.review.resources import Effect
 from ops.review.verdict import Level, Verdict, judge
-from tests.ops.review.edits import Replacements
+from tests.ops.review.edits import DESTRUCTIVE, DISRUPTIVE, SAFE, Replacements
 from tests.ops.review.synthesis import edited
 
 pytestmark = pytest.mark.xdist_group("review-stacks")
@@ -26,78 +26,60 @@ class Case:
     before: Replacements = ()
 
 
-SHARED = r"      - name: shared\n(        .*\n)+"
+NO_SHARED = ((r"      - name: shared\n(        .*\n)+", ""),)
+NO_CHECKPOINTS = ((r"        - path: /checkpoints\n(          .*\n)+", ""),)
 KEEP = r"file_systems: delete", "file_systems: keep"
+GREEN, SUCCESSOR = (
+    ((r"  os: ubuntu2204", f"  name: green\n{more}  os: ubuntu2204"),) for more in ("", "  predecessor: local\n")
+)
+SHORTER = (
+    (r"keep_images: 5", "keep_images: 4"),
+    (r"keep: 7", "keep: 3"),
+    (r"flow_log_days: 7", "flow_log_days: 3"),
+    (r"  log_days: 7", "  log_days: 3"),
+    (r"(name: homes)", r"\1\n    backups: {days: 3}"),
+)
+KINDS = ("Repository", "Schedule", "FileSystem local-storage-homes", *["LogGroup"] * 6)
 
 CASES: dict[str, Case] = {
     "nothing": Case(Level.NOTHING, (), says="NOTHING"),
     "a comment": Case(Level.NOTHING, ((r"name: local", "# mine\nname: local"),)),
-    "a larger file system": Case(Level.SAFE, ((r"capacity_gib: 1200", "capacity_gib: 2400"),)),
+    "a larger file system": Case(SAFE, ((r"capacity_gib: 1200", "capacity_gib: 2400"),)),
     "a smaller file system": Case(
-        Level.DESTRUCTIVE,
+        DESTRUCTIVE,
         ((r"capacity_gib: 4800", "capacity_gib: 2400"),),
         (r"FileSystem jakarta-storage-logs refused",),
         file="jakarta-80xp5e",
     ),
     "a faster file system": Case(
-        Level.DESTRUCTIVE,
+        DESTRUCTIVE,
         ((r"throughput: 125\b", "throughput: 250"),),
         (r"FileSystem local-storage-training replaced .*kept",),
         says="SharedStorage.training..FsxLustreSettings.FileSystemId",
     ),
-    "a volume removed": Case(Level.DESTRUCTIVE, ((SHARED, ""),), (r"Volume shared removed lost",)),
-    "a volume removed where data are kept": Case(
-        Level.DESTRUCTIVE, ((SHARED, ""),), (r"Volume shared removed kept",), before=(KEEP,)
-    ),
-    "a quota": Case(Level.SAFE, ((r"quota_gib: 40", "quota_gib: 60"),)),
-    "retention": Case(Level.SAFE, (KEEP,)),
-    "a repository renamed": Case(
-        Level.DESTRUCTIVE, ((r"pytorch-training-custom", "training"),), (r"Repository .* removed",)
-    ),
+    "a volume removed": Case(DESTRUCTIVE, NO_SHARED, (r"Volume shared removed lost",)),
+    "a volume removed that is kept": Case(DESTRUCTIVE, NO_SHARED, (r"Volume shared removed kept",), before=(KEEP,)),
+    "a quota": Case(SAFE, ((r"quota_gib: 40", "quota_gib: 60"),)),
+    "retention": Case(SAFE, (KEEP,)),
+    "a repository renamed": Case(DESTRUCTIVE, ((r"pytorch-training-custom", "training"),), (r"Repository .* removed",)),
     "another zone": Case(
-        Level.DESTRUCTIVE,
+        DESTRUCTIVE,
         ((r"use1-az4", "use1-az6"),),
-        (
-            r"FileSystem local-storage-homes replaced",
-            r"FileSystem local-storage-training replaced",
-            r"Volume home",
-            r"Volume shared",
-        ),
+        (*(f"FileSystem local-storage-{name} replaced" for name in ("homes", "training")), "Volume home", "Volume sh"),
         says="SubnetId",
     ),
-    "an association removed": Case(
-        Level.DISRUPTIVE,
-        ((r"        - path: /checkpoints\n(          .*\n)+", ""),),
-        says="DataRepositoryAssociation .* removed",
-    ),
-    "the cluster renamed": Case(
-        Level.DESTRUCTIVE, ((r"  os: ubuntu2204", "  name: green\n  os: ubuntu2204"),), says="cluster local is deleted"
-    ),
-    "a successor next to the cluster": Case(
-        Level.SAFE,
-        ((r"  os: ubuntu2204", "  name: green\n  predecessor: local\n  os: ubuntu2204"),),
-        says="green is created, next to local",
-    ),
+    "an association removed": Case(DISRUPTIVE, NO_CHECKPOINTS, says="DataRepositoryAssociation .* removed"),
+    "the cluster renamed": Case(DESTRUCTIVE, GREEN, says="cluster local is deleted"),
+    "a successor next to the cluster": Case(SAFE, SUCCESSOR, says="green is created, next to local"),
     "shorter retention of everything": Case(
-        Level.DESTRUCTIVE,
-        (
-            (r"keep_images: 5", "keep_images: 4"),
-            (r"keep: 7", "keep: 3"),
-            (r"flow_log_days: 7", "flow_log_days: 3"),
-            (r"  log_days: 7", "  log_days: 3"),
-            (r"(name: homes)", r"\1\n    backups: {days: 3}"),
-        ),
-        (
-            r"Repository .* changed in place",
-            r"Schedule .* changed in place",
-            r"FileSystem local-storage-homes changed in place",
-            *(r"LogGroup .* changed in place",) * 6,
-        ),
+        DESTRUCTIVE,
+        SHORTER,
+        tuple(f"{kind}.* changed in place" for kind in KINDS),
         says=r"(?=.*logs of the cluster are kept for 3 days)(?=.*images .any. expire beyond 4)"
         r"(?=.*3 snapshots are kept instead of 7)(?=.*: logs are kept for 3 days instead of 7)"
         r"(?=.*backups are kept for 3 days instead of 7)",
     ),
-    "another environment": Case(Level.SAFE, ((r"name: local", "name: other"),), says="new stacks: other-network"),
+    "another environment": Case(SAFE, ((r"name: local", "name: other"),), says="new stacks: other-network"),
 }
 
 

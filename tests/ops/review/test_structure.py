@@ -2,30 +2,28 @@
 
 from typing import Any
 
+import pytest
+
 from ops.review.cdk import template_diffs
 from ops.review.stacks import References, Stack
 from ops.review.structure import ABSENT, differences, shown
 
-
-def found(old: object, new: object) -> list[str]:
-    return [str(difference) for difference in differences(old, new)]
+GPU, CPU = {"Name": "gpu", "Max": 2}, {"Name": "cpu", "Max": 4}
 
 
-def test_keys_are_named_by_their_path() -> None:
-    assert found({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "d": 4}) == ["a.b: 1 -> 3", "c: 2 -> none", "d: none -> 4"]
-
-
-def test_items_with_names_are_matched_by_them() -> None:
-    old = [{"Name": "gpu", "Max": 2}, {"Name": "cpu", "Max": 4}]
-    assert found({"Queues": old}, {"Queues": [old[1], {"Name": "gpu", "Max": 3}]}) == ["Queues[gpu].Max: 2 -> 3"]
-
-
-def test_items_without_names_are_aligned() -> None:
-    assert found({"a": [1, 2, 3]}, {"a": [2, 3, 4]}) == ["a[0]: 1 -> none", "a[2]: none -> 4"]
-
-
-def test_a_flag_is_not_a_number() -> None:
-    assert found({"a": True}, {"a": 1}) == ["a: true -> 1"]
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "d": 4}, ["a.b: 1 -> 3", "c: 2 -> none", "d: none -> 4"]),
+        # Items with names are matched by them; others are aligned.
+        ({"Queues": [GPU, CPU]}, {"Queues": [CPU, GPU | {"Max": 3}]}, ["Queues[gpu].Max: 2 -> 3"]),
+        ({"a": [1, 2, 3]}, {"a": [2, 3, 4]}, ["a[0]: 1 -> none", "a[2]: none -> 4"]),
+        # A flag is not a number.
+        ({"a": True}, {"a": 1}, ["a: true -> 1"]),
+    ],
+)
+def test_differences(old: object, new: object, found: list[str]) -> None:
+    assert [str(difference) for difference in differences(old, new)] == found
 
 
 def test_long_values_are_cut() -> None:
@@ -62,7 +60,7 @@ def test_a_reference_to_a_replaced_resource_differs() -> None:
     assert replaced.resolve({"Fn::ImportValue": "local-network:Out"}) == "${network.Subnet (new)}"
 
 
-def test_construct_paths_are_no_difference_of_templates() -> None:
+def test_construct_paths_are_not_differences_of_templates() -> None:
     """The CDK CLI adds them to what it deploys; `trainyard diff` synthesizes without the CLI."""
     topic = {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": "one"}}
     other = {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": "two"}}
