@@ -52,10 +52,7 @@ def detected(
 
 
 def test_pages_of_results_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    properties = [
-        ("/RetentionInDays", "7", "1", "NOT_EQUAL"),
-        ("/Tags/0", "null", '{"Key":"a"}', "ADD"),
-    ]
+    properties = [("/RetentionInDays", "7", "1", "NOT_EQUAL"), ("/Tags/0", "null", '{"Key":"a"}', "ADD")]
     keys = ("PropertyPath", "ExpectedValue", "ActualValue", "DifferenceType")
     differences = [dict(zip(keys, values, strict=True)) for values in properties]
     modified = drift("Log", "MODIFIED", PropertyDifferences=differences)

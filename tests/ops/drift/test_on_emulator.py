@@ -123,20 +123,16 @@ def test_changes_by_hand(deployed: Drifting, tmp_path: Path) -> None:
     ec2, fsx, iam, s3, ssm = (deployed.client(name) for name in ("ec2", "fsx", "iam", "s3", "ssm"))
 
     head = deployed.resource("local-network", "AWS::EC2::SecurityGroup", "Head")
-    ec2.authorize_security_group_ingress(
-        GroupId=head,
-        IpPermissions=[{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}],
-    )
+    ssh = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
+    ec2.authorize_security_group_ingress(GroupId=head, IpPermissions=[ssh])
     lustre = deployed.resource("local-network", "AWS::EC2::SecurityGroup", "Lustre")
     rule = deployed.resource("local-network", "AWS::EC2::SecurityGroupIngress", "LustreFromHeadTcp988")
     ec2.revoke_security_group_ingress(GroupId=lustre, SecurityGroupRuleIds=[rule])
     vpc = deployed.resource("local-network", "AWS::EC2::VPC")
-    default = ec2.describe_security_groups(
-        Filters=[{"Name": "vpc-id", "Values": [vpc]}, {"Name": "group-name", "Values": ["default"]}]
-    )["SecurityGroups"][0]["GroupId"]
-    ec2.authorize_security_group_egress(
-        GroupId=default, IpPermissions=[{"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]
-    )
+    filters = [{"Name": "vpc-id", "Values": [vpc]}, {"Name": "group-name", "Values": ["default"]}]
+    [default] = ec2.describe_security_groups(Filters=filters)["SecurityGroups"]
+    everything = [{"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]
+    ec2.authorize_security_group_egress(GroupId=default["GroupId"], IpPermissions=everything)
 
     system = deployed.resource("local-storage", "AWS::FSx::FileSystem", "Lustre")
     fsx.update_file_system(FileSystemId=system, LustreConfiguration={"PerUnitStorageThroughput": 250})
@@ -150,19 +146,14 @@ def test_changes_by_hand(deployed: Drifting, tmp_path: Path) -> None:
     fsx.delete_data_repository_association(AssociationId=gone)
 
     bucket = deployed.resource("local-storage", "AWS::S3::Bucket", "Data")
-    s3.put_bucket_encryption(
-        Bucket=bucket,
-        ServerSideEncryptionConfiguration={
-            "Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}}]
-        },
-    )
+    encryption = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}}]}
+    s3.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration=encryption)
     s3.delete_bucket_lifecycle(Bucket=deployed.resource("local-storage", "AWS::S3::Bucket", "Checkpoints"))
     assets = deployed.resource("local-storage", "AWS::S3::Bucket", "Assets")
     s3.put_object(Bucket=assets, Key="cluster/entry/entry.sh", Body=b"#!/bin/sh\n")
 
-    deployed.client("logs").delete_log_group(
-        logGroupName=deployed.resource("local-network", "AWS::Logs::LogGroup", "FlowLogs")
-    )
+    flow_logs = deployed.resource("local-network", "AWS::Logs::LogGroup", "FlowLogs")
+    deployed.client("logs").delete_log_group(logGroupName=flow_logs)
     work = deployed.resource("local-api", "AWS::IAM::Role", "WorkRole")
     document = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
     iam.put_role_policy(RoleName=work, PolicyName="by-hand", PolicyDocument=json.dumps(document))

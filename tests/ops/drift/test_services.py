@@ -127,11 +127,7 @@ def test_quota_of_a_volume() -> None:
 
 # --- security groups -------------------------------------------------------------------------------------------------
 HTTPS = {"IpProtocol": "TCP", "FromPort": "443", "ToPort": 443, "CidrIp": "10.0.0.0/8"}
-INNER = {
-    "GroupId": {"Fn::GetAtt": ["Group", "GroupId"]},
-    "IpProtocol": "-1",
-    "SourceSecurityGroupId": {"Ref": "Group"},
-}
+INNER = {"GroupId": {"Fn::GetAtt": ["Group", "GroupId"]}, "IpProtocol": "-1", "SourceSecurityGroupId": {"Ref": "Group"}}
 GROUPS = stack_of(
     {"Group": (access.GROUP, "sg-1", {"SecurityGroupIngress": [HTTPS]}), "Rule": (access.INGRESS, "sgr-1", INNER)}
 )
@@ -170,10 +166,7 @@ OWN, WIDER = (
 )
 POLICY = {"PolicyName": "own", "PolicyDocument": OWN, "Roles": [{"Ref": "Role"}]}
 ROLES = stack_of(
-    {
-        "Role": (access.ROLE, "demo-role", {"ManagedPolicyArns": [READ_ONLY]}),
-        "Policy": (access.POLICY, "x", POLICY),
-    }
+    {"Role": (access.ROLE, "demo-role", {"ManagedPolicyArns": [READ_ONLY]}), "Policy": (access.POLICY, "x", POLICY)}
 )
 
 

@@ -1,15 +1,15 @@
 """The parts together: what counts, what is left out, what gives no verdict."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
 from botocore.stub import Stubber
 
 from ops.drift import detection
-from ops.drift.deployed_stack import DeployedStack
 from ops.drift.findings import Finding, Level, Report
 from ops.drift.survey import survey, undeployed
 from ops.problem import Problem
@@ -66,15 +66,13 @@ class Session:
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Session:
     """An account in which CloudFormation's detection finds nothing."""
-    detects(monkeypatch)
+    return detects(monkeypatch)
+
+
+def detects(monkeypatch: pytest.MonkeyPatch, *findings: Finding, missing: tuple[str, ...] = ()) -> Session:
+    result = detection.Detected(findings, frozenset({"Repository"}), missing)
+    monkeypatch.setattr(detection, "detect", lambda _client, stacks: {stack.id: result for stack in stacks})
     return Session()
-
-
-def detects(monkeypatch: pytest.MonkeyPatch, *findings: Finding, missing: tuple[str, ...] = ()) -> None:
-    def detect(_client: object, stacks: Iterable[DeployedStack]) -> Mapping[str, detection.Detected]:
-        return {stack.id: detection.Detected(findings, frozenset({"Repository"}), missing) for stack in stacks}
-
-    monkeypatch.setattr(detection, "detect", detect)
 
 
 def test_no_drift(session: Session) -> None:
@@ -87,8 +85,7 @@ def test_no_drift(session: Session) -> None:
 def test_failed_checks_leave_no_verdict_unless_there_is_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     finding = Finding(NAME, "Repository", "ImageTagMutability", "IMMUTABLE", "MUTABLE")
     for findings, level in (([finding], Level.DRIFT), ([], Level.UNKNOWN)):
-        detects(monkeypatch, *findings, missing=("no permission",))
-        session = Session()
+        session = detects(monkeypatch, *findings, missing=("no permission",))
         deployed(session.stubber)
         report = session.survey()
         assert report.level is level
@@ -114,10 +111,7 @@ def test_nothing_deployed_or_an_operation_in_progress(session: Session) -> None:
 
 
 def test_no_connection(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    def detect(_client: object, _stacks: object) -> Mapping[str, detection.Detected]:
-        raise EndpointConnectionError(endpoint_url="https://cloudformation")
-
-    monkeypatch.setattr(detection, "detect", detect)
+    monkeypatch.setattr(detection, "detect", Mock(side_effect=EndpointConnectionError(endpoint_url="https://aws")))
     deployed(session.stubber)
     with pytest.raises(Problem, match="AWS cannot be reached"):
         session.survey()

@@ -76,52 +76,46 @@ def test_data_at_stake_is_destructive(change: ResourceChange, text: str, stake: 
     assert at_stake(change) == stake
 
 
-@pytest.mark.parametrize("effect", [Effect.ADDED, Effect.CHANGED])
-def test_data_that_stay_are_safe(effect: Effect) -> None:
-    verdict = verdict_of(change_of(effect, stateful=True))
-    assert (verdict.data, said(verdict)) == ((), [("SAFE", "1 resource added or changed")])
+ONE = ("SAFE", "1 resource added or changed")
+TOPIC = "AWS::SNS::Topic"
 
 
-@pytest.mark.parametrize(("disposition", "level"), [("lost", Level.DESTRUCTIVE), ("kept outside", Level.SAFE)])
-def test_log_groups_count_where_their_logs_are_lost(disposition: str, level: Level) -> None:
-    assert verdict_of(change_of(Effect.REMOVED, LOGS, stateful=True, data_disposition=disposition)).level is level
-
-
-def test_a_refused_resource_without_data() -> None:
-    verdict = verdict_of(change_of(Effect.REFUSED, "AWS::SNS::Topic", "t", causes=("Type", "Name")))
-    assert said(verdict) == [
-        ("DESTRUCTIVE", "CloudFormation refuses SNS Topic t: Type, Name"),
-        ("SAFE", "1 resource added or changed"),
-    ]
-
-
-@pytest.mark.parametrize("kind", ["EC2::VPCEndpoint", "FSx::DataRepositoryAssociation"])
-def test_network_and_links_that_go_are_disruptive(kind: str) -> None:
-    assert said(verdict_of(change_of(Effect.REMOVED, f"AWS::{kind}", "x"))) == [
-        ("DISRUPTIVE", f"{kind.replace('::', ' ')} x removed"),
-        ("SAFE", "1 resource added or changed"),
-    ]
-
-
-def test_others_that_go_are_safe_and_counted() -> None:
-    rest = [change_of(Effect.REPLACED, "AWS::SNS::Topic", name) for name in "ab"]
-    in_place = change_of(Effect.CHANGED, "AWS::EC2::VPC", "c")
-    assert said(verdict_of(*rest, in_place)) == [("SAFE", "3 resources added or changed")]
+@pytest.mark.parametrize(
+    ("changes", "reasons"),
+    [
+        ([change_of(Effect.ADDED, stateful=True)], [ONE]),
+        ([change_of(Effect.CHANGED, stateful=True)], [ONE]),
+        ([change_of(Effect.REMOVED, LOGS, stateful=True, data_disposition="kept outside")], [ONE]),
+        (
+            [change_of(Effect.REFUSED, TOPIC, "t", causes=("Type", "Name"))],
+            [("DESTRUCTIVE", "CloudFormation refuses SNS Topic t: Type, Name"), ONE],
+        ),
+        ([change_of(Effect.REMOVED, "AWS::EC2::VPCEndpoint", "x")], [("DISRUPTIVE", "EC2 VPCEndpoint x removed"), ONE]),
+        (
+            [change_of(Effect.REMOVED, "AWS::FSx::DataRepositoryAssociation", "x")],
+            [("DISRUPTIVE", "FSx DataRepositoryAssociation x removed"), ONE],
+        ),
+        (
+            [*(change_of(Effect.REPLACED, TOPIC, name) for name in "ab"), change_of(Effect.CHANGED, "AWS::EC2::VPC")],
+            [("SAFE", "3 resources added or changed")],
+        ),
+    ],
+)
+def test_resources_without_data_at_stake(changes: list[ResourceChange], reasons: list[tuple[str, str]]) -> None:
+    verdict = verdict_of(*changes)
+    assert (verdict.data, said(verdict)) == ((), reasons)
 
 
 def test_data_are_not_counted_twice_and_the_highest_level_is_the_headline() -> None:
-    lost = change_of(Effect.REMOVED, stateful=True, data_disposition="lost")
-    verdict = verdict_of(change_of(Effect.ADDED, "AWS::SNS::Topic", "t"), lost, new=("dev-a", "dev-b"))
-    assert said(verdict) == [
-        ("DESTRUCTIVE", "S3 Bucket data removed, data lost"),
-        ("SAFE", "1 resource added or changed"),
-        ("SAFE", "new stacks: dev-a, dev-b"),
-    ]
-    assert verdict.headline == "DESTRUCTIVE: S3 Bucket data removed, data lost"
+    lost = change_of(Effect.REMOVED, LOGS, stateful=True, data_disposition="lost")
+    verdict = verdict_of(change_of(Effect.ADDED, TOPIC, "t"), lost, new=("dev-a", "dev-b"))
+    destructive = "Logs LogGroup data removed, data lost"
+    assert said(verdict) == [("DESTRUCTIVE", destructive), ONE, ("SAFE", "new stacks: dev-a, dev-b")]
+    assert verdict.headline == f"DESTRUCTIVE: {destructive}"
 
 
 def test_all_reasons_of_the_level_are_in_the_headline() -> None:
-    verdict = verdict_of(change_of(Effect.ADDED, "AWS::SNS::Topic"), new=("dev-a",))
+    verdict = verdict_of(change_of(Effect.ADDED, TOPIC), new=("dev-a",))
     assert verdict.headline == "SAFE: 1 resource added or changed; new stacks: dev-a"
 
 
