@@ -45,24 +45,25 @@ def test_formats_are_those_of_the_report_module() -> None:
     assert FORMATS == FORMATS_OF_REPORTS
 
 
+def loaded(program: str) -> set[str]:
+    """The packages that a Python program loads."""
+    line = [sys.executable, "-c", f"import sys; {program}; print(*sys.modules)"]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in done.stdout.split()}
+
+
 @pytest.mark.parametrize("command", ["check", "diff", "preflight", "validate", "drift", "up", "lab"])
 def test_nothing_heavy_is_imported_before_the_work_begins(command: str) -> None:
-    program = (
-        "import sys; from cli.parser import parser;"
-        f"parser().parse_args({[command, 'up' if command == 'lab' else 'local']!r}); print(*sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    loaded = {name.partition(".")[0] for name in done.stdout.split()}
-    assert "cli" in loaded
-    assert not loaded & set(HEAVY)
+    line = [command, "up" if command == "lab" else "local"]
+    found = loaded(f"from cli.parser import parser; parser().parse_args({line!r})")
+    assert "cli" in found
+    assert not found & set(HEAVY)
 
 
 def test_a_check_of_a_file_needs_no_aws() -> None:
-    program = "import sys; from cli import main; main(['check', 'local']); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    loaded = {name.partition(".")[0] for name in done.stdout.split()}
-    assert "pydantic" in loaded
-    assert not loaded & {"boto3", "botocore", "aws_cdk", "jsii", "rich", "jinja2", "local"}
+    found = loaded("from cli import main; main(['check', 'local'])")
+    assert "pydantic" in found
+    assert not found & {"boto3", "botocore", "aws_cdk", "jsii", "rich", "jinja2", "local"}
 
 
 @pytest.mark.parametrize(

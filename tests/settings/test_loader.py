@@ -192,13 +192,6 @@ storage:
     assert [key for _, key, _ in faults_in(tmp_path, text + "tags: {a: 1}\n")] == ["tags.a"]
 
 
-def test_a_fault_is_printed_with_what_to_do(tmp_path: Path) -> None:
-    [(_, _, said)] = faults_in(tmp_path, swap(1, "nmae: demo\nname: demo"))
-    file = tmp_path / "demo.yaml"
-    assert said.startswith(f"{file}:1: nmae\n    given:   an unknown key\n    allowed: name, account, ")
-    assert said.endswith("\n    do:      did you mean name?")
-
-
 def test_every_pattern_of_the_model_is_explained_in_words() -> None:
     found: set[str] = set()
     waiting: list[object] = [settings.Environment.model_json_schema(), Pipeline.model_json_schema()]

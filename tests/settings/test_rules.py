@@ -1,4 +1,4 @@
-"""Each rule with good and with bad input, as edits of one good environment (examples/, by subject)."""
+"""Each rule with good and with bad input, as edits of one good environment (examples.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import settings
 from settings.loader import typed
 from settings.rules import RULES
 from settings.source import read
-from tests.settings.wording import BAD, GOOD, RECORD, fault_texts
+from tests.settings.examples import BAD, GOOD
+from tests.settings.wording import RECORD, fault_texts
 
 FaultsOf = Callable[[Mapping[str, object]], tuple[settings.Fault, ...]]
 

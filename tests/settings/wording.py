@@ -11,11 +11,8 @@ from pathlib import Path
 
 import settings
 from tests.settings.conftest import write_edited
-from tests.settings.examples import models, network, nodes, slurm, storage
+from tests.settings.examples import BAD
 
-SUBJECTS = (storage, network, nodes, slurm, models)
-GOOD = [example for subject in SUBJECTS for example in subject.GOOD]
-BAD = [example for subject in SUBJECTS for example in subject.BAD]
 RECORD = Path(__file__).parent / "faults.txt"
 
 

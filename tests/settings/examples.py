@@ -1,0 +1,264 @@
+"""Examples for the rules: edits of the good environment (conftest.py) with and without faults, by subject."""
+
+from __future__ import annotations
+
+from typing import Any
+
+L, Z, C, N, M = "storage.lustre.0", "storage.openzfs", "cluster", "network", "models"
+Q = f"{C}.queues.0"
+P = f"{Q}.compute.0"
+Q0, Q1 = "cluster.queues[0]", "cluster.queues[1]"
+NO_MODELS: dict[str, Any] = {M: []}
+EXISTING = {
+    "vpc_id": "vpc-0123456789abcdef0",
+    "vpc_cidr": "10.0.0.0/16",
+    "private_subnet_id": "subnet-0123456789abcdef0",
+}
+DRA = {"path": "/x", "bucket": "data", "prefix": "x/"}
+NINE = [{"path": f"/a{i}", "bucket": "data", "prefix": f"a{i}/"} for i in range(9)]
+TWENTY = [{"name": f"fs{i}", "mount": f"/m{i}", "capacity_gib": 1200} for i in range(20)]
+EXPORT = {"prefix": "data/x/", "export_events": ["new"]}
+IMMUTABLE = [{"name": "ab", "immutable": True}]
+L0 = "storage.lustre[0]"
+RESERVATION = "cr-0123456789abcdef0"
+GROUP = "arn:aws:resource-groups:us-east-1:111122223333:group/g"
+ODCR, BLOCK = ({"type": kind, "reservation": RESERVATION} for kind in ("odcr", "capacity-block"))
+CLIENTS = {f"{N}.clients": ["203.0.113.7/32"]}
+PUBLIC = {f"{C}.head_node.subnet": "public", **CLIENTS}
+CPU = f"{C}.queues.1.compute.0"
+MANY = {"name": "many", "compute": [{"name": f"c{i}", "instance_types": ["c7i.large"], "max": 1} for i in range(49)]}
+ACCOUNTING = {
+    "uri": "db.example.com:3306",
+    "user": "slurm",
+    "password_secret_arn": "arn:aws:secretsmanager:us-east-1:111122223333:secret:db-AbCdEf",
+}
+ELSEWHERE = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:x"
+TWIN = {"name": "p5", "instance_types": ["p5.48xlarge"], "max": 1}
+A = f"{C}.slurm.accounting"
+AMI = "ami-0123456789abcdef0"
+
+GOOD: list[dict[str, Any]] = [
+    # File systems, associations, buckets and repositories
+    {f"{L}.capacity_gib": 2400},
+    {f"{L}.capacity_gib": 7200, f"{L}.throughput": 1000},
+    {f"{L}.capacity_gib": 38400, f"{L}.throughput": 125, f"{L}.efa": True},
+    {f"{L}.capacity_gib": 19200, f"{L}.throughput": 250, f"{L}.efa": True},
+    {f"{L}.capacity_gib": 9600, f"{L}.throughput": 500, f"{L}.efa": True},
+    {f"{L}.capacity_gib": 4800, f"{L}.throughput": 1000, f"{L}.efa": True},
+    {"storage.lustre.1.backups": {"days": 7}},
+    {f"{L}.associations": NINE[:8]},
+    {f"{L}.associations.1": {"path": "/data2", "bucket": "data", "prefix": "data2/"}},
+    {f"{L}.associations.1": {"path": "/x", "bucket": "checkpoints", "prefix": "data/"}},
+    {f"{Z}.throughput": 64, f"{Z}.deployment": "SINGLE_AZ_1"},
+    {f"{Z}.throughput": 10240, f"{Z}.deployment": "SINGLE_AZ_2"},
+    {f"{Z}.volumes.0.quota_gib": 64},
+    {f"{Z}.backups": {"days": 7, "window": "18:30"}},
+    {f"{Z}.backups": {"days": 0, "window": "18:00"}},
+    {f"{L}.mount": "/fsx2", **NO_MODELS},
+    {f"{L}.mount": "/mnt/fsx", **NO_MODELS},
+    {"images.build": {}},
+    {"images.repositories": [{"name": "team/ab"}], "images.build": {"repository": "team/ab", "every_days": 7}},
+    {"storage.buckets.name_prefix": "my-team"},
+    # Addresses, zones, egress
+    {f"{N}.cidr": "192.168.4.0/24"},
+    {f"{N}.cidr": "172.18.0.0/16"},
+    {f"{N}.clients": ["203.0.113.7/32"], f"{N}.grafana": True},
+    {f"{N}.clients": ["203.0.113.7/32"], f"{C}.head_node.subnet": "public"},
+    {f"{N}.existing": EXISTING},
+    {f"{N}.egress": "endpoints-only"},
+    {"region": "ap-southeast-3", f"{N}.zone": "apse3-az1"},
+    # Capacity and instance types of queues, head and login nodes
+    {f"{Q}.scratch": "/local"},
+    {f"{Q}.capacity": ODCR},
+    {f"{Q}.capacity": {"type": "odcr", "reservation_group": GROUP}},
+    {f"{Q}.capacity": BLOCK, f"{P}.min": 4},
+    {f"{Q}.capacity.type": "spot"},
+    {f"{P}.min": 4},
+    {f"{CPU}.instance_types": ["c7i.xlarge", "c6i.xlarge"], f"{C}.slurm.memory_scheduling": True},
+    {f"{Q}.root_volume": {"size_gib": 200, "iops": 16000, "throughput": 1000}},
+    {f"{Q}.gpu_health_check": True, f"{C}.queues.1.node_health_check": False},
+    # Names, tags, Slurm's settings, limits of operations
+    {},
+    {f"{C}.name": "a" * 60},
+    {f"{C}.name": "a" * 40, A: ACCOUNTING},
+    {f"{C}.slurm.settings": {"MaxJobCount": 20000, "PriorityType": "priority/multifactor"}},
+    {f"{C}.os": "rocky9", f"{C}.head_node.ami": AMI, f"{Q}.ami": AMI, f"{C}.queues.1.ami": AMI},
+    {f"{C}.permissions_boundary": "arn:aws:iam::aws:policy/job-function/ReadOnly"},
+    {f"{C}.head_node.key_name": "team key (1)"},
+    {"tags": {"cost centre": "a/b:c+d=e@f_g.h-i"}},
+    {"tags": {f"t{i}": "v" for i in range(40)}},
+    # The models that train on the cluster
+    NO_MODELS,
+]
+
+BAD: list[tuple[dict[str, Any], str, str]] = [
+    # File systems, associations, buckets and repositories
+    ({f"{L}.capacity_gib": 1000}, f"{L0}.capacity_gib", "use 1200 or 2400"),
+    ({f"{L}.capacity_gib": 3600}, f"{L0}.capacity_gib", "use 2400 or 4800"),
+    ({f"{L}.capacity_gib": 4800, f"{L}.efa": True}, f"{L0}.capacity_gib", "19200"),
+    ({f"{L}.capacity_gib": 7200, f"{L}.throughput": 1000, f"{L}.efa": True}, f"{L0}.capacity_gib", "4800"),
+    ({f"{L}.backups": {"days": 7}}, f"{L0}.backups.days", "linked to S3"),
+    ({f"{L}.capacity_gib": 19200, f"{L}.efa": True, f"{C}.os": "rhel8"}, f"{L0}.efa", "ubuntu2204"),
+    ({f"{L}.associations": NINE}, f"{L0}.associations", "at most 8"),
+    ({f"{L}.associations.1": DRA | {"path": "/data/x"}}, f"{L0}.associations[1].path", "/data"),
+    ({f"{L}.associations.0.path": "/", f"{L}.associations.1": DRA}, f"{L0}.associations[1].path", "with /"),
+    ({f"{L}.associations.1": DRA | {"path": "/"}}, f"{L0}.associations[1].path", "overlaps"),
+    ({f"{L}.associations.1": DRA | {"prefix": "data/x/"}}, f"{L0}.associations[1].prefix", "data/"),
+    ({f"{L}.associations.1": DRA | {"prefix": ""}}, f"{L0}.associations[1].prefix", "begins with"),
+    ({f"{L}.associations.0.import_events": []}, f"{L0}.associations[0].export_events", "at least one"),
+    ({f"{L}.associations.0.import_events": ["new"] * 2}, f"{L0}.associations[0].import_events", "at most once"),
+    (
+        {f"{L}.associations.0.export_events": ["new"], "storage.lustre.1.associations": [DRA | EXPORT]},
+        "storage.lustre[1].associations[0].prefix",
+        "exports too",
+    ),
+    ({f"{Z}.throughput": 100}, "storage.openzfs.throughput", "use 160"),
+    ({f"{Z}.throughput": 160, f"{Z}.deployment": "SINGLE_AZ_1"}, "storage.openzfs.throughput", "128"),
+    ({f"{Z}.volumes.0.quota_gib": 65}, "storage.openzfs.volumes[0].quota_gib", "64"),
+    ({f"{Z}.backups": {"days": 7, "window": "18:29"}}, "storage.openzfs.backups.window", "30 minutes"),
+    ({f"{Z}.volumes.0.mount": "/fsx"}, "storage.openzfs.volumes[0].mount", "overlaps with /fsx"),
+    ({"storage.lustre.1.mount": "/fsx/inner"}, "storage.lustre[1].mount", "overlaps with /fsx"),
+    ({"storage.lustre.1.mount": "/opt/slurm"}, "storage.lustre[1].mount", "do not use"),
+    ({"storage.lustre.1.mount": "/usr/local/data"}, "storage.lustre[1].mount", "do not use"),
+    ({"storage.lustre.1.mount": "/opt"}, "storage.lustre[1].mount", "do not use"),
+    ({"storage.lustre": TWENTY, **NO_MODELS}, "storage.openzfs.volumes[0].mount", "at most 20"),
+    ({f"{L}.name": "default"}, f"{L0}.name", "forbids"),
+    ({f"{L}.name": "a" * 31}, f"{L0}.name", "at most 30"),
+    ({"storage.lustre.1.name": "fast"}, "storage.lustre[1].name", L0),
+    ({f"{Z}.volumes.0.name": "fast"}, "storage.openzfs.volumes[0].name", L0),
+    ({"images.repositories": [{"name": "ab"}, {"name": "ab"}]}, "images.repositories[1].name", "repositories[0]"),
+    ({"images.build": {"repository": "other"}}, "images.build.repository", "one of the repositories"),
+    (
+        {"images.repositories": IMMUTABLE, "images.build": {"repository": "ab"}},
+        "images.build.repository",
+        "without immutable",
+    ),
+    ({"storage.buckets.name_prefix": "xn--a"}, "storage.buckets.name_prefix", "xn--"),
+    # Addresses, zones, egress
+    ({f"{N}.cidr": "10.0.0.1/16"}, "network.cidr", "use 10.0.0.0/16"),
+    ({f"{N}.cidr": "10.0.0.300/16"}, "network.cidr", "IPv4"),
+    ({f"{N}.cidr": "10.0.0.0/15"}, "network.cidr", "/16 to /24"),
+    ({f"{N}.cidr": "10.0.0.0/25"}, "network.cidr", "/16 to /24"),
+    ({f"{N}.cidr": "8.8.0.0/16"}, "network.cidr", "10.0.0.0/8"),
+    ({f"{N}.cidr": "172.17.0.0/16"}, "network.cidr", "Docker"),
+    ({f"{N}.cidr": "10.0.0.0/24", f"{P}.max": 200, **NO_MODELS}, "network.cidr", "use a /23"),
+    ({f"{N}.cidr": "10.0.0.0/24", f"{P}.efa": False}, "network.cidr", "at least"),
+    ({f"{N}.clients": ["0.0.0.0/0"]}, "network.clients[0]", "203.0.113.7/32"),
+    ({f"{N}.clients": ["0.0.0.0/1"]}, "network.clients[0]", "/8 or smaller"),
+    ({f"{N}.clients": ["203.0.113.7/24"]}, "network.clients[0]", "use 203.0.113.0/24"),
+    ({f"{N}.grafana": True}, "network.grafana", "without network.clients"),
+    ({f"{N}.existing": EXISTING, f"{N}.cidr": "10.0.0.0/16"}, "network.cidr", "remove the key"),
+    ({f"{N}.existing": EXISTING, f"{N}.egress": "endpoints-only"}, "network.egress", "remove the key"),
+    ({f"{N}.existing": EXISTING | {"vpc_cidr": "10.0.0.1/16"}}, "network.existing.vpc_cidr", "host bits"),
+    (
+        {f"{N}.existing": EXISTING | {"public_subnet_id": "subnet-0123456789abcdef0"}},
+        "network.existing.public_subnet_id",
+        "other than the private",
+    ),
+    ({f"{N}.zone": "usw2-az1"}, "network.zone", "use1-az1"),
+    ({"region": "us-est-1"}, "region", "us-east-1"),
+    # Capacity and instance types of queues, head and login nodes
+    ({"storage.lustre.1.mount": "/scratch/x"}, f"{Q0}.scratch", "/scratch/x"),
+    ({f"{Q}.scratch": "/etc"}, f"{Q0}.scratch", "do not use"),
+    ({f"{N}.existing": EXISTING, **PUBLIC}, "cluster.head_node.subnet", "public_subnet_id"),
+    ({f"{N}.egress": "endpoints-only", **PUBLIC}, "cluster.head_node.subnet", "no internet gateway"),
+    ({f"{C}.head_node.subnet": "public"}, "cluster.head_node.subnet", "network.clients"),
+    ({f"{C}.login_nodes.subnet": "public"}, "cluster.login_nodes.subnet", "network.clients"),
+    (
+        {f"{C}.login_nodes": {"subnet": "public", "instance_type": "p5.48xlarge"}, **CLIENTS},
+        "cluster.login_nodes.instance_type",
+        "32 network cards",
+    ),
+    ({f"{Q}.capacity.type": "odcr"}, f"{Q0}.capacity", "exactly one"),
+    ({f"{Q}.capacity": ODCR | {"reservation_group": GROUP}}, f"{Q0}.capacity", "exactly one"),
+    ({f"{Q}.capacity": ODCR | {"type": "spot"}}, f"{Q0}.capacity.reservation", "spot"),
+    ({f"{Q}.capacity.reservation_group": GROUP}, f"{Q0}.capacity.reservation_group", "on-demand"),
+    ({f"{Q}.capacity.type": "capacity-block", f"{P}.min": 4}, f"{Q0}.capacity", "without reservation"),
+    ({f"{Q}.capacity": BLOCK}, f"{Q0}.compute[0].min", "min = max"),
+    (
+        {f"{Q}.capacity": BLOCK | {"reservation_group": GROUP}, f"{P}.min": 4},
+        f"{Q0}.capacity.reservation_group",
+        "alone",
+    ),
+    ({f"{Q}.capacity": BLOCK, f"{P}.min": 4, f"{Q}.placement_group": True}, f"{Q0}.placement_group", "own placement"),
+    (
+        {f"{Q}.capacity": ODCR, f"{P}.instance_types": ["p5.48xlarge", "p5en.48xlarge"]},
+        f"{Q0}.capacity.reservation",
+        "one instance type",
+    ),
+    ({f"{P}.instance_types": ["p5.48xlage"]}, f"{Q0}.compute[0].instance_types[0]", "did you mean p5.48xlarge"),
+    (
+        {"region": "ap-southeast-3", f"{N}.zone": "apse3-az1", f"{C}.head_node.instance_type": "c6i.4xlarge"},
+        "cluster.head_node.instance_type",
+        "c7i.4xlarge",
+    ),
+    ({f"{C}.head_node.instance_type": "m7g.2xlarge"}, f"{Q0}.compute[0].instance_types[0]", "arm64"),
+    ({f"{CPU}.efa": True}, f"{Q1}.compute[0].efa", "c7i.metal-48xl"),
+    ({f"{P}.instance_types": ["p5.48xlarge", "p4d.24xlarge"]}, f"{Q0}.compute[0].instance_types[1]", "vCPUs"),
+    ({f"{CPU}.instance_types": ["g5.xlarge", "c7i.xlarge"]}, f"{Q1}.compute[0].instance_types[1]", "GPUs"),
+    ({f"{P}.instance_types": ["p5.48xlarge"] * 2}, f"{Q0}.compute[0].instance_types", "each type once"),
+    (
+        {f"{CPU}.instance_types": ["c7i.xlarge", "r7i.xlarge"], f"{C}.slurm.memory_scheduling": True},
+        f"{Q1}.compute[0].instance_types[1]",
+        "memory_scheduling",
+    ),
+    ({f"{P}.min": 5}, f"{Q0}.compute[0].min", "at most max, 4"),
+    ({f"{C}.queues.2": MANY}, "cluster.queues", "at most 50"),
+    ({f"{C}.head_node.instance_type": "t3.small", f"{CPU}.max": 100}, "cluster.head_node.instance_type", "GiB"),
+    ({f"{C}.queues.1.gpu_health_check": True}, f"{Q1}.gpu_health_check", "c7i.xlarge"),
+    ({f"{C}.os": "rocky9"}, "cluster.head_node.ami", "publishes none"),
+    ({f"{Q}.root_volume": {"size_gib": 100, "throughput": 1000}}, f"{Q0}.root_volume.throughput", "iops to 4000"),
+    # Names, tags, Slurm's settings, limits of operations
+    ({f"{C}.name": "a" * 41, A: ACCOUNTING}, "cluster.name", "at most 40"),
+    ({f"{C}.name": "a" * 61}, "cluster.name", "at most 60"),
+    ({f"{C}.name": "base-api"}, "cluster.name", "own stacks"),
+    ({f"{C}.name": "base-promotion"}, "cluster.name", "own stacks"),
+    ({f"{C}.head_node.key_name": "$(id)"}, "cluster.head_node.key_name", "key pair"),
+    ({f"{C}.permissions_boundary": "arn:aws:iam::1:policy/x"}, "cluster.permissions_boundary", "one policy"),
+    ({f"{C}.permissions_boundary": "arn:aws:iam::111122223333:policy/*"}, "cluster.permissions_boundary", "one policy"),
+    ({f"{Q}.name": "a" * 26, **NO_MODELS}, "cluster.queues[0].name", "at most 25"),
+    ({f"{P}.name": "a" * 26}, "cluster.queues[0].compute[0].name", "at most 25"),
+    ({f"{P}.name": "P5"}, "cluster.queues[0].compute[0].name", "lower-case"),
+    ({f"{Q}.name": "default", **NO_MODELS}, "cluster.queues[0].name", "forbids"),
+    ({f"{P}.name": "default"}, "cluster.queues[0].compute[0].name", "forbids"),
+    ({f"{C}.login_nodes.name": "default"}, "cluster.login_nodes.name", "forbids"),
+    ({f"{C}.queues.1.name": "gpu", **NO_MODELS}, "cluster.queues[1].name", "cluster.queues[0]"),
+    ({f"{Q}.compute.1": TWIN, **NO_MODELS}, f"{Q0}.compute[1].name", "no other"),
+    ({"tags": {f"t{i}": "v" for i in range(41)}}, "tags", "at most 40"),
+    ({"tags": {"aws:x": "v"}}, "tags.aws:x", "aws:"),
+    ({"tags": {"AWS:x": "v"}}, "tags.AWS:x", "aws:"),
+    ({"tags": {"trainyard:owner": "v"}}, "tags.trainyard:owner", "trainyard:"),
+    ({"tags": {"k" * 129: "v"}}, f"tags.{'k' * 129}", "128"),
+    ({"tags": {"a;b": "v"}}, "tags.a;b", "letters"),
+    ({"tags": {"k": "v" * 257}}, "tags.k", "256"),
+    ({f"{C}.slurm.settings.SuspendTime": 60}, "cluster.slurm.settings.SuspendTime", "scaledown_minutes"),
+    ({f"{C}.slurm.settings.suspendtime": 60}, "cluster.slurm.settings.suspendtime", "scaledown_minutes"),
+    ({f"{C}.slurm.settings.PROLOG": "/x"}, "cluster.slurm.settings.PROLOG", "itself"),
+    ({A: ACCOUNTING, f"{C}.slurm.settings.JobAcctGatherType": "x"}, f"{C}.slurm.settings.JobAcctGatherType", "itself"),
+    ({f"{C}.slurm.settings": {"A b": "x"}}, "cluster.slurm.settings.A b", "letters and digits"),
+    ({f"{C}.slurm.settings": {"MaxJobCount": "x\nProlog=/x"}}, "cluster.slurm.settings.MaxJobCount", "one line"),
+    ({f"{C}.slurm.settings": {"MaxJobCount": 1, "maxjobcount": 2}}, "cluster.slurm.settings.maxjobcount", "once"),
+    ({f"{C}.slurm.settings.Comment": "{{resolve:ssm:x}}"}, "cluster.slurm.settings.Comment", "dynamic reference"),
+    ({A: ACCOUNTING | {"user": "a b"}}, "cluster.slurm.accounting.user", "database user"),
+    ({A: ACCOUNTING | {"database": "A-b"}}, "cluster.slurm.accounting.database", "lower-case"),
+    ({A: ACCOUNTING | {"uri": "mysql://h"}}, "cluster.slurm.accounting.uri", "host:port"),
+    ({A: ACCOUNTING | {"uri": "h:70000"}}, "cluster.slurm.accounting.uri", "host:port"),
+    ({A: ACCOUNTING | {"password_secret_arn": ELSEWHERE}}, f"{A}.password_secret_arn", "us-east-1"),
+    ({f"{C}.timeout_minutes": 721}, "cluster.timeout_minutes", "720 or less"),
+    ({f"{C}.name": "green", f"{C}.predecessor": "green"}, "cluster.predecessor", "another name than"),
+    ({f"{C}.answer_minutes": 56}, "cluster.answer_minutes", "55 or less"),
+    ({f"{C}.updates.stop_fleet": "always"}, "cluster.updates.stop_fleet", "when-needed"),
+    ({f"{C}.updates.running_jobs": "kill"}, "cluster.updates.running_jobs", "may-be-killed"),
+    # The models that train on the cluster
+    ({f"{M}.1.name": "one"}, "models[1].name", "models[0]"),
+    ({f"{M}.0.queue": "gpus"}, "models[0].queue", "gpu, cpu"),
+    ({f"{M}.0.nodes": 4}, "models[1].nodes", "1 too many"),
+    ({f"{M}.0.nodes": 2}, "models[1].nodes", "1 would be idle"),
+    ({f"{M}.0.folders.outputs": "/scratch/o"}, "models[0].folders.outputs", "below one of /fsx"),
+    ({f"{M}.0.folders.outputs": "/fsx"}, "models[0].folders.outputs", "below one of"),
+    ({f"{M}.0.folders.data": "/fsx/../etc"}, "models[0].folders.data", "absolute path"),
+    ({f"{M}.1.folders.checkpoints": "/fsx/a/c"}, "models[1].folders.checkpoints", "models[0].folders.checkpoints"),
+    ({f"{M}.1.folders.outputs": "/fsx/a/c/o"}, "models[1].folders.outputs", "overlaps"),
+    ({f"{M}.0.folders.outputs": "/fsx/a/c"}, "models[0].folders.outputs", "overlaps"),
+]
+"""Edits, the key of the fault, a part of its text."""
