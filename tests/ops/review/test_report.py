@@ -7,13 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from botocore.exceptions import ClientError
 from rich.console import Console
 
 from cli import main, verdicts
 from ops.report import json_text, markdown, text
 from ops.report.commands import review_report
-from ops.review.stacks import Stack, deployed
 from ops.review.verdict import Verdict, judge
 from tests.ops.review.edits import CLUSTER
 from tests.ops.review.synthesis import edited
@@ -64,36 +62,6 @@ def test_json_has_the_exit_status(verdict: Verdict) -> None:
     counts = keys["Scheduling.SlurmQueues[gpu].ComputeResources[p5].MaxCount"]
     assert (counts["needs"], counts["strategies"], counts["old"], counts["new"]) == ("fleet", ["TERMINATE"], 2, 1)
     assert content["data"]
-
-
-class _CloudFormation:
-    """Deployed stacks, all with one status."""
-
-    def __init__(self, stacks: dict[str, Stack], status: str = "UPDATE_COMPLETE") -> None:
-        self._templates = {stack.name: stack.template for stack in stacks.values()}
-        self._status = status
-
-    def describe_stacks(self, *, StackName: str) -> object:  # noqa: N803 - boto3's
-        if StackName not in self._templates:
-            message = f"Stack with id {StackName} does not exist"
-            raise ClientError({"Error": {"Code": "ValidationError", "Message": message}}, "DescribeStacks")
-        return {"Stacks": [{"StackStatus": self._status}]}
-
-    def get_template(self, *, StackName: str, TemplateStage: str) -> object:  # noqa: N803 - boto3's
-        assert TemplateStage == "Original"
-        return {"TemplateBody": json.dumps(self._templates[StackName])}
-
-
-def test_what_is_deployed_is_compared_as_it_was_sent(tmp_path_factory: pytest.TempPathFactory) -> None:
-    new = edited("local", (), tmp_path_factory.getbasetemp())
-
-    def now(stacks: dict[str, Stack], status: str = "UPDATE_COMPLETE") -> dict[str, Stack]:
-        return deployed(_CloudFormation(stacks, status), new)  # type: ignore[arg-type]
-
-    assert judge("local", "x", now(new), new).level == 0
-    first = judge("local", "x", now({key: stack for key, stack in new.items() if key != "cluster"}), new)
-    assert (int(first.level), first.new_stacks) == (1, ("local-cluster",))
-    assert now(new, "REVIEW_IN_PROGRESS") == {}
 
 
 @pytest.mark.parametrize("arguments", [["local", "--against", "no-such-revision"], ["no-such-file.yaml"]])
