@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from constructs import Construct
 
 from settings.model import Environment
@@ -15,19 +13,7 @@ from stacks.network import NetworkStack
 from stacks.storage import StorageStack
 
 
-@dataclass(frozen=True)
-class Deployment:
-    """The stacks of an environment."""
-
-    network: NetworkStack
-    storage: StorageStack
-    data_links: DataLinksStack
-    images: ImagesStack
-    api: ApiStack
-    cluster: ClusterStack
-
-
-def compose(scope: Construct, environment: Environment) -> Deployment:
+def compose(scope: Construct, environment: Environment) -> None:
     """Build the stacks of `environment` in `scope`, an app or a stage.
 
     Network, images and API do not depend on each other, nor do data links and cluster: `cdk deploy --all
@@ -35,10 +21,9 @@ def compose(scope: Construct, environment: Environment) -> Deployment:
     """
     network = NetworkStack(scope, environment=environment)
     storage = StorageStack(scope, environment=environment, network=network)
-    data_links = DataLinksStack(scope, environment=environment, storage=storage)
+    DataLinksStack(scope, environment=environment, storage=storage)
     images = ImagesStack(scope, environment=environment)
     api = ApiStack(scope, environment=environment)
-    cluster = ClusterStack(
+    ClusterStack(
         scope, environment=environment, network=network, storage=storage, repositories=images.repositories, api=api
     )
-    return Deployment(network, storage, data_links, images, api, cluster)

@@ -11,6 +11,7 @@ from aws_cdk import pipelines
 from constructs import Construct
 
 from settings.pipeline import Promotion, Target
+from settings.pipeline.model import Source
 from stacks.deployment import compose
 from stacks.promotion import PromotionStack
 from trainyard.pipeline import steps
@@ -36,7 +37,7 @@ def compose_promotion(app: cdk.App, promotion: Promotion, *, context: str) -> No
         compose(stage, target.environment)
         PromotionStack(stage, pipeline=promotion.pipeline, environment=target.environment)
     if promotion.pipeline.source is not None:
-        PipelineStack(app, "pipeline", promotion=promotion, stages=stages, context=context)
+        PipelineStack(app, promotion=promotion, source=promotion.pipeline.source, stages=stages, context=context)
 
 
 class PipelineStack(cdk.Stack):
@@ -45,18 +46,16 @@ class PipelineStack(cdk.Stack):
     def __init__(
         self,
         scope: Construct,
-        construct_id: str,
         *,
         promotion: Promotion,
+        source: Source,
         stages: Mapping[str, cdk.Stage],
         context: str,
     ) -> None:
         settings = promotion.pipeline
-        if settings.source is None:
-            raise ValueError(f"The pipeline {settings.name} has no source. Add one, or use its GitHub workflow.")
         super().__init__(
             scope,
-            construct_id,
+            "pipeline",
             env=cdk.Environment(account=settings.account, region=settings.region),
             stack_name=settings.name,
             description=f"Trainyard pipeline {settings.name}: {' -> '.join(stages)}",
@@ -66,13 +65,13 @@ class PipelineStack(cdk.Stack):
         artifacts = Artifacts(self, "Artifacts", days=settings.artifact_days)
         log_group = FunctionLogs(settings.log_days, kept=True).group(self)
         self._step_role = functools.partial(
-            StepRole, artifacts=artifacts, log_group=log_group, connection=settings.source.connection
+            StepRole, artifacts=artifacts, log_group=log_group, connection=source.connection
         )
         self._notices = Notices(self, "Notices", emails=settings.notifications.emails, key=artifacts.key)
         self._source = pipelines.CodePipelineSource.connection(
-            settings.source.repository,
-            settings.source.branch,
-            connection_arn=settings.source.connection,
+            source.repository,
+            source.branch,
+            connection_arn=source.connection,
             # Every step clones the commit: lint and review need git.
             code_build_clone_output=True,
             action_name="Source",
@@ -105,7 +104,7 @@ class PipelineStack(cdk.Stack):
             pipeline.add_stage(stages[target.environment.name], pre=before, post=[after])
         pipeline.build_pipeline()
         self._notices.notify_on(pipeline.pipeline)
-        source_may_use(pipeline, settings.source.connection)
+        source_may_use(pipeline, source.connection)
         acknowledge_generated(pipeline, artifacts, self._approver.function)
         secure_replication(pipeline)
 

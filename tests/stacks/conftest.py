@@ -13,7 +13,7 @@ import cdk_nag
 import pytest
 
 import settings
-from stacks.deployment import Deployment, compose
+from stacks.deployment import compose
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(file.stem for file in (ROOT / "environments").glob("*.yaml"))
@@ -24,8 +24,13 @@ class Synthesis:
     """A synthesized environment."""
 
     environment: settings.Environment
-    deployment: Deployment
     folder: Path
+
+    @property
+    def stacks(self) -> dict[str, dict[str, Any]]:
+        """The stacks of the assembly's manifest by construct id."""
+        manifest = json.loads((self.folder / "manifest.json").read_text(encoding="utf-8"))
+        return {key: item for key, item in manifest["artifacts"].items() if item["type"] == "aws:cloudformation:stack"}
 
     @property
     def templates(self) -> dict[str, dict[str, Any]]:
@@ -56,9 +61,9 @@ def checked_app(folder: Path) -> cdk.App:
 def _synthesize(name: str, folder: Path) -> Synthesis:
     environment = settings.load(ROOT / "environments" / f"{name}.yaml")
     app = checked_app(folder)
-    deployment = compose(app, environment)
+    compose(app, environment)
     app.synth()
-    return Synthesis(environment, deployment, folder)
+    return Synthesis(environment, folder)
 
 
 @pytest.fixture(scope="session", params=NAMES)

@@ -42,20 +42,24 @@ def test_nag_would_not_let_a_fault_pass(tmp_path: Path) -> None:
     assert "AwsSolutions-S1" in (tmp_path / "validation-report.json").read_text(encoding="utf-8")
 
 
-def test_stacks_carry_the_environments_name_and_construct_ids_do_not(synthesis: Synthesis) -> None:
-    environment = synthesis.environment
-    manifest = json.loads((synthesis.folder / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
-    stacks = {key: item for key, item in manifest.items() if item["type"] == "aws:cloudformation:stack"}
-    assert set(stacks) == STACKS
-    for construct_id, stack in stacks.items():
-        assert stack["properties"]["stackName"] == f"{environment.name}-{construct_id}"
+def test_stacks_carry_the_environments_name_and_what_keeps_data_is_protected(synthesis: Synthesis) -> None:
+    environment, retention = synthesis.environment, synthesis.environment.retention
+    keeps = {
+        "network": retention.file_systems == "keep",
+        "storage": "keep" in (retention.buckets, retention.file_systems),
+        "images": retention.images == "keep",
+    }
+    assert set(synthesis.stacks) == STACKS
+    for construct_id, stack in synthesis.stacks.items():
+        properties = stack["properties"]
+        assert properties["stackName"] == f"{environment.name}-{construct_id}"
         assert stack["environment"] == f"aws://{environment.account}/{environment.region}"
-        assert stack["properties"]["tags"] == {**environment.tags, "trainyard:environment": environment.name}
+        assert properties["tags"] == {**environment.tags, "trainyard:environment": environment.name}
+        assert bool(properties.get("terminationProtection")) is keeps.get(construct_id, False)
 
 
 def test_stacks_wait_for_what_they_refer_to_and_nothing_else(synthesis: Synthesis) -> None:
-    manifest = json.loads((synthesis.folder / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
-    waits = {name: STACKS.intersection(manifest[name].get("dependencies", [])) for name in STACKS}
+    waits = {name: STACKS.intersection(stack.get("dependencies", [])) for name, stack in synthesis.stacks.items()}
     has_links = any(lustre.associations for lustre in synthesis.environment.storage.lustre)
     assert waits == {
         "network": set(),
@@ -65,15 +69,6 @@ def test_stacks_wait_for_what_they_refer_to_and_nothing_else(synthesis: Synthesi
         "data-links": {"storage"} if has_links else set(),
         "cluster": {"network", "storage", "images", "api"},
     }
-
-
-def test_what_keeps_data_is_protected_from_termination(synthesis: Synthesis) -> None:
-    deployment, retention = synthesis.deployment, synthesis.environment.retention
-    assert deployment.storage.termination_protection is ("keep" in (retention.buckets, retention.file_systems))
-    assert deployment.images.termination_protection is (retention.images == "keep")
-    assert deployment.network.termination_protection is (retention.file_systems == "keep")
-    assert not deployment.cluster.termination_protection
-    assert not deployment.api.termination_protection
 
 
 def test_the_cluster_gets_its_configuration_as_a_structure(synthesis: Synthesis) -> None:
