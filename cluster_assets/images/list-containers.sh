@@ -29,7 +29,6 @@ Exit status: 0; 64 wrong arguments; 73 no such folder.
 END
 }
 
-# one NAME: a JSON object.
 list::one() {
   local -r image="${IMPORT_FOLDER}/$1.sqsh" record="${IMPORT_FOLDER}/$1.json"
   local state=ok content=null bytes=null
@@ -50,14 +49,13 @@ list::one() {
     '{$name, $path, $state, $bytes, image: $record.image, digest: $record.digest, imported: $record.imported, user: $record.user}'
 }
 
-list::all() {
+# The names of all images and records.
+list::names() {
   local file
-  for file in "${IMPORT_FOLDER}"/*.sqsh "${IMPORT_FOLDER}"/*.json; do
+  for file in "${IMPORT_FOLDER}"/*.{sqsh,json}; do
     file="${file##*/}"
     printf '%s\n' "${file%.*}"
-  done | sort -u | while read -r file; do
-    list::one "${file}"
-  done | jq -s .
+  done | sort -u
 }
 
 list::table() {
@@ -69,7 +67,7 @@ list::table() {
 }
 
 list::main() {
-  local json=no all
+  local json=no all name
   files::find_folder
   while (($#)); do
     case "$1" in
@@ -89,7 +87,7 @@ list::main() {
   done
   [[ -n "${IMPORT_FOLDER}" ]] || log::exit 64 "no images folder: source ~/pcluster-env.sh, or give --directory"
   [[ -d "${IMPORT_FOLDER}" ]] || log::exit 73 "the images folder ${IMPORT_FOLDER} does not exist"
-  all="$(list::all)"
+  all="$(list::names | while read -r name; do list::one "${name}"; done | jq -s .)"
   if [[ "${json}" == yes ]]; then
     printf '%s\n' "${all}"
   elif [[ "$(jq length <<<"${all}")" == 0 ]]; then

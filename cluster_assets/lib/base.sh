@@ -36,7 +36,6 @@ base::need() {
     log::exit "${code}" "missing on $(hostname): ${missing[*]}. Run this on a node of the cluster with an official ParallelCluster AMI, or add them to your AMI."
 }
 
-# python: the path of a Python 3.9 or later.
 base::python() {
   local name
   for name in python3 python3.12 python3.11 python3.9; do

@@ -2,7 +2,6 @@
 
 readonly PYXIS_EXAMPLES="${TRAINYARD_ROOT}/opt/parallelcluster/examples"
 
-# plugin CONF: the plugin's path in a plugstack configuration.
 pyxis::plugin() {
   awk '$1 == "required" || $1 == "optional" { print $2; exit }' "$1"
 }

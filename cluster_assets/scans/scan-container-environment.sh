@@ -42,7 +42,6 @@ container::ask_python() {
   esac
 }
 
-# check_version NAME COMPONENT: of what Python found.
 container::check_version() {
   local -r text="${PYTHON_FOUND[$2]:-}"
   if [[ "${text}" == "!"* ]]; then
@@ -52,7 +51,6 @@ container::check_version() {
   fi
 }
 
-# check_optional NAME WHAT: a framework that only some jobs use.
 container::check_optional() {
   local -r text="${PYTHON_FOUND[$1]:-}"
   case "${text}" in
@@ -72,7 +70,6 @@ container::check_cuda() {
   minimums::compare cuda "${text:-not found}"
 }
 
-# check_gpus WANTED
 container::check_gpus() {
   local -r found="${PYTHON_FOUND[gpus]:-}" wanted="$1 or more"
   if [[ "$1" == 0 ]]; then

@@ -3,11 +3,6 @@
 # Mode 775, owned by the cluster's user. Only the head node creates them.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 
-# mount_of PATH: the mount that holds it, the longest prefix.
-folders::mount_of() {
-  settings::get '[.mounts[].path | . as $mount | select($path | startswith($mount + "/"))] | max_by(length)' --arg path "$1"
-}
-
 folders::main() {
   local user mount path paths
   user="$(settings::get .cluster.user)"
@@ -15,7 +10,8 @@ folders::main() {
   paths="$(settings::get '.folders[], .models[].folders[]')"
   while read -r path; do
     [[ -n "${path}" ]] || continue
-    mount="$(folders::mount_of "${path}")"
+    # The longest prefix.
+    mount="$(settings::get '[.mounts[].path | . as $mount | select($path | startswith($mount + "/"))] | max_by(length)' --arg path "${path}")"
     [[ -n "${mount}" ]] || log::fail "the folder ${path} is on none of the environment's file systems"
     files::user_folder "${TRAINYARD_ROOT}${mount}" "${path#"${mount}"/}" 0775 "${user}"
   done <<<"${paths}"

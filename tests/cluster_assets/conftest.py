@@ -162,9 +162,16 @@ def bundle(changed: dict[str, str]) -> bytes:
     return buffer.getvalue()
 
 
+def queue(name: str, scratch: str | None, resource: str, instance: dict[str, Any]) -> dict[str, Any]:
+    compute = [{"name": resource, "efa": instance["efa_interfaces"] > 0, "instances": [dict(instance)]}]
+    return {"name": name, "scratch": scratch, "health_check": True, "compute": compute}
+
+
 @pytest.fixture
 def settings() -> dict[str, Any]:
     """Settings of an environment with a Lustre file system, a shared volume and one model."""
+    folders = {name: f"/lustre/{name}" for name in ("data", "checkpoints", "logs", "results")}
+    model = {name: f"/lustre/model1/{name}" for name in ("checkpoints", "outputs", "logs", "tensorboard")}
     return {
         "schema": 1,
         "environment": "local",
@@ -177,42 +184,9 @@ def settings() -> dict[str, Any]:
             {"name": "shared", "path": "/shared", "type": "openzfs"},
         ],
         "bases": {"lustre": "/lustre", "shared": "/shared"},
-        "folders": {
-            "data": "/lustre/data",
-            "checkpoints": "/lustre/checkpoints",
-            "logs": "/lustre/logs",
-            "results": "/lustre/results",
-            "images": "/shared/containers/images",
-            "scripts": "/shared/scripts",
-        },
-        "queues": [
-            {
-                "name": "gpu",
-                "scratch": "/scratch",
-                "health_check": True,
-                "compute": [{"name": "p5", "efa": True, "instances": [dict(P5)]}],
-            },
-            {
-                "name": "cpu",
-                "scratch": None,
-                "health_check": True,
-                "compute": [{"name": "c7i", "efa": False, "instances": [dict(C7I)]}],
-            },
-        ],
-        "models": [
-            {
-                "name": "model1",
-                "queue": "gpu",
-                "nodes": 2,
-                "folders": {
-                    "data": "/lustre/data",
-                    "checkpoints": "/lustre/model1/checkpoints",
-                    "outputs": "/lustre/model1/outputs",
-                    "logs": "/lustre/model1/logs",
-                    "tensorboard": "/lustre/model1/tensorboard",
-                },
-            }
-        ],
+        "folders": folders | {"images": "/shared/containers/images", "scripts": "/shared/scripts"},
+        "queues": [queue("gpu", "/scratch", "p5", P5), queue("cpu", None, "c7i", C7I)],
+        "models": [{"name": "model1", "queue": "gpu", "nodes": 2, "folders": model | {"data": "/lustre/data"}}],
     }
 
 

@@ -51,13 +51,6 @@ def test_content_and_record_and_a_second_import_that_is_skipped(
     assert importer.image.stat() == before
 
 
-def test_force_imports_again(importer: Importer, image: Image) -> None:
-    assert importer.run(image.uri).returncode == 0
-    before = importer.image.stat()
-    assert importer.run(image.uri, "--force").returncode == 0
-    assert importer.image.stat().st_ino != before.st_ino
-
-
 def test_a_tag_that_moved_is_imported_again(importer: Importer, lab: Laboratory) -> None:
     first = images.push(lab, REPOSITORY, "moving", env={"VERSION": "1"})
     assert importer.run(first.uri).returncode == 0

@@ -40,12 +40,9 @@ def test_states(lab: Laboratory, image: Image) -> None:
     assert len(table) == 5
 
 
-def test_nothing_there(lab: Laboratory) -> None:
-    result = lab.run(f"mkdir -p /tmp/empty; bash {ASSETS}/images/list-containers.sh --directory /tmp/empty")
+def test_nothing_there_and_the_clusters_own_folder_is_the_default(lab: Laboratory) -> None:
+    result = lab.run(["bash", "-c", 'mkdir -p /tmp/empty; bash "$@"', *LIST, "--directory", "/tmp/empty"])
     assert result.stdout == ""
     assert "import one with import-container.sh" in result.stderr
     assert json.loads(lab.output([*LIST, "--directory", "/tmp/empty", "--json"])) == []
-
-
-def test_the_clusters_own_folder_is_the_default(lab: Laboratory) -> None:
     lab.run([*LIST, "--json"])

@@ -9,25 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from local.slurm import make
 from settings import load
 from tests.jobs.conftest import JOBS, ROOT
-from trainyard.cluster_settings import cluster_settings
 
 FILES = sorted(path.name for path in JOBS.glob("*.sbatch"))
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Path:
-    environment = load(ROOT / "environments" / "jakarta-80xp5e.yaml")
-    found = cluster_settings(
-        environment,
-        repository_uris={one.name: f"registry/{one.name}" for one in environment.images.repositories},
-        data_bucket="data",
-        checkpoints_bucket="checkpoints",
-        assets_bucket="assets",
-    )
     path = tmp_path / "settings.json"
-    path.write_text(json.dumps(found))
+    path.write_text(json.dumps(make(load(ROOT / "environments" / "jakarta-80xp5e.yaml"), nodes=1).settings()))
     return path
 
 

@@ -11,7 +11,7 @@ from local.slurm import Laboratory
 from tests.jobs.conftest import NODE_TORCH
 
 ENV = {"PYTHONPATH": NODE_TORCH, "OMP_NUM_THREADS": "1", "TELEMETRY_SECONDS": "2"}
-TRAIN = "{jobs}/../training/train.py"
+TRAIN = "/opt/trainyard/current/training/train.py"
 BUCKET = "/run/lab/s3/jakarta-checkpoints"
 
 
@@ -29,7 +29,7 @@ def losses(lab: Laboratory, file: str) -> dict[int, float]:
 @pytest.fixture(scope="module")
 def seven(lab: Laboratory, jobs: str) -> dict[str, tuple[str, dict[str, str]]]:
     """All models of the environment at once, each on its own node: job and what Slurm says of it, by model."""
-    program = f"-- {TRAIN.format(jobs=jobs)} --steps 30 --every 10 --metrics /fsx1/results/$MODEL.json"
+    program = f"-- {TRAIN} --steps 30 --every 10 --metrics /fsx1/results/$MODEL.json"
     names = [model.name for model in lab.plan.environment.models]
     submitted = {
         name: submit(lab, f"{jobs}/train-model.sbatch --procs 1 {program}", {**ENV, "MODEL": name}) for name in names
@@ -37,7 +37,7 @@ def seven(lab: Laboratory, jobs: str) -> dict[str, tuple[str, dict[str, str]]]:
     return {name: (job, lab.wait_for_job(job, seconds=240)) for name, job in submitted.items()}
 
 
-def test_seven_models_at_once_in_their_own_folders(
+def test_seven_models_at_once_in_their_own_folders_and_in_s3(
     lab: Laboratory, seven: dict[str, tuple[str, dict[str, str]]]
 ) -> None:
     assert len({found["NodeList"] for _, found in seven.values()}) == 7
@@ -53,17 +53,9 @@ def test_seven_models_at_once_in_their_own_folders(
         assert samples[0].startswith("time,index,uuid")
         assert len(samples) > 8
         assert [line.split(", ")[1] for line in samples[1:9]] == list("01234567")
-
-
-def test_the_final_checkpoint_is_in_s3(lab: Laboratory, seven: dict[str, tuple[str, dict[str, str]]]) -> None:
-    for name, (job, found) in seven.items():
         copy = f"{BUCKET}/final/{name}/{job}/step-00000030"
         lab.run(["diff", "-r", copy, f"/fsx2/{name}/checkpoints/step-00000030"])
         assert "checksums compared" in lab.output(["cat", found["StdOut"]])
-
-
-def test_samplers_end_with_the_job(lab: Laboratory, seven: dict[str, tuple[str, dict[str, str]]]) -> None:
-    for _, found in seven.values():
         assert lab.run(["pgrep", "-f", "query-gpu"], node=found["NodeList"], user="root", check=False).stdout == ""
 
 
@@ -76,7 +68,7 @@ def test_a_killed_node_and_the_job_comes_back_and_completes(lab: Laboratory, job
     lab.write(f"{folder}/step-00000900/__0_0.distcp", "half")
     job = submit(
         lab,
-        f"{jobs}/train-model.sbatch --model model1 --nodes 2 --procs 1 -- {TRAIN.format(jobs=jobs)} --steps 60 "
+        f"{jobs}/train-model.sbatch --model model1 --nodes 2 --procs 1 -- {TRAIN} --steps 60 "
         "--every 10 --keep 9 --step-seconds 0.3 --metrics /fsx1/results/model1.json",
     )
     lab.wait(lambda: 10 <= newest_whole(lab, folder) < 40, "a first checkpoint", seconds=90)
@@ -108,7 +100,7 @@ def test_before_the_time_limit_a_checkpoint_is_written_and_the_job_comes_back(la
     job = submit(
         lab,
         f"{jobs}/train-model.sbatch --model model2 --nodes 2 --procs 1 --time 2 --grace 60 "
-        f"-- {TRAIN.format(jobs=jobs)} --steps 300 --every 1000 --step-seconds 0.3",
+        f"-- {TRAIN} --steps 300 --every 1000 --step-seconds 0.3",
     )
     found = lab.wait_for_job(job, seconds=400)
     output = lab.output(["cat", found["StdOut"]])
@@ -151,7 +143,7 @@ def test_nothing_is_removed_where_the_export_fails_and_submitting_again_goes_on_
     lab: Laboratory, jobs: str
 ) -> None:
     line = f"{jobs}/train-model.sbatch --model model4 --procs 1"
-    program = f"-- {TRAIN.format(jobs=jobs)} --steps 30 --every 10"
+    program = f"-- {TRAIN} --steps 30 --every 10"
     job = submit(lab, f"{line} --export s3://no-such-bucket/final {program}")
     found = lab.wait_for_job(job, states=("FAILED",))
     assert "is not completely in s3://no-such-bucket/final; nothing was removed" in lab.output(["cat", found["StdOut"]])

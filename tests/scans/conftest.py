@@ -12,9 +12,11 @@ from typing import Any
 import jsonschema
 import pytest
 
+from tests.cluster_assets.conftest import P5, gpu_rows, queue
+
 SCANS = Path(__file__).parents[2] / "cluster_assets/scans"
 SCHEMA = json.loads((SCANS / "report.schema.json").read_text())
-GPUS = "\n".join(f"{index}, NVIDIA H100 80GB HBM3, 580.95.05, Enabled, 0, No" for index in range(8))
+GPUS = "\n".join(gpu_rows())
 DOMAINS = "\n".join(
     f"provider: efa\n    fabric: efa\n    domain: rdmap{index}s0-rdm\n    type: FI_EP_RDM" for index in range(32)
 )
@@ -69,16 +71,12 @@ class Machine:
         return file
 
     def settings(self, **changes: Any) -> None:  # noqa: ANN401
-        instance = {
-            "type": "p5.48xlarge", "gpus": 8, "gpu": "H100", "efa_interfaces": 32, "nvme_gb": 1, "nvswitch": True,
-        } | changes  # fmt: skip
-        compute = [{"name": "p5", "efa": True, "instances": [instance]}]
         settings = {
             "schema": 1,
             "environment": "local",
             "mounts": [{"path": "/fsx"}, {"path": "/shared"}],
             "folders": {"scripts": "/shared/scripts"},
-            "queues": [{"name": "gpu", "scratch": "/scratch", "health_check": True, "compute": compute}],
+            "queues": [queue("gpu", "/scratch", "p5", P5 | changes)],
         }
         self.file("/opt/trainyard/settings.json", json.dumps(settings))
 
@@ -141,24 +139,21 @@ def machine_with(tmp_path: Path, tools: dict[str, str]) -> Machine:
     return machine
 
 
+def pyxis(machine: Machine) -> None:
+    machine.file("/opt/slurm/etc/plugstack.conf.d/pyxis.conf", "required /usr/lib/slurm/spank_pyxis.so\n")
+    machine.file("/usr/lib/slurm/spank_pyxis.so")
+
+
 @pytest.fixture
 def compute(tmp_path: Path) -> Machine:
     """A healthy P5 node."""
     machine = machine_with(tmp_path, COMPUTE)
     machine.settings()
-    machine.file(
-        "/etc/chef/dna.json", '{"cluster": {"scheduler_queue_name": "gpu", "scheduler_compute_resource_name": "p5"}}'
-    )
-    machine.file(
-        "/opt/amazon/efa_installed_packages", "# EFA installer version: 1.51.0\n# Debug packages installed: no\n"
-    )
-    machine.file(
-        "/opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so", "\x7fELF\0\1NET/OFI Initializing aws-ofi-nccl 1.22.0\0git-1\0"
-    )
-    machine.file(
-        "/opt/slurm/etc/plugstack.conf.d/pyxis.conf", "required /usr/lib/slurm/spank_pyxis.so runtime_path=/run/pyxis\n"
-    )
-    machine.file("/usr/lib/slurm/spank_pyxis.so")
+    queue_name = {"scheduler_queue_name": "gpu", "scheduler_compute_resource_name": "p5"}
+    machine.file("/etc/chef/dna.json", json.dumps({"cluster": queue_name}))
+    machine.file("/opt/amazon/efa_installed_packages", "# EFA installer version: 1.51.0\n# Debug packages: no\n")
+    machine.file("/opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so", "\x7fELF\0\1Initializing aws-ofi-nccl 1.22.0\0git-1\0")
+    pyxis(machine)
     for index in range(32):
         machine.file(f"/dev/infiniband/uverbs{index}")
     for mount in ("scratch", "fsx", "shared"):
@@ -171,8 +166,7 @@ def head(tmp_path: Path) -> Machine:
     """A healthy head node."""
     machine = machine_with(tmp_path, HEAD)
     machine.settings()
-    machine.file("/opt/slurm/etc/plugstack.conf.d/pyxis.conf", "required /usr/lib/slurm/spank_pyxis.so\n")
-    machine.file("/usr/lib/slurm/spank_pyxis.so")
+    pyxis(machine)
     (machine.root / "shared/scripts/versions/abc").mkdir(parents=True)
     (machine.root / "shared/scripts/current").symlink_to("versions/abc")
     return machine

@@ -57,12 +57,13 @@ def packages(
 def test_image_that_has_all(image: Machine) -> None:
     report = image.report(SCRIPT, "--gpus", "8")
     assert bad(report) == {}
-    assert line(report, "pytorch")["found"] == "2.11.0"
-    assert line(report, "cuda")["found"] == "13.0"
-    assert line(report, "nccl")["found"] == "2.28.9"
-    assert line(report, "libfabric")["found"] == "2.3.1"
-    assert line(report, "megatron")["found"] == "0.14.0"
-    assert line(report, "deepspeed")["found"] == "0.18.1"
+    found = {
+        name: line(report, name)["found"] for name in ("pytorch", "cuda", "nccl", "libfabric", "megatron", "deepspeed")
+    }
+    assert found == {
+        "pytorch": "2.11.0", "cuda": "13.0", "nccl": "2.28.9",
+        "libfabric": "2.3.1", "megatron": "0.14.0", "deepspeed": "0.18.1",
+    }  # fmt: skip
     assert line(report, "gpus")["found"] == "8"
 
 

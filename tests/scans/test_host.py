@@ -27,13 +27,18 @@ def gpus(machine: Machine, rows: str) -> None:
     machine.tool("nvidia-smi", f"cat <<'END'\n{rows}\nEND")
 
 
+def rows(old: str, new: str, count: int = -1) -> Callable[[Machine], None]:
+    """nvidia-smi's answer with something replaced."""
+    return lambda machine: gpus(machine, GPUS.replace(old, new, count))
+
+
 FAULTS: dict[str, tuple[Callable[[Machine], object], dict[str, str], str]] = {
     "seven GPUs": (
         lambda m: gpus(m, "\n".join(GPUS.splitlines()[:7])),
         {"gpus": "failure"},
         "7 x NVIDIA H100 80GB HBM3",
     ),
-    "another GPU": (lambda m: gpus(m, GPUS.replace("H100 80GB HBM3", "A10G")), {"gpus": "warning"}, "8 x NVIDIA A10G"),
+    "another GPU": (rows("H100 80GB HBM3", "A10G"), {"gpus": "warning"}, "8 x NVIDIA A10G"),
     "no driver": (lambda m: m.without("nvidia-smi"), {"gpus": "failure"}, "no nvidia-smi"),
     "the driver hangs": (lambda m: m.tool("nvidia-smi", "sleep 30"), {"gpus": "failure"}, "no answer in 2 s"),
     "the driver fails": (
@@ -41,31 +46,11 @@ FAULTS: dict[str, tuple[Callable[[Machine], object], dict[str, str], str]] = {
         {"gpus": "failure"},
         "nvidia-smi: Unable to determine the device handle",
     ),
-    "the driver is too old": (
-        lambda m: gpus(m, GPUS.replace("580.95.05", "535.43.02")),
-        {"nvidia-driver": "failure"},
-        "535.43.02",
-    ),
-    "the driver is not of today": (
-        lambda m: gpus(m, GPUS.replace("580.95.05", "550.163.01")),
-        {"nvidia-driver": "warning"},
-        "550.163.01",
-    ),
-    "no persistence": (
-        lambda m: gpus(m, GPUS.replace("Enabled", "Disabled", 1)),
-        {"gpu-persistence": "warning"},
-        "off on GPU 0",
-    ),
-    "memory errors": (
-        lambda m: gpus(m, GPUS.replace("Enabled, 0", "Enabled, 4", 1)),
-        {"gpu-memory": "failure"},
-        "GPU 0: 4 uncorrected",
-    ),
-    "rows cannot be remapped": (
-        lambda m: gpus(m, GPUS.replace("0, No", "0, Yes", 1)),
-        {"gpu-memory": "failure"},
-        "GPU 0: row remapping failed",
-    ),
+    "the driver is too old": (rows("580.95.05", "535.43.02"), {"nvidia-driver": "failure"}, "535.43.02"),
+    "the driver is not of today": (rows("580.95.05", "550.163.01"), {"nvidia-driver": "warning"}, "550.163.01"),
+    "no persistence": (rows("Enabled", "Disabled", 1), {"gpu-persistence": "warning"}, "off on GPU 0"),
+    "memory errors": (rows("Enabled, 0", "Enabled, 4", 1), {"gpu-memory": "failure"}, "GPU 0: 4 uncorrected"),
+    "rows cannot be remapped": (rows("0, No", "0, Yes", 1), {"gpu-memory": "failure"}, "GPU 0: row remapping failed"),
     "scratch is not mounted": (
         lambda m: m.tool("mountpoint", '[[ "$*" != */scratch ]]'),
         {"scratch": "failure"},
@@ -125,11 +110,7 @@ FAULTS: dict[str, tuple[Callable[[Machine], object], dict[str, str], str]] = {
         {"pyxis": "failure"},
         "no /usr/lib/slurm/spank_pyxis.so",
     ),
-    "locked memory is limited": (
-        lambda m: m.limits.update(l="64"),
-        {"locked-memory": "failure"},
-        "64 KiB",
-    ),
+    "locked memory is limited": (lambda m: m.limits.update(l="64"), {"locked-memory": "failure"}, "64 KiB"),
     "few files can be open": (lambda m: m.limits.update(n="1024"), {"open-files": "warning"}, "1024"),
 }
 
@@ -163,13 +144,8 @@ def test_instance_type_by_hand(compute: Machine) -> None:
     (compute.root / "etc/chef/dna.json").unlink()
     compute.settings(type="p5en.48xlarge", efa_interfaces=16)
     report = compute.report(SCRIPT, "compute", "--instance-type", "p5en.48xlarge")
-    assert line(report, "efa-interfaces") | {"action": ""} == {
-        "name": "efa-interfaces",
-        "verdict": "failure",
-        "found": "32",
-        "wanted": "16",
-        "action": "",
-    }
+    found = line(report, "efa-interfaces")
+    assert (found["verdict"], found["found"], found["wanted"]) == ("failure", "32", "16")
 
 
 def test_healthy_head_node(head: Machine) -> None:
@@ -183,14 +159,8 @@ def test_healthy_head_node(head: Machine) -> None:
     ("cause", "name", "verdict"),
     [
         (lambda m: m.tool("nvidia-smi", "echo 'GPU 0: NVIDIA T4 (UUID: GPU-1)'"), "gpus", "warning"),
-        (
-            lambda m: m.tool("scontrol", "echo 'Slurmctld(primary) at head is DOWN'; exit 1"),
-            "slurm-controller",
-            "failure",
-        ),
-        (lambda m: m.without("scontrol"), "slurm-controller", "failure"),
+        (lambda m: m.tool("scontrol", "echo 'Slurmctld(primary) is DOWN'; exit 1"), "slurm-controller", "failure"),
         (lambda m: (m.root / "shared/scripts/current").unlink(), "scripts", "failure"),
-        (lambda m: m.without("enroot"), "enroot", "failure"),
         (lambda m: m.tool("enroot", "echo 3.2.0"), "enroot", "failure"),
         (lambda m: m.tool("sinfo", "echo slurm 21.08.8"), "slurm", "failure"),
     ],

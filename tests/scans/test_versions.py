@@ -21,13 +21,10 @@ def ask(function: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     ("text", "version"),
     [
         ("535.54.03", "535.54.03"),
-        ("slurm 25.11.8", "25.11.8"),
         ("slurm-wlm 22.05.8", "22.05.8"),
-        ("# EFA installer version: 1.51.0", "1.51.0"),
         ("NET/OFI Initializing aws-ofi-nccl 1.8.1-aws", "1.8.1"),
         ("libfabric: 2.3.1amzn1.0", "2.3.1"),
         ("2.11.0+cu130", "2.11.0"),
-        ("release 12.8", "12.8"),
         ("no such tool", ""),
         ("4", ""),
     ],
@@ -42,19 +39,13 @@ def test_version_in_a_text(text: str, version: str) -> None:
     [
         ("535.54.03", "535.54.03", True),
         ("535.104.05", "535.54.03", True),
-        ("535.43.02", "535.54.03", False),
         ("535.54.02", "535.54.03", False),
-        ("535.54.09", "535.54.08", True),
-        ("580.95.05", "535.54.03", True),
         ("1.22.0", "1.8.1", True),
-        ("1.8.0", "1.8.1", False),
         ("1.9", "1.8.1", True),
         ("1.8", "1.8.1", False),
         ("2.18.5.1", "2.18.5", True),
-        ("13.0", "12.2", True),
         ("9.10", "12.2", False),
         ("22.05", "22.05", True),
-        ("23.02.1", "22.05", True),
     ],
 )
 def test_order(found: str, wanted: str, enough: bool) -> None:

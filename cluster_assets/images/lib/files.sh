@@ -12,7 +12,6 @@ files::find_folder() {
   IMPORT_FOLDER="${IMPORT_FOLDER:-${CONTAINER_IMAGES_DIR:-}}"
 }
 
-# size BYTES: for people, in binary units.
 files::size() {
   numfmt --to=iec-i --suffix=B "$1" | sed 's/[A-Z]/ &/'
 }
@@ -27,7 +26,6 @@ record::matches() {
   jq -e --arg digest "$2" --arg seal "$(record::seal "${image}")" '.digest == $digest and "\(.bytes) \(.modified)" == $seal' "${record}" >/dev/null 2>&1
 }
 
-# seal FILE: size and modification time.
 record::seal() {
   stat -c '%s %.9Y' "$1"
 }

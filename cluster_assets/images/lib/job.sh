@@ -87,7 +87,6 @@ watch::run() {
   return "${status}"
 }
 
-# stop: end the running command.
 watch::stop() {
   [[ -n "${WATCH_PID}" ]] || return 0
   kill -TERM -- "-${WATCH_PID}" 2>/dev/null || true

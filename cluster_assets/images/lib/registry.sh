@@ -39,12 +39,10 @@ reference::parse() {
   fi
 }
 
-# written: the full reference.
 reference::written() {
   printf '%s/%s%s%s' "${IMAGE_HOST}" "${IMAGE_REPOSITORY}" "${IMAGE_TAG:+:${IMAGE_TAG}}" "${IMAGE_DIGEST:+@${IMAGE_DIGEST}}"
 }
 
-# check_name NAME: it becomes a file name.
 reference::check_name() {
   [[ "$1" != *.sqsh ]] || log::exit 64 "give the name without .sqsh: '${1%.sqsh}'"
   [[ "$1" =~ ^[A-Za-z0-9][A-Za-z0-9._+-]{0,127}$ ]] ||
@@ -186,7 +184,6 @@ registry::manifest() {
   [[ "${REGISTRY_STATUS}" == 200 ]] || registry::refused
 }
 
-# refused: explain a status other than 200 and exit.
 registry::refused() {
   local -r image="$(reference::written)"
   local answer
@@ -232,7 +229,6 @@ registry::inspect() {
     log::exit 66 "$(reference::written) is not a container image: its manifest ($(jq -r '.mediaType // "without a media type"' "${IMPORT_WORK}/body" 2>/dev/null)) names no layers"
 }
 
-# architecture: this node's, as images name it.
 registry::architecture() {
   case "$(uname -m)" in
     x86_64) printf amd64 ;;

@@ -190,7 +190,6 @@ job::remove_own() {
   rm -rf --one-file-system -- "${path}"
 }
 
-# main WORD...: the last line of each job file.
 job::main() {
   job::parse "$@"
   declare -F job::check >/dev/null && job::check

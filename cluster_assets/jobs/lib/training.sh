@@ -37,7 +37,6 @@ training::common_folder() {
   printf '%s' "${folder}"
 }
 
-# experiment_folders: in the common folders.
 training::experiment_folders() {
   local checkpoints logs results
   DATA_DIR="$(training::common_folder data)"
@@ -59,7 +58,6 @@ training::make_folders() {
     log::fail "cannot create the folders ${CHECKPOINT_DIR}, ${LOG_DIR}, ${TENSORBOARD_DIR} and ${OUTPUT_DIR}"
 }
 
-# run PROGRAM [ARGUMENT...]: run one experiment.
 training::run() {
   training::experiment_folders
   distributed::prepare "${TRAINING_VARIABLES[@]}"

@@ -1,43 +1,36 @@
 # The local NVMe scratch and the shared file systems. Needs scan.sh, settings.sh and the variables of node.sh.
 
-# terabytes GIGABYTES
 disks::terabytes() {
   printf '%d.%02d TB' $(($1 / 1000)) $(($1 % 1000 / 10))
 }
 
-# check_scratch: mounted, of the right size, writable, not full.
 disks::check_scratch() {
-  local scratch
+  local scratch unit total available size free verdict=ok
   scratch="$(jq -r --arg queue "$(settings::queue)" '[.queues[] | select(.name == $queue or $queue == "") | .scratch | values] | first // empty' \
     "${TRAINYARD_SETTINGS}" 2>/dev/null || true)"
   if [[ "${INSTANCE_KNOWN}" != yes || -z "${scratch}" ]] || ((INSTANCE_NVME_GB == 0)); then
     report::add scratch skipped "not checked" "no local NVMe, or the instance type unknown"
     return 0
   fi
-  local -r path="${TRAINYARD_ROOT}${scratch}"
+  local -r path="${TRAINYARD_ROOT}${scratch}" wanted="$(disks::terabytes "${INSTANCE_NVME_GB}")"
   if ! timeout "${SCAN_SECONDS}" mountpoint -q "${path}"; then
-    report::add scratch failure "${scratch} is not mounted" "$(disks::terabytes "${INSTANCE_NVME_GB}") at ${scratch}" \
+    report::add scratch failure "${scratch} is not mounted" "${wanted} at ${scratch}" \
       "See journalctl -u setup-ephemeral; have the node replaced."
     return 0
   fi
-  disks::check_size "${path}"
-  disks::check_write "${path}" "${scratch}"
-}
-
-disks::check_size() {
-  local -r percent="$(minimums::get figures.scratch-percent.minimum)" least_free="$(minimums::get figures.scratch-free-percent.minimum)"
-  local unit total available size free verdict=ok
-  scan::run stat --file-system --format='%S %b %a' "$1"
+  scan::run stat --file-system --format='%S %b %a' "${path}"
   if ((STATUS)); then
-    report::timeout scratch-size "$(disks::terabytes "${INSTANCE_NVME_GB}")" "Read dmesg for errors of the NVMe disks."
-    return 0
+    report::timeout scratch-size "${wanted}" "Read dmesg for errors of the NVMe disks."
+  else
+    local -r percent="$(minimums::get figures.scratch-percent.minimum)" least_free="$(minimums::get figures.scratch-free-percent.minimum)"
+    read -r unit total available <<<"${ANSWER}"
+    size=$((unit * total / 1000000000)) free=$((total > 0 ? available * 100 / total : 0))
+    report::require scratch-size "$(disks::terabytes "${size}")" "${wanted}, at least ${percent} %" \
+      "A disk is missing (lsblk lists those present): have the node replaced." $((size * 100)) -ge $((INSTANCE_NVME_GB * percent))
+    ((free >= least_free)) || verdict=warning
+    report::add scratch-free "${verdict}" "${free} % free" "${least_free} % or more" "Remove what jobs left there."
   fi
-  read -r unit total available <<<"${ANSWER}"
-  size=$((unit * total / 1000000000)) free=$((total > 0 ? available * 100 / total : 0))
-  report::require scratch-size "$(disks::terabytes "${size}")" "$(disks::terabytes "${INSTANCE_NVME_GB}"), at least ${percent} %" \
-    "A disk is missing (lsblk lists those present): have the node replaced." $((size * 100)) -ge $((INSTANCE_NVME_GB * percent))
-  ((free >= least_free)) || verdict=warning
-  report::add scratch-free "${verdict}" "${free} % free" "${least_free} % or more" "Remove what jobs left there."
+  disks::check_write "${path}" "${scratch}"
 }
 
 # check_write PATH SHOWN: as the user who runs the scan.
@@ -55,7 +48,6 @@ disks::check_write() {
   esac
 }
 
-# check_mounts: every file system of the environment is mounted and answers.
 disks::check_mounts() {
   local path missing=() silent=()
   local -a paths

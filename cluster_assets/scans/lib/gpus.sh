@@ -40,7 +40,6 @@ gpus::check() {
   report::require gpu-memory "${text%, }" "no uncorrected errors" "Restart the node; if row remapping failed, have it replaced." "${#bad[@]}" = 0
 }
 
-# report_count NUMBER MODEL
 gpus::report_count() {
   local -r found="$1 x $2" wanted="${INSTANCE_GPUS} x ${INSTANCE_GPU}"
   if [[ "${INSTANCE_KNOWN}" != yes ]]; then

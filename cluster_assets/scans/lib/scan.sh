@@ -16,7 +16,6 @@ SCAN_SECONDS="${SCAN_SECONDS:-20}" # per command: a driver that hangs must not h
 SCAN_PATH="${SCAN_PATH-/usr/local/bin:/opt/slurm/bin:/opt/slurm/sbin:/opt/amazon/efa/bin:/usr/local/cuda/bin:/usr/sbin:/sbin}"
 export PATH="${PATH}${SCAN_PATH:+:${SCAN_PATH}}"
 
-# wrong TEXT: a usage error.
 scan::wrong() {
   printf '%s: %s\nsee %s --help\n' "${0##*/}" "$1" "${0##*/}" >&2
   exit 64
@@ -72,7 +71,6 @@ report::verdict() {
   fi
 }
 
-# width LEAST TEXT...: of a column.
 report::width() {
   local text width="$1"
   for text in "${@:2}"; do
@@ -99,7 +97,6 @@ report::table() {
     "${REPORT_COUNTS[ok]}" "${REPORT_COUNTS[warning]}" "${REPORT_COUNTS[failure]}" "${REPORT_COUNTS[skipped]}"
 }
 
-# quote TEXT: as a JSON string.
 report::quote() {
   local text="$1"
   text="${text//\\/\\\\}"
@@ -110,7 +107,6 @@ report::quote() {
   printf '"%s"' "${text//[[:cntrl:]]/ }"
 }
 
-# json SCAN
 report::json() {
   local index separator=""
   printf '{"schema": 1, "scan": %s, "host": %s, "verdict": %s,\n "counts": {"ok": %s, "warning": %s, "failure": %s, "skipped": %s},\n "lines": [' \
@@ -177,7 +173,6 @@ show(json.load(open(sys.argv[1])), [])
   [[ "${MINIMUMS[schema]:-}" == 1 ]]
 }
 
-# get PATH: one value; nothing for null.
 minimums::get() {
   printf '%s' "${MINIMUMS["$1"]:-}"
 }
@@ -205,7 +200,6 @@ minimums::compare() {
     "$(minimums::get "components.${name}.action")"
 }
 
-# compare_output NAME COMMAND...: the version that COMMAND prints.
 minimums::compare_output() {
   scan::run "${@:2}"
   ((STATUS == 0)) || ANSWER="${ANSWER%%$'\n'*}"

@@ -62,7 +62,6 @@ software::check_limits() {
   report::add open-files "${verdict}" "${files}" "${least} or more" "${action}"
 }
 
-# check_scripts: the current version of the shared scripts.
 software::check_scripts() {
   local scripts current
   scripts="$(jq -r '.folders.scripts // empty' "${TRAINYARD_SETTINGS}" 2>/dev/null || true)"
