@@ -20,14 +20,10 @@ FILES = sorted(path.name for path in JOBS.glob("*.sbatch"))
 NEEDED = {"train-model.sbatch": ["--model", "model1", "--", "program"]}
 
 
-def submit(
-    lab: Laboratory, file: str, *words: str, env: dict[str, str] | None = None, states: tuple[str, ...] = ("COMPLETED",)
-) -> str:
+def submit(lab: Laboratory, line: str, env: dict[str, str] | None = None, state: str = "COMPLETED") -> str:
     """Run a job to its end. Returns its output."""
-    output = "/fsx3/%x-%j.out"
-    answer = lab.run([file, "--output", output, *words], env=env).stdout.strip()
-    job = answer.split()[-1]
-    found = lab.wait_for_job(job, states=states, seconds=120)
+    answer = lab.run(line.replace(".sbatch", ".sbatch --output /fsx3/%x-%j.out", 1), env=env).stdout.strip()
+    found = lab.wait_for_job(answer.split()[-1], states=(state,), seconds=120)
     return lab.output(["cat", found["StdOut"]])
 
 
@@ -45,7 +41,7 @@ def test_slurm_would_take_it(lab: Laboratory, jobs: str, file: str) -> None:
 
 
 def test_hello_gpu(lab: Laboratory, jobs: str) -> None:
-    output = submit(lab, f"{jobs}/hello-gpu.sbatch", "--nodes", "2")
+    output = submit(lab, f"{jobs}/hello-gpu.sbatch --nodes 2")
     assert output.count("NVIDIA H200 (simulated) (UUID") == 16
     assert "passed: 2 nodes with 8 GPUs each" in output
 
@@ -69,7 +65,7 @@ def broken(lab: Laboratory, node: str, change: Callable[[Any], object], *, efa: 
 
 def test_a_node_with_seven_gpus_fails_the_job(lab: Laboratory, jobs: str) -> None:
     with broken(lab, "gpu-queue-dy-p5e-1", lambda gpus: gpus.pop()):
-        output = submit(lab, f"{jobs}/hello-gpu.sbatch", "--nodes", "7", states=("FAILED",))
+        output = submit(lab, f"{jobs}/hello-gpu.sbatch --nodes 7", state="FAILED")
     assert "gpu-queue-dy-p5e-1: FAILED: 7 GPUs, and there must be 8" in output
     assert "gpu-queue-dy-p5e-7: 8 GPUs" in output
     assert "FAILED: not every one of the 7 nodes" in output
@@ -92,12 +88,12 @@ def image(lab: Laboratory) -> Iterator[str]:
 
 def test_containers_by_name_see_the_file_systems(lab: Laboratory, jobs: str, image: str) -> None:
     # The image has no nvidia-smi, which on a real node comes from the host: the error is the container's own.
-    output = submit(lab, f"{jobs}/hello-gpu.sbatch", "--nodes", "1", "--image", image, states=("FAILED",))
+    output = submit(lab, f"{jobs}/hello-gpu.sbatch --nodes 1 --image {image}", state="FAILED")
     assert "nvidia-smi: not found" in output
 
 
 def test_an_image_that_is_not_there(lab: Laboratory, jobs: str, image: str) -> None:
-    output = submit(lab, f"{jobs}/hello-gpu.sbatch", "--nodes", "1", "--image", "none", states=("FAILED",))
+    output = submit(lab, f"{jobs}/hello-gpu.sbatch --nodes 1 --image none", state="FAILED")
     assert f"no image /fsx1/containers/images/none.sqsh. Imported images: {image}.sqsh" in output
 
 
@@ -106,7 +102,7 @@ def test_gpu_check_says_what_is_missing(lab: Laboratory, jobs: str) -> None:
     # As in a login shell, where the EFA installer put libfabric's programs into PATH.
     env = {"PATH": f"/opt/amazon/efa/bin:{PATH}"}
     with broken(lab, "gpu-queue-dy-p5e-1", lambda gpus: gpus[3].update(nvlink=0), efa=True):
-        output = submit(lab, f"{jobs}/gpu-check.sbatch", "--nodes", "2", env=env, states=("FAILED",))
+        output = submit(lab, f"{jobs}/gpu-check.sbatch --nodes 2", env=env, state="FAILED")
     first, second = (
         [line for line in output.splitlines() if line.startswith(f"gpu-queue-dy-p5e-{number}: ")] for number in (1, 2)
     )
@@ -119,9 +115,8 @@ def test_gpu_check_says_what_is_missing(lab: Laboratory, jobs: str) -> None:
 
 
 def test_host_scan_judges_every_node(lab: Laboratory, jobs: str) -> None:
-    words = ["--nodes", "2", "--results", "/fsx1/results/scan"]
     with broken(lab, "gpu-queue-dy-p5e-2", len, efa=True):
-        output = submit(lab, f"{jobs}/host-scan.sbatch", *words, states=("FAILED",))
+        output = submit(lab, f"{jobs}/host-scan.sbatch --nodes 2 --results /fsx1/results/scan", state="FAILED")
     assert "FAILURE efa-interfaces: found 31, wanted 32" in output
     names = re.findall(r"(?m)^(gpu-queue-dy-p5e-\d): \w+$", output)
     reports = [json.loads(lab.output(["cat", f"/fsx1/results/scan/{name}.json"])) for name in names]
@@ -132,10 +127,8 @@ def test_host_scan_judges_every_node(lab: Laboratory, jobs: str) -> None:
 def test_storage_with_fio_cleans_up_after_itself(lab: Laboratory, jobs: str) -> None:
     kept = "/fsx3/.storage-test-of-somebody-else"
     lab.run(["mkdir", "-p", kept])
-    output = submit(
-        lab, f"{jobs}/storage-test.sbatch", "--tool", "fio", "--mounts-to-test", "/fsx3", "--procs", "2",
-        "--segments", "2", "--fraction", "1", "--results", "/fsx1/results/storage",
-    )  # fmt: skip
+    options = "--mounts-to-test /fsx3 --procs 2 --segments 2 --fraction 1 --results /fsx1/results/storage"
+    output = submit(lab, f"{jobs}/storage-test.sbatch --tool fio {options}")
     verdict = json.loads(lab.output(["cat", "/fsx1/results/storage/_fsx3.json"]))
     # 4.8 TiB at 500 MB/s/TiB.
     assert verdict["provisioned_mb_s"] == 2400
@@ -151,21 +144,17 @@ def test_storage_below_the_provisioned_figure_fails(lab: Laboratory, jobs: str) 
     for mount in settings["mounts"]:
         mount["throughput_mb_s"] = 7_200_000
     lab.write("/fsx1/results/beyond.json", json.dumps(settings))
-    output = submit(
-        lab, f"{jobs}/storage-test.sbatch", "--tool", "fio", "--mounts-to-test", "/fsx2", "--procs", "1",
-        "--segments", "1", "--fraction", "100", "--results", "/fsx1/results/slow",
-        env={"TRAINYARD_SETTINGS": "/fsx1/results/beyond.json"}, states=("FAILED",),
-    )  # fmt: skip
+    options = "--mounts-to-test /fsx2 --procs 1 --segments 1 --fraction 100 --results /fsx1/results/slow"
+    env = {"TRAINYARD_SETTINGS": "/fsx1/results/beyond.json"}
+    output = submit(lab, f"{jobs}/storage-test.sbatch --tool fio {options}", env=env, state="FAILED")
     # Two clients are asked for no more than they can carry.
     assert "FAILED: write" in output
     assert "floor 20000 (100% of 20000)" in output
 
 
 def test_nccl_tests_without_the_programs_fail(lab: Laboratory, jobs: str) -> None:
-    output = submit(
-        lab, f"{jobs}/nccl-tests.sbatch", "--nodes", "2", "--tests", "all_reduce,alltoall",
-        "--results", "/fsx1/results/nccl", states=("FAILED",),
-    )  # fmt: skip
+    options = "--nodes 2 --tests all_reduce,alltoall --results /fsx1/results/nccl"
+    output = submit(lab, f"{jobs}/nccl-tests.sbatch {options}", state="FAILED")
     assert output.count("no table: the test did not run") == 2
     assert not json.loads(lab.output(["cat", "/fsx1/results/nccl/verdict.json"]))["passed"]
 
@@ -177,10 +166,8 @@ def test_nccl_tests_run_as_16_ranks_and_are_judged(lab: Laboratory, jobs: str) -
     script = '#!/bin/sh\necho "rank $PMIX_RANK net=$NCCL_NET provider=$FI_PROVIDER if=$NCCL_SOCKET_IFNAME" >&2\n'
     script += '[ "$PMIX_RANK" != 0 ] || cat /fsx1/fake/answer\n'
     lab.write("/fsx1/fake/all_reduce_perf", script, mode=0o755)
-    output = submit(
-        lab, f"{jobs}/nccl-tests.sbatch", "--nodes", "2", "--tests", "all_reduce", "--binaries", "/fsx1/fake",
-        "--results", "/fsx1/results/tcp", states=("FAILED",),
-    )  # fmt: skip
+    options = "--nodes 2 --tests all_reduce --binaries /fsx1/fake --results /fsx1/results/tcp"
+    output = submit(lab, f"{jobs}/nccl-tests.sbatch {options}", state="FAILED")
     assert "NCCL fell back to TCP" in output
     assert "GB/s at 1 GiB, floor 250" in output
     log = lab.output(["cat", "/fsx1/results/tcp/all_reduce.txt"])
