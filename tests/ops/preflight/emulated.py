@@ -1,0 +1,86 @@
+"""The command with an emulator and an environment file, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from local.emulator import launch
+from local.steering import Steer
+
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass
+class Answer:
+    """Exit status and results of one run."""
+
+    status: int
+    results: list[dict[str, str]]
+
+    def of(self, *verdicts: str) -> list[str]:
+        """Group and subject of the results with these verdicts."""
+        return [f"{result['check']}: {result['subject']}" for result in self.results if result["verdict"] in verdicts]
+
+
+@dataclass
+class Emulated:
+    """An emulator with one environment file."""
+
+    emulator: launch.Emulator
+    file: Path
+
+    def seed(self, **seeds: Any) -> None:  # noqa: ANN401 - seeds.py
+        """Add to what the account contains."""
+        Steer(self.emulator).seeds(seeds)
+
+    def quotas(self, values: dict[str, float]) -> None:
+        self.seed(quotas=[{"quota": quota, "value": value} for quota, value in values.items()])
+
+    def ask(self, **environment: str) -> Answer:
+        """Run the command."""
+        done = self.run("--format", "json", **environment)
+        assert done.returncode in (0, 1), done.stderr
+        return Answer(done.returncode, json.loads(done.stdout)["lines"])
+
+    def ask_with(self, text: str) -> Answer:
+        """Run the command with another content of the file."""
+        before = self.file.read_text("utf-8")
+        self.file.write_text(text, "utf-8")
+        try:
+            return self.ask()
+        finally:
+            self.file.write_text(before, "utf-8")
+
+    def run(self, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "cli", "preflight", str(self.file), "--on", "aws", *options],
+            cwd=ROOT,
+            env={**self.emulator.child_environment(), **environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    def client(self, service: str) -> Any:  # noqa: ANN401 - boto3's
+        """A client with the account's own key."""
+        untyped: Any = boto3.Session(self.emulator.account, "local", region_name=self.emulator.region)
+        return untyped.client(service, endpoint_url=self.emulator.endpoint)
+
+    def user(self, *actions: str) -> dict[str, str]:
+        """The keys of a user with these permissions only, as variables."""
+        iam = self.client("iam")
+        name = f"user-{len(iam.list_users()['Users'])}"
+        iam.create_user(UserName=name)
+        statement = {"Effect": "Allow", "Action": actions, "Resource": "*"}
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+        iam.put_user_policy(UserName=name, PolicyName="preflight", PolicyDocument=policy)
+        key = iam.create_access_key(UserName=name)["AccessKey"]
+        return {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}

@@ -1,0 +1,150 @@
+"""The command against a deployment to the emulated AWS, whose head node is that of a real Slurm."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from local.slurm import Laboratory
+from local.slurm.remote import LABORATORIES
+from local.steering import Steer
+from settings import load
+from tests.ops.deployed import Deployed, deploy
+from tests.slurm.conftest import lab_machine
+
+__all__ = ["lab_machine"]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("validation")]
+BROKEN = "gpu-dy-p5-2"
+Check = tuple[str, str, str]
+"""Check, where, and what was asked."""
+
+
+@dataclass
+class Validated(Deployed):
+    """The deployment, and the command."""
+
+    def validate(self, status: int, *options: str) -> tuple[dict[str, Any], str]:
+        """Report and progress of a validation that must end with this status."""
+        file = self.local.file.with_name("report.json")
+        file.unlink(missing_ok=True)
+        done = self.local.run("validate", "--format", "json", "--output", str(file), *options)
+        report: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+        assert done.returncode == status, done.stdout + json.dumps(report, indent=1)
+        return report, done.stdout
+
+    @property
+    def laboratory(self) -> Laboratory:
+        """The cluster's Slurm, after a validation has started it."""
+        environment = load(self.local.file)
+        return Laboratory(self.local.state / LABORATORIES / f"{environment.account}-{environment.cluster_name}")
+
+
+@pytest.fixture(scope="module")
+def deployed(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Validated]:  # noqa: ARG001 -- a fixture that asks for another
+    with deploy(tmp_path_factory.mktemp("validation")) as found:
+        yield Validated(found.local, found.emulator)
+
+
+def lines(report: dict[str, Any], outcome: str) -> dict[Check, dict[str, str]]:
+    """The lines with an outcome."""
+    found = [line for line in report["lines"] if line["outcome"] == outcome]
+    return {(line["check"], line["where"], line["asked"]): line for line in found}
+
+
+@contextmanager
+def file_with(deployed: Validated, path: str, change: dict[str, Any], *nodes: str) -> Iterator[None]:
+    """A JSON file of some nodes with other values, until the block ends."""
+    lab = deployed.laboratory
+    before = {node: lab.output(["cat", path], node=node) for node in nodes}
+    try:
+        for node, text in before.items():
+            lab.write(path, json.dumps(json.loads(text) | change), node=node, user="root")
+        yield
+    finally:
+        for node, text in before.items():
+            lab.write(path, text, node=node, user="root")
+
+
+def test_healthy_cluster_passes_and_no_job_is_left(deployed: Validated) -> None:
+    report, _ = deployed.validate(0)
+    assert not lines(report, "not asked")
+    assert {
+        ("hello-gpu", "gpu-dy-p5-1"), ("hello-gpu", BROKEN), ("gpu-check", BROKEN), ("scan", BROKEN),
+        ("storage", "/fsx from gpu/p5"), ("scan", "cpu-dy-c7i-2"), ("nccl", "gpu/p5, 2 nodes"),
+    } <= {check[:2] for check in lines(report, "passed")}  # fmt: skip
+    lab = deployed.laboratory
+    assert lab.output(["squeue", "--noheader"]) == ""
+    assert lab.output("ls -A /fsx/.tests") == ""
+
+
+def test_bad_nodes_fail(deployed: Validated) -> None:
+    """One node lacks a GPU; collectives and a file system are too slow on all."""
+    before = json.loads(deployed.laboratory.output(["cat", "/etc/lab/gpus.json"], node=BROKEN))
+    slow = {"collectives": dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter"), 100)}
+    slow["collectives"] |= {"broadcast": 150, "reduce": 150, "alltoall": 40}
+    nodes = ("gpu-dy-p5-1", BROKEN)
+    with (
+        file_with(deployed, "/etc/lab/gpus.json", {"gpus": before["gpus"][:7]}, BROKEN),
+        file_with(deployed, "/etc/lab/figures.json", slow | {"mounts": {"/fsx": 90}}, *nodes),
+    ):
+        report, _ = deployed.validate(1, "--skip", "head-scan,gpu-check")
+    failed = lines(report, "failed")
+    scan = failed["scan", BROKEN, "gpus"]
+    assert scan["found"].startswith("7 x ") and scan["wanted"].startswith("8 x ") and scan["action"]
+    assert failed["hello-gpu", BROKEN, "does every GPU answer?"]["found"] == "7 GPUs"
+    assert "floor 250" in failed["nccl", "gpu/p5, 2 nodes", "all_reduce"]["found"]
+    assert "floor 120" in failed["storage", "/fsx from gpu/p5", "throughput of Lustre"]["found"]
+    assert any("7 GPUs, and there must be 8" in line["output"] for line in failed.values())
+    # The healthy node passes, and the collectives that are fast enough.
+    passed = lines(report, "passed")
+    assert ("hello-gpu", "gpu-dy-p5-1", "does every GPU answer?") in passed
+    assert ("nccl", "gpu/p5, 2 nodes", "alltoall") in passed
+
+
+def test_job_that_never_starts_fails_with_slurms_reason(deployed: Validated) -> None:
+    lab = deployed.laboratory
+    lab.run(["scontrol", "update", f"nodename={BROKEN}", "state=drain", "reason=no capacity"], user="root")
+    try:
+        report, _ = deployed.validate(1, "--only", "hello-gpu", "--start-minutes", "1")
+    finally:
+        lab.run(["scontrol", "update", f"nodename={BROKEN}", "state=resume"], user="root")
+    [line] = lines(report, "failed").values()
+    assert "pending for 1 min, Slurm's reason: " in line["found"] and "none" not in line["found"]
+    assert "no capacity" in line["output"]
+    assert lab.output(["squeue", "--noheader"]) == ""
+
+
+def test_nodes_with_a_users_job_are_not_judged(deployed: Validated) -> None:
+    lab = deployed.laboratory
+    lab.output(["sbatch", "--partition=gpu", "--nodes=2", "--exclusive", "--job-name=mine", "--wrap=sleep 900"])
+    try:
+        report, _ = deployed.validate(0, "--skip", "scan,gpu-check,nccl,storage", "--start-minutes", "1")
+    finally:
+        lab.output(["scancel", "--name=mine"])
+    [line] = lines(report, "not asked").values()
+    assert line["check"] == "hello-gpu" and line["found"] == "nodes are taken by other jobs, 1 min long"
+    assert report["headline"].startswith("PASSED on the head node alone")
+
+
+def test_head_node_without_an_agent(deployed: Validated) -> None:
+    Steer(deployed.emulator).agent("local", answers=False)
+    try:
+        report, text = deployed.validate(4, "--only", "head-scan")
+    finally:
+        Steer(deployed.emulator).agent("local", answers=True)
+    assert not report
+    assert "Systems Manager has no agent on the head node" in text and "Traceback" not in text
+
+
+def test_document_takes_no_words_of_a_shell(deployed: Validated) -> None:
+    ssm = deployed.client("ssm")
+    name = ssm.get_parameter(Name="/trainyard/local/validation/document")["Parameter"]["Value"]
+    head = ssm.get_parameter(Name="/trainyard/local/head-node/instance-id")["Parameter"]["Value"]
+    for request in ("facts;id", "submit hello-gpu $(id)", "look 1 `id`", "Facts", "facts 'x y'"):
+        with pytest.raises(ssm.exceptions.InvalidParameters):
+            ssm.send_command(InstanceIds=[head], DocumentName=name, Parameters={"Request": [request]})
