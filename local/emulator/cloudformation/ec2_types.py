@@ -98,7 +98,6 @@ def _create_nat(_logical_id: str, properties: Properties, _stack: str) -> Made:
     allocation = properties.get("AllocationId")
     if properties.get("ConnectivityType", "public") == "public" and allocation not in ec2._addresses:
         raise ApiError("InvalidAllocationID.NotFound", f"The allocation ID '{allocation}' does not exist")
-    # First: it refuses a subnet that does not exist.
     interface = call("CreateNetworkInterface", SubnetId=properties["SubnetId"], Description="Interface of NAT gateway")
     interface_id = interface["NetworkInterface"]["NetworkInterfaceId"]
     made = call(

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from ministack.core.responses import get_account_id, get_region
+from ministack.core.responses import AccountRegionScopedDict, get_account_id, get_region
 from ministack.services.cloudformation import provisioners
 
 from local.emulator.cloudformation import registry
@@ -30,8 +30,25 @@ def provide(resource_type: str, create: Create, delete: Delete, update: Update |
 
     `update` carries out an in-place change and returns the changed attributes; without it such a change is recorded.
     """
+    provisioners._RESOURCE_HANDLERS[resource_type] = _handler(resource_type, create, delete, update)
+    whole = tuple(path[0] for path in registry.create_only(resource_type) if len(path) == 1)
+    provisioners._REPLACING_PROPERTIES[resource_type] = whole
+    tags = registry.schema(resource_type).get("properties", {}).get("Tags", {})
+    if tags.get("type") == "array":
+        provisioners._STACK_TAG_PROPERTY[resource_type] = ("Tags", "list")
+
+
+def record_others() -> None:
+    """Record every type of the registry that has no provider. Call it last."""
+    for resource_type in registry.types():
+        if resource_type not in provisioners._RESOURCE_HANDLERS and not resource_type.startswith(_REFUSED):
+            handler = _handler(resource_type, _recorder(resource_type), lambda _physical_id, _properties: None, None)
+            provisioners._RESOURCE_HANDLERS[resource_type] = handler
+
+
+def _handler(resource_type: str, create: Create, delete: Delete, update: Update | None) -> Properties:
     # ministack takes what an update returns for all the attributes.
-    attributes: dict[str, Properties] = {}
+    attributes: Any = AccountRegionScopedDict()
 
     def create_checked(logical_id: str, properties: Properties, stack: str) -> Made:
         registry.check(resource_type, properties)
@@ -48,56 +65,23 @@ def provide(resource_type: str, create: Create, delete: Delete, update: Update |
         attributes[physical_id] = {**attributes.get(physical_id, {}), **changed}
         return physical_id, attributes[physical_id]
 
-    provisioners._RESOURCE_HANDLERS[resource_type] = {
+    return {
         "create": create_checked,
         "update": update_checked,
         "update_with_logical_id": True,
         "delete": delete,
     }
-    whole = tuple(path[0] for path in registry.create_only(resource_type) if len(path) == 1)
-    provisioners._REPLACING_PROPERTIES[resource_type] = whole
-    tags = registry.schema(resource_type).get("properties", {}).get("Tags", {})
-    if tags.get("type") == "array":
-        provisioners._STACK_TAG_PROPERTY[resource_type] = ("Tags", "list")
-
-
-def record_others() -> None:
-    """Record every type of the registry that has no provider. Call it last."""
-    for resource_type in registry.types():
-        if resource_type not in provisioners._RESOURCE_HANDLERS and not resource_type.startswith(_REFUSED):
-            provisioners._RESOURCE_HANDLERS[resource_type] = {
-                "create": _recorder(resource_type),
-                "update": _rerecorder(resource_type),
-                "update_with_logical_id": True,
-                "delete": lambda _physical_id, _properties: None,
-            }
 
 
 def _recorder(resource_type: str) -> Create:
     def create(logical_id: str, properties: Properties, stack: str) -> Made:
-        registry.check(resource_type, properties)
         name = provisioners._physical_name(stack, logical_id)
         keys = registry.identifier(resource_type)
         parts = [str(properties.get(key) or _attribute(resource_type, key, name)) for key in keys]
-        return "|".join(parts) or name, _attributes(resource_type, name)
+        attributes = {key: _attribute(resource_type, key, name) for key in registry.read_only(resource_type)}
+        return "|".join(parts) or name, attributes
 
     return create
-
-
-def _rerecorder(resource_type: str) -> Any:
-    def update(physical_id: str, old: Properties, new: Properties, stack: str, logical_id: str) -> Made:
-        registry.check(resource_type, new)
-        replaced = [path[0] for path in registry.create_only(resource_type) if len(path) == 1]
-        if any(old.get(key) != new.get(key) for key in replaced):
-            made: Made = provisioners._replace_resource(resource_type, physical_id, old, new, stack, logical_id)
-            return made
-        return physical_id, _attributes(resource_type, provisioners._physical_name(stack, logical_id))
-
-    return update
-
-
-def _attributes(resource_type: str, name: str) -> Properties:
-    return {key: _attribute(resource_type, key, name) for key in registry.read_only(resource_type)}
 
 
 def _attribute(resource_type: str, key: str, name: str) -> str:

@@ -37,20 +37,20 @@ def official(version: str) -> dict[str, dict[str, Any]]:
             if any(fnmatchcase(name, pattern) for pattern in MISSING):
                 continue
             image_id = "ami-" + hashlib.sha256(f"{get_region()}/{name}".encode()).hexdigest()[:17]
-            found[image_id] = _image(image_id, name, architecture, OWNER, "amazon")
+            found[image_id] = _image(image_id, name, architecture)
     return found
 
 
-def _image(image_id: str, name: str, architecture: str, owner: str, alias: str | None) -> dict[str, Any]:
+def _image(image_id: str, name: str, architecture: str) -> dict[str, Any]:
     return {
         "ImageId": image_id,
         "Name": name,
         "ImageLocation": f"amazon/{name}",
         "Description": name,
         "State": "available",
-        "OwnerId": owner,
-        "ImageOwnerAlias": alias,
-        "Public": alias == "amazon",
+        "OwnerId": OWNER,
+        "ImageOwnerAlias": "amazon",
+        "Public": True,
         "Architecture": architecture,
         "ImageType": "machine",
         "RootDeviceType": "ebs",

@@ -17,20 +17,14 @@ def merge(request: dict[str, Any]) -> dict[str, Any]:
     named = request.get("LaunchTemplate")
     if not named:
         return request
-    key = (
-        {"LaunchTemplateId": named["LaunchTemplateId"]}
-        if named.get("LaunchTemplateId")
-        else {"LaunchTemplateName": named["LaunchTemplateName"]}
-    )
-    template = next(
-        (t for t in ec2._launch_templates.values() if all(t[name] == value for name, value in key.items())), None
-    )
+    key = "LaunchTemplateId" if named.get("LaunchTemplateId") else "LaunchTemplateName"
+    template = next((found for found in ec2._launch_templates.values() if found[key] == named[key]), None)
     if template is None:
-        raise ApiError("InvalidLaunchTemplateId.NotFound", f"The specified launch template does not exist: {key}")
+        message = f"The specified launch template does not exist: {named[key]}"
+        raise ApiError("InvalidLaunchTemplateId.NotFound", message)
     wanted = str(named.get("Version", "$Default"))
-    number = {"$Latest": template["LatestVersionNumber"], "$Default": template["DefaultVersionNumber"]}.get(
-        wanted, wanted
-    )
+    numbers = {"$Latest": template["LatestVersionNumber"], "$Default": template["DefaultVersionNumber"]}
+    number = numbers.get(wanted, wanted)
     version = next((v for v in template["Versions"] if str(v["VersionNumber"]) == str(number)), None)
     if version is None:
         raise ApiError("InvalidLaunchTemplateId.VersionNotFound", f"Could not find launch template version {wanted}")
@@ -127,13 +121,13 @@ def install(image_of: Callable[[str], dict[str, Any] | None]) -> None:
         first = (merged.get("NetworkInterfaces") or [{}])[0]
         groups = merged.get("SecurityGroupIds") or first.get("Groups") or _groups_of(first, subnet)
         profile = merged.get("IamInstanceProfile") or {}
-        resolved, error = (None, None)
+        resolved = None
         if profile:
             resolved, error = ec2._resolve_iam_instance_profile(
                 iam_arn=profile.get("Arn", ""), iam_name=profile.get("Name", ""), allow_missing=False
             )
-        if error:
-            raise ApiError("InvalidParameterValue", f"Invalid IAM Instance Profile {profile}")
+            if error:
+                raise ApiError("InvalidParameterValue", f"Invalid IAM Instance Profile {profile}")
         if wanted := _reservation_of(merged):
             reservations.take(wanted, int(request.get("MaxCount", 1)))
         made = ec2._launch_instances_internal(
@@ -197,13 +191,11 @@ def _purchase_in_xml() -> None:
 def _settle(
     instance: dict[str, Any], subnet: dict[str, Any], groups: list[str], *, public: bool, given: str | None
 ) -> None:
-    """Give the instance an address of its subnet and the interface that carries it."""
-    interface_id = (
-        given
-        or call("CreateNetworkInterface", SubnetId=subnet["SubnetId"], Groups=groups)["NetworkInterface"][
-            "NetworkInterfaceId"
-        ]
-    )
+    """Give the instance a network interface, and the interface's address."""
+    interface_id = given
+    if interface_id is None:
+        made = call("CreateNetworkInterface", SubnetId=subnet["SubnetId"], Groups=groups)
+        interface_id = str(made["NetworkInterface"]["NetworkInterfaceId"])
     interface = ec2._network_interfaces[interface_id]
     interface |= {
         "Status": "in-use",

@@ -14,15 +14,8 @@ from local.emulator.wire import answers, matches, page
 RESERVATIONS: Any = AccountRegionScopedDict()
 
 
-def add(
-    *,
-    instance_type: str,
-    zone_id: str,
-    count: int,
-    block: bool,
-    reservation_id: str,
-) -> dict[str, Any]:
-    """Record a reservation; raises ApiError for a type or zone that the region does not offer, or a taken id."""
+def add(*, instance_type: str, zone_id: str, count: int, block: bool, reservation_id: str) -> dict[str, Any]:
+    """Record a reservation; raises ApiError for a type or zone that the region does not offer."""
     zone = catalogue.zone_name(zone_id)
     if zone is None:
         raise ApiError("InvalidParameterValue", f"Invalid availability zone id: {zone_id} in {get_region()}")
@@ -30,8 +23,6 @@ def add(
         raise ApiError("Unsupported", f"{instance_type} is not offered in {zone_id} ({get_region()})")
     if count < 1:
         raise ApiError("InvalidParameterValue", f"Instance count {count} is not at least 1")
-    if reservation_id in RESERVATIONS:
-        raise ApiError("InvalidCapacityReservationId.Duplicate", f"{reservation_id} exists already")
     now = datetime.datetime.now(datetime.UTC)
     arn = f"arn:aws:ec2:{get_region()}:{get_account_id()}:capacity-reservation/{reservation_id}"
     record: dict[str, Any] = {
