@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -70,17 +71,8 @@ class Local:
 
     def run(self, command: str, *options: str, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
         """Run one command to its end; output and errors together in stdout."""
-        return subprocess.run(
-            [*prefix, *self._line(command, *options)],
-            cwd=ROOT,
-            env=users_environment(self.home),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
+        line = [*prefix, *self._line(command, *options)]
+        return subprocess.run(line, **self._place(), timeout=LIMIT_S, check=False)
 
     @contextmanager
     def until(self, words: str, command: str, *options: str) -> Iterator[Unfinished]:
@@ -88,12 +80,7 @@ class Local:
         with subprocess.Popen(
             # A shell's background job ignores SIGINT, and so would all that it starts: the tests, and this.
             ["env", "--default-signal=INT", *self._line(command, *options)],
-            cwd=ROOT,
-            env=users_environment(self.home),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            **self._place(),
         ) as process:
             assert process.stdout is not None
             run = Unfinished(process)
@@ -105,6 +92,10 @@ class Local:
                 raise AssertionError(f"ended without saying {words!r}:\n{run.output}{self.logs()}")
             yield run
             run.output += process.stdout.read()
+
+    def _place(self) -> dict[str, Any]:
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return {"cwd": ROOT, "env": users_environment(self.home), **streams}
 
     def _line(self, command: str, *options: str) -> list[str]:
         port = ("--port", str(self.port)) if command == "up" else ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -121,26 +120,3 @@ def test_a_killed_emulator_an_interrupted_run_and_a_third(local_of: LocalOf) -> 
     assert run.process.returncode == 130, run.output
     assert "Traceback" not in run.output
     assert re.search(r"cluster\s+local\s+CREATE_COMPLETE", local.ok("up", "--no-hello"))
-
-
-def test_a_port_in_use_is_named(local_of: LocalOf) -> None:
-    local = local_of("local")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", local.port))
-        taken.listen()
-        result = local.run("up")
-    assert result.returncode == 4
-    assert str(local.port) in result.stdout
-    assert "PORT=" in result.stdout
-    assert "Traceback" not in result.stdout
-
-
-def test_wrong_input_starts_nothing(local_of: LocalOf) -> None:
-    local = local_of("local")
-    local.edit(r"throughput: 125\b", "throughput: 300")
-    result = local.run("up")
-    assert result.returncode == 4
-    assert f"{local.file.name}:" in result.stdout
-    assert "300" in result.stdout
-    assert "Traceback" not in result.stdout
-    assert launch.find(local.state) is None

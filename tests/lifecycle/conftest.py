@@ -13,6 +13,7 @@ from tests.e2e.conftest import free_ports
 
 from .deployment import NAME, Base, deploy
 from .life import GONE, Cluster, Life
+from .template import Wish
 
 STACK = f"{NAME}-cluster"
 KEEP = "LIFECYCLE_STATE"
@@ -68,3 +69,11 @@ def cluster(base: Base, name: str) -> Iterator[Cluster]:
     base.steer.reset()
     if made.status() != GONE:
         made.delete()
+
+
+@pytest.fixture
+def wish(life: Life, cluster: Cluster) -> Wish:
+    """The wish of a stack that exists."""
+    made = Wish(cluster.name, max_count=2)
+    assert life.create(made) == "CREATE_COMPLETE", life.story()
+    return made

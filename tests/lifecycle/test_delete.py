@@ -11,14 +11,6 @@ from .template import Wish
 pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 
 
-@pytest.fixture
-def wish(life: Life, cluster: Cluster) -> Wish:
-    """The wish of a stack that stands."""
-    made = Wish(cluster.name, max_count=2)
-    assert life.create(made) == "CREATE_COMPLETE", life.story()
-    return made
-
-
 def test_failure_and_again(life: Life, cluster: Cluster, wish: Wish, base: Base) -> None:
     base.steer.delete_fails(wish.cluster, "resource sg-0123 has a dependent object", after_s=1)
     assert life.delete() == "DELETE_FAILED", life.story()

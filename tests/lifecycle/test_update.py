@@ -14,14 +14,6 @@ from .template import Wish, configuration
 pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 
 
-@pytest.fixture
-def wish(life: Life, cluster: Cluster) -> Wish:
-    """The wish of a stack that stands."""
-    made = Wish(cluster.name, max_count=2)
-    assert life.create(made) == "CREATE_COMPLETE", life.story()
-    return made
-
-
 def goes_on(life: Life, cluster: Cluster, wish: Wish) -> None:
     """The stack takes an update and can be deleted."""
     assert life.update(wish) == "UPDATE_COMPLETE", life.story()
