@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -50,13 +49,6 @@ def test_the_laboratory_s_aws_answers_as_awscli(emulator: launch.Emulator, tmp_p
             done = run(program, folder, words, env)
             return done.returncode, done.stdout, done.stderr
 
-        def head(key: str, program: list[str] = program, folder: Path = folder) -> list[object]:
-            words = f"s3api head-object --bucket data --key {key} --checksum-mode ENABLED --output json"
-            done = run(program, folder, words, env)
-            answer = json.loads(done.stdout or "{}")
-            names = ("ContentLength", "ETag", "ChecksumCRC32", "ChecksumSHA256", "ChecksumType")
-            return [done.returncode == 0, done.stderr, [answer.get(one) for one in names]]
-
         answers[name] = [
             ask("s3 cp --only-show-errors --checksum-algorithm CRC32 one s3://data/folder/one"),
             ask("s3 cp --only-show-errors --cli-connect-timeout 10 --cli-read-timeout 60 s3://data/folder/one two"),
@@ -70,16 +62,14 @@ def test_the_laboratory_s_aws_answers_as_awscli(emulator: launch.Emulator, tmp_p
             ask("s3 cp --only-show-errors one s3://missing/one"),
             ask("s3 cp --only-show-errors --recursive --exclude manifest.json tree s3://data/tree"),
             ask("s3 cp --only-show-errors --recursive missing s3://data/tree"),
-            head("tree/two"),
-            head("tree/manifest.json"),
-            head("tree/deep/manifest.json"),
-            head("folder/one"),
-            head("missing"),
+            ask("s3 cp --only-show-errors s3://data/tree/two -"),
+            ask("s3 cp --only-show-errors s3://data/tree/manifest.json -"),
+            ask("s3 cp --only-show-errors s3://data/tree/deep/manifest.json -"),
         ]
     for real, simulated in zip(answers["awscli"], answers["laboratory"], strict=True):
         assert simulated == real
 
 
-@pytest.mark.parametrize("words", ["s3 cp one two", "s3 rb s3://data", "s3api head-object", "ec2 run-instances"])
+@pytest.mark.parametrize("words", ["s3 cp one two", "s3 rb s3://data", "s3 ls", "ec2 run-instances"])
 def test_the_laboratory_s_aws_refuses_what_it_does_not_simulate(tmp_path: Path, words: str) -> None:
     assert run([sys.executable, str(STAND_IN)], tmp_path, words, {}).returncode == 252
