@@ -14,9 +14,8 @@ from botocore.exceptions import ClientError
 from ops.preflight.aws import Aws, code_of
 from settings import Environment
 from settings.model.cluster import Queue
-from settings.stacks import stack_name
+from settings.stacks import STACKS, stack_name
 
-_PARTS = ("network", "storage", "images", "api", "cluster")
 _NOT_THERE = ("DELETE_COMPLETE", "CREATE_FAILED", "DELETE_SKIPPED")
 _COUNTED_STATES = ("pending", "running", "stopping", "shutting-down")
 
@@ -38,7 +37,7 @@ def deployed(aws: Aws, environment: Environment) -> Iterator[Resource]:
     Raises:
         Denied: reading CloudFormation is not allowed.
     """
-    for part in _PARTS:
+    for part in STACKS:
         name = stack_name(environment, part)
         try:
             found = list(aws.items("cloudformation", "list_stack_resources", "StackResourceSummaries", StackName=name))

@@ -82,6 +82,13 @@ def test_what_nobody_asked_for_is_not_judged(tmp_path: Path) -> None:
     assert [verdict for _, verdict in lines.values()] == ["passed", "-", "-", "passed"]
 
 
+def test_of_a_gpu_without_a_known_number_of_nvlinks_the_peers_are_judged(tmp_path: Path) -> None:
+    nvidia_smi(tmp_path, peers=PEERS.replace("OK", "NS", 1))
+    status, lines = check(tmp_path, "--gpus", "2", "--nvswitch", "R100")
+    assert status == 1
+    assert [verdict for _, verdict in lines.values()] == ["passed", "-", "FAILED", "-"]
+
+
 # IOR 4.0's summary and mdtest's, as their documentation shows them.
 IOR = """
 access    bw(MiB/s)  IOPS       Latency(s)  block(KiB) xfer(KiB)  open(s)    wr/rd(s)   close(s)   total(s)   iter
