@@ -50,8 +50,9 @@ def test_the_time_is_read_from_either_form_of_url(query: str, second: int) -> No
         ),
         # Without a time in the URL, the last to arrive is the newest.
         ({**events.create(), "RequestId": "new"}, {f"{DIGEST}-0-old": "RUNNING"}, True, [f"arn:{DIGEST}-0-old"]),
+        (signed(1), {f"{DIGEST}-by-hand": "RUNNING"}, True, [f"arn:{DIGEST}-by-hand"]),
     ],
-    ids=["first", "other resource", "delivered twice", "newer", "no time"],
+    ids=["first", "other resource", "delivered twice", "newer", "no time", "started by hand"],
 )
 def test_an_event_is_started_once_and_stops_older_executions(
     event: dict[str, Any], known: dict[str, str], started: bool, stopped: list[str]

@@ -102,4 +102,6 @@ def signed_at(request: Request) -> int:
 
 
 def _time(name: str) -> int:
-    return int(name.split("-")[1])
+    """The time in an execution's name; 0 for an execution that was started by hand under a name without one."""
+    time = name.split("-")[1]
+    return int(time) if time.isdecimal() else 0
