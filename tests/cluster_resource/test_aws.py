@@ -1,5 +1,6 @@
 """The calls to AWS: a failed one returns None or nothing, and nothing is raised."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -51,6 +52,7 @@ def test_a_failed_call_returns_nothing(error: Exception) -> None:
     service = Service(describe_stacks=error, get_paginator=error, send_command=error, describe_execution=error)
     client = aws(service, jobs_document="Count")
     assert client.stack_status("arn:stack") is None
+    assert client.stack_events("arn:stack") == ()
     assert client.running_jobs(HEAD) is None
     assert client.execution("arn:execution") == Execution(UNKNOWN)
 
@@ -91,15 +93,19 @@ def test_an_execution_and_why_it_failed() -> None:
     assert aws(Service(describe_execution=refused("ExecutionDoesNotExist"))).execution("arn:execution") is None
 
 
-def test_the_events_of_the_latest_operation_are_read_page_by_page() -> None:
+@pytest.mark.parametrize(("fails", "read"), [(False, ["Queue", "Queue", ""]), (True, ["Queue"])])
+def test_the_events_of_the_latest_operation_are_read_page_by_page(fails: bool, read: list[str]) -> None:
     common = {"Timestamp": datetime(2026, 11, 21, 8, tzinfo=UTC), "StackId": "arn:nested"}
     failed = {**common, "LogicalResourceId": "Queue", "ResourceStatus": "CREATE_FAILED", "ResourceStatusReason": "why"}
     start = {**common, "PhysicalResourceId": "arn:nested", "ResourceStatus": "CREATE_IN_PROGRESS"}
 
     class Paginator:
-        def paginate(self, **_: str) -> list[dict[str, Any]]:
-            return [{"StackEvents": [failed]}, {"StackEvents": [failed, start, failed]}]
+        def paginate(self, **_: str) -> Iterator[dict[str, Any]]:
+            yield {"StackEvents": [failed]}
+            if fails:
+                raise refused("Throttling")
+            yield {"StackEvents": [failed, start, failed]}
 
     events = aws(Service(get_paginator=Paginator())).stack_events("arn:nested")
-    assert [(event.logical_id, event.reason) for event in events] == [("Queue", "why"), ("Queue", "why"), ("", "")]
-    assert events[0].timestamp == "2026-11-21T08:00:00.000Z"
+    assert [event.logical_id for event in events] == read
+    assert (events[0].timestamp, events[0].reason) == ("2026-11-21T08:00:00.000Z", "why")

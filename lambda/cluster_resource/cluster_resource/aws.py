@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -59,17 +59,17 @@ class Aws:
         return str(stacks[0]["StackStatus"]) if stacks else None
 
     def stack_events(self, stack_id: str) -> tuple[StackEvent, ...]:
-        """The events of the stack's latest operation, newest first."""
+        """The events of the stack's latest operation, newest first; those of the pages before one that fails."""
+        return latest_operation(self._events(stack_id))
+
+    def _events(self, stack_id: str) -> Iterator[dict[str, Any]]:
         try:
             pages = self._client("cloudformation").get_paginator("describe_stack_events").paginate(StackName=stack_id)
-            return latest_operation(
-                {**item, "Timestamp": item["Timestamp"].strftime("%Y-%m-%dT%H:%M:%S.000Z")}
-                for page in islice(pages, _EVENT_PAGES)
-                for item in page["StackEvents"]
-            )
+            for page in islice(pages, _EVENT_PAGES):
+                for item in page["StackEvents"]:
+                    yield {**item, "Timestamp": item["Timestamp"].strftime("%Y-%m-%dT%H:%M:%S.000Z")}
         except (ClientError, BotoCoreError) as error:
             _LOG.warning("The events of the stack %s could not be read: %s", stack_id, error)
-            return ()
 
     def running_jobs(self, instance_id: str) -> int | None:
         """The number of running jobs, from Slurm on that head node."""
