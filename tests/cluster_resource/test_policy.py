@@ -181,3 +181,8 @@ def test_a_rollback_may_do_what_the_update_was_allowed_to_do() -> None:
     event = events.update(SMALL, allowed(LARGE, RunningJobs="may-be-killed", Replace="when-needed"))
     assert Request.of(event).policy(rollback=True) == Policy(replace=True, kill_jobs=True, rollback=True)
     assert Request.of(event).policy(rollback=False) == Policy()
+
+
+def test_the_rollback_of_an_update_with_a_wrong_policy_does_not_fail_too() -> None:
+    event = events.update(STOPPING, allowed(LARGE, StopFlet="when-needed"))
+    assert Request.of(event).policy(rollback=True) == Policy(stop_fleet=True, rollback=True)

@@ -51,12 +51,24 @@ def test_the_rendered_configuration_is_the_same_in_yaml() -> None:
         ({"ClusterName": "1st"}, "ClusterName is '1st'; allowed are 2 to 60 letters"),
         ({"ClusterName": "x" * 61}, "ClusterName is 'xxx"),
         ({"Configuration": "text"}, "Configuration must be"),
+        ({"ConfigurationTypes": "x"}, "ConfigurationTypes is 'x'; it must map boolean, integer, number to lists"),
+        ({"ConfigurationTypes": {"text": ["Region"]}}, "ConfigurationTypes is"),
+        ({"ConfigurationTypes": {"integer": "Region"}}, "ConfigurationTypes is"),
+        *(
+            ({"TimeoutMinutes": wrong}, f"TimeoutMinutes is {wrong!r}; allowed are whole numbers from 1 to 720")
+            for wrong in ("0", "721", "soon", None)
+        ),
+        ({"AnswerMinutes": "56"}, "AnswerMinutes is '56'; allowed are whole numbers from 1 to 55"),
+        ({"WaitsBehind": "-1"}, "WaitsBehind is '-1'"),
+        ({"Updates": "never"}, "Updates is 'never'; allowed are StopFleet: never or when-needed, Replace: "),
+        ({"Updates": {"StopFlet": "never"}}, "Updates is {'StopFlet': 'never'}"),
+        ({"Updates": {"RunningJobs": "may be killed"}}, "Updates is {'RunningJobs': 'may be killed'}"),
     ],
 )
 def test_wrong_properties_are_named(wrong: dict[str, Any], message: str) -> None:
     request = Request.of(events.create({**properties(), **wrong}))
     with pytest.raises(ConfigurationError, match=message):
-        _ = (request.cluster, request.place)
+        _ = (request.cluster, request.place, request.timing, request.policy(rollback=False))
 
 
 def test_the_properties_of_a_create() -> None:

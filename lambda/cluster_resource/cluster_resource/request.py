@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, cast
@@ -24,6 +25,12 @@ _DIGEST_DIGITS = 12
 _CLUSTER_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{1,59}")  # the API's own pattern, with ParallelCluster's length limit
 _TYPES_KEY = "ConfigurationTypes"
 _TYPES = {"boolean": (bool,), "integer": (int,), "number": (int, float)}
+_MOST_MINUTES = 720
+_UPDATES = {
+    "StopFleet": ("never", "when-needed"),
+    "Replace": ("never", "when-needed"),
+    "RunningJobs": ("protect", "may-be-killed"),
+}
 
 
 class ConfigurationError(ValueError):
@@ -198,11 +205,11 @@ class Request:
     @cached_property
     def timing(self) -> Timing:
         return Timing(
-            timeout_minutes=self._whole("TimeoutMinutes", 55),
+            timeout_minutes=self._whole("TimeoutMinutes", 55, 1, _MOST_MINUTES),
             # CloudFormation waits 60 minutes for an answer, which takes some time itself.
-            answer_minutes=self._whole("AnswerMinutes", 55),
-            waits_behind=self._whole("WaitsBehind", 0),
-            waits_before=self._whole("WaitsBefore", 0),
+            answer_minutes=self._whole("AnswerMinutes", 55, 1, 55),
+            waits_behind=self._whole("WaitsBehind", 0, 0, _MOST_MINUTES),
+            waits_before=self._whole("WaitsBefore", 0, 0, _MOST_MINUTES),
         )
 
     def policy(self, *, rollback: bool) -> Policy:
@@ -211,12 +218,15 @@ class Request:
         A rollback may do what the update that it undoes was allowed to do: its own properties are those from before, in
         which the permission may be missing.
         """
-        sides = [self.given, self.old] if rollback else [self.given]
-        allowed = {item for side in sides for item in (side.get("Updates") or {}).items()}
+        sides = [_updates(self.given)]
+        if rollback:
+            # Wrong values there made the update fail before it changed anything; its rollback must not fail too.
+            with suppress(ConfigurationError):
+                sides.append(_updates(self.old))
         return Policy(
-            stop_fleet=("StopFleet", "when-needed") in allowed,
-            replace=("Replace", "when-needed") in allowed,
-            kill_jobs=("RunningJobs", "may-be-killed") in allowed,
+            stop_fleet=any(side.get("StopFleet") == "when-needed" for side in sides),
+            replace=any(side.get("Replace") == "when-needed" for side in sides),
+            kill_jobs=any(side.get("RunningJobs") == "may-be-killed" for side in sides),
             rollback=rollback,
         )
 
@@ -226,12 +236,15 @@ class Request:
             raise ConfigurationError(f"The property {key} is missing.")
         return value
 
-    def _whole(self, key: str, default: int) -> int:
+    def _whole(self, key: str, default: int, least: int, most: int) -> int:
         value = self.given.get(key, default)
         try:
-            return int(value)
+            number = int(value)
         except (TypeError, ValueError):
-            raise ConfigurationError(f"{key} is {value!r}; allowed are whole numbers.") from None
+            number = least - 1
+        if not least <= number <= most:
+            raise ConfigurationError(f"{key} is {value!r}; allowed are whole numbers from {least} to {most}.")
+        return number
 
 
 def owner_of(stack_id: str, logical_id: str) -> str:
@@ -249,7 +262,15 @@ def _valid_name(given: Mapping[str, Any]) -> str | None:
     return name if isinstance(name, str) and _CLUSTER_NAME.fullmatch(name) else None
 
 
-def restore(configuration: Any, types: Mapping[str, list[str]]) -> Any:  # noqa: ANN401 - JSON
+def _updates(given: Mapping[str, Any]) -> Mapping[str, str]:
+    updates = given.get("Updates") or {}
+    if not isinstance(updates, dict) or any(value not in _UPDATES.get(key, ()) for key, value in updates.items()):
+        allowed = ", ".join(f"{key}: {' or '.join(values)}" for key, values in _UPDATES.items())
+        raise ConfigurationError(f"Updates is {updates!r}; allowed are {allowed}.")
+    return updates
+
+
+def restore(configuration: Any, types: Any) -> Any:  # noqa: ANN401 - JSON
     """`configuration` with its numbers and booleans; CloudFormation delivers every scalar as a string.
 
     Args:
@@ -258,8 +279,10 @@ def restore(configuration: Any, types: Mapping[str, list[str]]) -> Any:  # noqa:
             list; `.`, `[` and the backslash within a key are escaped by a backslash.
 
     Raises:
-        ConfigurationError: a value that is not of its type.
+        ConfigurationError: an unknown type, or a value that is not of its type.
     """
+    if not isinstance(types, dict) or not all(kind in _TYPES and isinstance(types[kind], list) for kind in types):
+        raise ConfigurationError(f"{_TYPES_KEY} is {types!r}; it must map {', '.join(_TYPES)} to lists of paths.")
     return _restored(configuration, "", {path: kind for kind, paths in types.items() for path in paths})
 
 
