@@ -136,11 +136,15 @@ def test_the_fleet_is_read_started_and_stopped(server: Server, api: HttpClusterA
 
 
 @pytest.mark.parametrize("method", CALLS)
-def test_throttled_calls_are_repeated(method: str, server: Server, api: HttpClusterApi, waits: list[float]) -> None:
+def test_throttled_calls_are_repeated(
+    method: str, server: Server, api: HttpClusterApi, waits: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
     server.answers = [THROTTLED, THROTTLED, (200, DESCRIBED)]
     CALLS[method](api)
     assert server.methods == [method] * 3
     assert len(waits) == 2 and waits[1] > waits[0]
+    logged = f"{method} {server.requests[0][1].removeprefix('/prod')}: HTTP 429: Too Many Requests; attempt 1 of 4"
+    assert logged in caplog.messages
 
 
 def test_throttling_without_end_is_an_error(server: Server, api: HttpClusterApi) -> None:
@@ -199,11 +203,15 @@ def test_credentials_are_kept_until_shortly_before_they_expire(tokens: TokenServ
         assert len(tokens.assumed) == assumed
 
 
-def test_refused_credentials_are_not_used_again(server: Server, tokens: TokenService, api: HttpClusterApi) -> None:
-    server.answers = [(403, {"Message": "The security token included in the request is expired"}), (404, MESSAGE)]
+@pytest.mark.parametrize("method", CALLS)
+def test_a_refused_call_is_not_repeated_and_its_credentials_are_not_used_again(
+    method: str, server: Server, tokens: TokenService, api: HttpClusterApi
+) -> None:
+    server.answers = [(403, {"Message": "The security token included in the request is expired"}), (200, DESCRIBED)]
     with pytest.raises(ApiAccessError, match="is expired"):
-        api.describe("local")
-    assert api.describe("local") is None
+        CALLS[method](api)
+    assert server.methods == [method]
+    CALLS[method](api)
     assert len(tokens.assumed) == 2
 
 

@@ -23,7 +23,6 @@ from cluster_resource.api import (
     Accepted,
     ApiAccessError,
     ApiError,
-    ApiTrouble,
     ApiUnknownError,
     ClusterView,
     StackEvent,
@@ -179,7 +178,7 @@ class HttpClusterApi:
                     method, url, body=data, headers=headers, timeout=_TIMEOUT, retries=False, redirect=False
                 )
             except urllib3.exceptions.HTTPError as error:
-                trouble: ApiTrouble = ApiUnknownError(f"{what}: {type(error).__name__}")
+                trouble = f"{what}: {type(error).__name__}"
                 again = method == "GET" or isinstance(error, _NEVER_SENT)
             else:
                 content = _json(answer.data)
@@ -190,13 +189,13 @@ class HttpClusterApi:
                 if answer.status in (401, 403):
                     self._signer.renew()  # the credentials may have expired; the next call assumes the role again
                     raise ApiAccessError(f"{what} was refused: {failure}")
-                if answer.status < 500 and not throttled:
+                if answer.status < 500 and not (throttled and attempt < _ATTEMPTS):
                     raise failure
-                trouble = failure if throttled else ApiUnknownError(f"{what}: {failure}")
+                trouble = f"{what}: {failure}"
                 again = method == "GET" or throttled
             if not again or attempt == _ATTEMPTS:
-                raise trouble
-            _LOG.warning("%s: %s; attempt %d of %d", what, trouble, attempt, _ATTEMPTS)
+                raise ApiUnknownError(trouble)
+            _LOG.warning("%s; attempt %d of %d", trouble, attempt, _ATTEMPTS)
             self._sleep(random.uniform(0.5, 1.0) * 2 ** (attempt - 1))  # noqa: S311 - jitter
 
 
