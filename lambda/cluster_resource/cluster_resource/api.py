@@ -13,8 +13,13 @@ _NEVER = re.compile(r"not currently supported", re.IGNORECASE)
 _COUNTS = re.compile(r"\.(MinCount|MaxCount)$")
 _STARTS = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
 _EVENT_KEYS = (
-    *("timestamp", "stackId", "logicalResourceId", "physicalResourceId"),
-    *("resourceType", "resourceStatus", "resourceStatusReason"),
+    "timestamp",
+    "stackId",
+    "logicalResourceId",
+    "physicalResourceId",
+    "resourceType",
+    "resourceStatus",
+    "resourceStatusReason",
 )
 
 

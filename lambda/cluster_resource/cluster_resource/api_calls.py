@@ -79,14 +79,14 @@ def wrong_version(turn: Turn, version: str) -> Fail | None:
     )
 
 
-def _dry_run(call: Callable[..., Accepted], name: str, text: str) -> ApiError:
+def _dry_run(method: Callable[..., Accepted], name: str, text: str) -> ApiError:
     """The answer to a dry run: 412 if the request would succeed.
 
     Raises:
         ApiUnknownError: there is no clear answer.
     """
     try:
-        call(name, text, dry_run=True)
+        method(name, text, dry_run=True)
     except ApiError as error:
         return error
     raise ApiUnknownError("the API answered a dry run as if it were a real request")

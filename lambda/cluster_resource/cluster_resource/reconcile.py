@@ -124,7 +124,9 @@ def _begin_waiter(request: Request, started: str, now: float, clients: Clients, 
     identifier = request.physical_id or request.own_id("wait" if waits else "gone")
     window = epoch_seconds(started) + request.timing.answer_minutes * 60
     kind: Kind = "wait" if waits else "delete"
-    operation = Operation(request.event, started, kind, identifier, window, window, execution)
+    operation = Operation(
+        request.event, started, kind, identifier, deadline=window, answer_by=window, execution=execution
+    )
     if waits == (request.type == "Delete"):
         return operation.decided(Verdict("SUCCESS", identifier, "There is nothing to do."))
     return step(operation, now, clients)

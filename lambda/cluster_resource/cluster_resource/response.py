@@ -35,10 +35,14 @@ def with_reason(request: Request, verdict: Verdict, head: str, tail: str = "") -
     def cut(characters: int) -> Verdict:
         return replace(verdict, reason=f"{head[:characters]}...{tail}")
 
+    def too_long(characters: int) -> bool:
+        return not fits(request, cut(characters))
+
     whole = replace(verdict, reason=head + tail)
     if fits(request, whole):
         return whole
-    return cut(bisect_left(range(1, len(head)), True, key=lambda characters: not fits(request, cut(characters))))
+    # How many of the lengths 1, 2, 3 ... come before the first that is too long: that is the longest that fits.
+    return cut(bisect_left(range(1, len(head)), True, key=too_long))
 
 
 def attributes(name: str, execution: str, view: ClusterView | None = None) -> dict[str, str]:
