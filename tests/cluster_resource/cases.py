@@ -48,4 +48,5 @@ class Case:
 
 
 def table(cases: Mapping[str, Case]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("case", cases.values(), ids=cases)
+    """Each test gets a copy (the fixture `case`), because the same process may run it a second time."""
+    return pytest.mark.parametrize("case", cases.values(), ids=cases, indirect=True)

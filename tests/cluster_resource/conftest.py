@@ -1,5 +1,6 @@
 """The client against a server that replays answers, and the profile of a deep search for faulty sequences."""
 
+import copy
 from collections.abc import Iterator
 
 import pytest
@@ -7,9 +8,16 @@ from hypothesis import settings
 
 from cluster_resource import client
 from cluster_resource.client import HttpClusterApi, RoleSigner
+from tests.cluster_resource.cases import Case
 from tests.cluster_resource.replay import Server, TokenService
 
 settings.register_profile("deep", max_examples=3000, stateful_step_count=12, deadline=None)
+
+
+@pytest.fixture
+def case(request: pytest.FixtureRequest) -> Case:
+    copied: Case = copy.deepcopy(request.param)
+    return copied
 
 
 def _served(path: str) -> Iterator[Server]:

@@ -155,7 +155,9 @@ def test_throttling_without_end_is_an_error(server: Server, api: HttpClusterApi)
 
 
 @pytest.mark.parametrize("status", [0, 500, 502, 504])
-def test_only_reads_are_repeated_after_an_unclear_answer(status: int, server: Server, api: HttpClusterApi) -> None:
+def test_only_reads_are_repeated_after_an_unclear_answer(
+    status: int, server: Server, api: HttpClusterApi, caplog: pytest.LogCaptureFixture
+) -> None:
     unclear = (status, b"<html>no JSON at all</html>" if status == 502 else TIMED_OUT)
     server.answers = [unclear]
     for call in CHANGES.values():
@@ -165,6 +167,7 @@ def test_only_reads_are_repeated_after_an_unclear_answer(status: int, server: Se
     server.answers = [unclear, unclear, (404, MESSAGE)]
     assert api.describe("local") is None
     assert server.methods[len(CHANGES) :] == ["GET"] * 3
+    assert [text.count("GET /v3/") for text in caplog.messages if "attempt" in text] == [1, 1]
 
 
 @pytest.mark.usefixtures("tokens")

@@ -148,7 +148,8 @@ def test_the_rollback_of_a_failed_rename_deletes_what_the_rename_left() -> None:
     {
         "tried again": Case(
             FakeApi(
-                *(owned(name="old"), owned(name="new")),
+                owned(name="old"),
+                owned(name="new"),
                 faults={"delete": [ApiUnknownError("ConnectionResetError"), ApiError(429, "Too Many Requests")]},
             ),
             events.update(OLD, NEW, own_id("old")),

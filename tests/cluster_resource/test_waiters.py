@@ -1,5 +1,6 @@
 """Operations that take longer than CloudFormation waits for one resource."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.cluster_resource.fake_api import Cluster, FakeApi, foreign, owned
 
 HOURS = {"TimeoutMinutes": "180", "WaitsBehind": "3", "WaitsBefore": "3"}
 SMALL, LARGE = properties(max_count=2, **HOURS), properties(max_count=4, **HOURS)
+UNWATCHED = properties(TimeoutMinutes="180")  # no resource waits behind the cluster
 FOREVER = 10_000
 HOUR = 55 * 4  # polls in the window of one resource
 
@@ -76,15 +78,12 @@ def test_a_long_update_is_handed_over_and_fails_at_its_end() -> None:
         (Slow(looks=200), events.create(SMALL), "CREATE_IN_PROGRESS", "SUCCESS", None),
         (Slow(owned("UPDATE_IN_PROGRESS"), looks=FOREVER), events.update(LARGE, SMALL), ROLLING_BACK, "FAILED", HOUR),
         (Slow(owned("UPDATE_IN_PROGRESS"), looks=FOREVER), events.update(LARGE, SMALL), None, "FAILED", HOUR),
-        (
-            *(Slow(looks=FOREVER), events.create(properties(TimeoutMinutes="180"))),
-            *("CREATE_IN_PROGRESS", "FAILED", HOUR),
-        ),
+        (Slow(looks=FOREVER), events.create(UNWATCHED), "CREATE_IN_PROGRESS", "FAILED", HOUR),
     ],
     ids=["quick", "rollback", "CloudFormation does not answer", "no waiter behind"],
 )
 def test_no_early_answer(api: Slow, event: dict[str, Any], stack: str | None, status: str, polls: int | None) -> None:
-    machine = Machine(api, FakeAws(stack=stack))
+    machine = Machine(copy.deepcopy(api), FakeAws(stack=stack))
     verdict = machine.run(event)
     assert verdict.status == status and machine.early is None and polls in (None, machine.polls)
     assert ("continue-update-rollback" in verdict.reason) == (stack == ROLLING_BACK)
