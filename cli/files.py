@@ -80,7 +80,7 @@ def schema(options: argparse.Namespace) -> int:
     else:
         from settings.schema import GENERATED, schema_text
 
-        root, *_ = GENERATED[options.pipeline]
+        root, *_ = GENERATED[1 if options.pipeline else 0]
         sys.stdout.write(schema_text(root))
     return DONE
 

@@ -89,7 +89,9 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
     "down": (
         emulated.down,
         (
-            *(_ENV, _STATE, _flag("--delete-data", "also where buckets hold data")),
+            _ENV,
+            _STATE,
+            _flag("--delete-data", "also where buckets hold data"),
             _flag("--force", "stop the emulated AWS without destroying the stacks first"),
         ),
     ),
@@ -108,7 +110,8 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
             _repeatable("--skip", "COMMAND", "leave out a command of the steps"),
             _path("--checkout", "FOLDER", "what to promote (default: this checkout)"),
             _path("--seeds", "FILE", "JSON: what exists in each account from the start"),
-            *(_PORT, _state(".trainyard/pipeline-<name>")),
+            _PORT,
+            _state(".trainyard/pipeline-<name>"),
         ),
     ),
     "lab": (emulated.lab, ()),
@@ -117,13 +120,16 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
         (
             _ENV,
             _value("--against", "GIT_REF", "compare with this revision; needs no credentials and no emulated AWS"),
-            *(_flag("--no-cdk-diff", "leave out the CDK's own diff (faster)"), *_ACCOUNT, *_REPORT),
+            _flag("--no-cdk-diff", "leave out the CDK's own diff (faster)"),
+            *_ACCOUNT,
+            *_REPORT,
         ),
     ),
     "gate": (
         verdicts.gate,
         (
-            *(_ENV, _path("--assembly", "FOLDER", "what will be deployed", required=True)),
+            _ENV,
+            _path("--assembly", "FOLDER", "what will be deployed", required=True),
             _path("--output", "FOLDER", "folder for the report", required=True),
         ),
     ),
@@ -131,7 +137,9 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
     "validate": (
         verdicts.validate,
         (
-            *(_ENV, *_ACCOUNT, *_REPORT),
+            _ENV,
+            *_ACCOUNT,
+            *_REPORT,
             [
                 _value("--only", "LIST", _ONLY, type=_checks),
                 _value("--skip", "LIST", "all checks except these", type=_checks, default=()),

@@ -96,8 +96,10 @@ def _takes(field: Schema, target: str, many: bool) -> str:
     if target:
         return f"list of {target}" if many else target
     variants = _variants(field)
-    nullable = len(variants) < len(field.get("anyOf", variants))
-    return " or ".join([*map(_plain, variants), *["null"] * nullable])
+    values = [*map(_plain, variants)]
+    if len(variants) < len(field.get("anyOf", variants)):
+        values.append("null")
+    return " or ".join(values)
 
 
 def _plain(item: Schema) -> str:

@@ -132,6 +132,8 @@ def read(file: Path, *, what: str = "an environment", example: str = "environmen
     if not isinstance(root, yaml.MappingNode):
         given = "a list" if isinstance(root, yaml.SequenceNode) else f"the single value {root.value!r}"
         raise _single(file, 1, given, "a mapping of keys to values", f"start from {example}")
+    if root.tag not in _TAGS:
+        raise _single(file, 1, f"the tag {root.tag}", "plain YAML without tags")
     source.data = source.read_mapping(root)
     return source
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import tomllib
 from pathlib import Path
 
 from settings.regions import domain_suffix
@@ -18,11 +19,12 @@ def version() -> str:
     Raises:
         ValueError: parallelcluster/pyproject.toml does not pin aws-parallelcluster to one version.
     """
-    pins = re.findall(r'"aws-parallelcluster\s*==\s*([\d.]+)"', _PROJECT.read_text(encoding="utf-8"))
+    wanted = tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]["dependencies"]
+    pins = [pin[1] for one in wanted if (pin := re.fullmatch(r"aws-parallelcluster\s*==\s*([\w.]+)", one))]
     if len(pins) != 1:
         raise ValueError(
             "parallelcluster/pyproject.toml must pin aws-parallelcluster to one version, as in "
-            f"aws-parallelcluster==3.16.1; it has {len(pins)} such pins."
+            f"aws-parallelcluster==3.16.1; it depends on {', '.join(wanted)}."
         )
     return str(pins[0])
 

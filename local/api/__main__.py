@@ -1,4 +1,5 @@
 """Serve the genuine ParallelCluster API: `python -m local.api --state-dir FOLDER PORT` with parallelcluster/.venv.
+`--state-dir` marks the process for `local.emulator.processes`.
 
 This is what runs in the API's Lambda function on AWS: pcluster's own Flask application, unchanged. Who may call is
 decided before it, by the API Gateway of the emulator (local/emulator/public_template.py).

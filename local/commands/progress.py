@@ -77,8 +77,10 @@ class Progress:
         try:
             status = client.describe_stacks(StackName=cluster)["Stacks"][0]["StackStatus"]
             resources = client.describe_stack_resources(StackName=cluster)["StackResources"]
-        except (ClientError, BotoCoreError):
-            return seen
+        except ClientError:
+            return seen  # it does not exist
+        except BotoCoreError:
+            return self._seen
         done = sum(resource["ResourceStatus"].endswith("_COMPLETE") for resource in resources)
         return seen | {f"cluster {cluster}": (f"{status}, {done} of {len(resources)} resources", None)}
 

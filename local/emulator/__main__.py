@@ -6,6 +6,7 @@ before it is imported.
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import os
@@ -33,8 +34,9 @@ def link_runtime(folder: Path) -> None:
 
 def main() -> None:
     """Set the environment, extend ministack, serve."""
-    state = Path(sys.argv.pop())
-    sys.argv.pop()
+    parser = argparse.ArgumentParser(prog="python -m local.emulator", description="Serve the emulated AWS.")
+    parser.add_argument("--state-dir", type=Path, required=True, help="folder with emulator.json")
+    state = parser.parse_args().state_dir
     given = json.loads((state / "emulator.json").read_text())
     link_runtime(state / "runtime")
     os.environ.update(

@@ -89,7 +89,10 @@ class Reader:
             raise Unreadable(f"the configuration of {name} cannot be fetched: {type(error).__name__}") from error
         if answer.status != 200:
             raise Unreadable(f"the configuration of {name} cannot be fetched: HTTP {answer.status}")
-        return yaml.safe_load(answer.data)
+        try:
+            return yaml.safe_load(answer.data)
+        except yaml.YAMLError:
+            raise Unreadable(f"the configuration of {name} is not YAML") from None
 
 
 def clusters(stack: DeployedStack, values: Values) -> Iterator[DeployedCluster]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,7 @@ from ops.drift.findings import Finding, Report
 from ops.drift.values import Values
 from ops.problem import Problem
 from ops.review.cluster import TYPE
-from ops.review.resources import changes
-from ops.review.stacks import Stack, Stacks
+from ops.review.stacks import Stacks
 
 if TYPE_CHECKING:
     import boto3
@@ -117,9 +115,17 @@ def undeployed(wanted: Stacks, stacks: Mapping[str, DeployedStack]) -> dict[str,
 
     The code of functions is not compared, because it is bundled only for a deployment.
     """
-    deployed = {key: Stack(key, stack.name, stack.region, stack.template) for key, stack in stacks.items()}
-    return Counter(
-        deployed[change.stack].name
-        for change in changes(deployed, {key: wanted[key] for key in stacks})
-        if not change.differences or any(item.path.partition(".")[0] != "Code" for item in change.differences)
-    )
+    found = {}
+    for key, stack in stacks.items():
+        now, was = wanted[key].resources, stack.template.get("Resources", {})
+        differing = sum(_comparable(now.get(name)) != _comparable(was.get(name)) for name in {*now, *was})
+        if differing:
+            found[stack.name] = differing
+    return found
+
+
+def _comparable(resource: Mapping[str, Any] | None) -> object:
+    if resource is None:
+        return None
+    properties = {key: value for key, value in resource.get("Properties", {}).items() if key != "Code"}
+    return {"Type": resource["Type"], "Properties": properties}

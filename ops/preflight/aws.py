@@ -74,10 +74,10 @@ def require_account(aws: Aws, environment: Environment) -> None:
             f"AWS cannot be reached: {error}.\nThe preflight uses the credentials of your shell, as the AWS CLI does. "
             f"Set a profile or keys of account {environment.account}. To see them: aws sts get-caller-identity"
         ) from error
-    except ClientError as error:
+    except (ClientError, Denied) as error:
         hint = (
             f"They are wrong or expired, or {environment.region} is not enabled in the account."
-            if code_of(error) in _NOT_ENABLED
+            if isinstance(error, ClientError) and code_of(error) in _NOT_ENABLED
             else "They are expired or not valid."
         )
         raise Problem(f"AWS refuses your credentials: {error}.\n{hint}") from error

@@ -19,7 +19,13 @@ class Verdict(StrEnum):
     """There was nothing to check; the result says why."""
 
 
-_COUNTED = dict(zip(Verdict, ("faults", "unknown", "warnings", "ok", "notes"), strict=True))
+_COUNTED = {
+    Verdict.FAULT: "faults",
+    Verdict.UNKNOWN: "unknown",
+    Verdict.WARNING: "warnings",
+    Verdict.OK: "ok",
+    Verdict.NOTE: "notes",
+}
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -28,11 +28,22 @@ _WIDE = 10_000
 
 def write(report: Report, form: str = "text", output: Path | None = None) -> None:
     """Print a report in one of `FORMATS`, or write it to the file `output`. Raises OSError."""
-    with output.open("w", encoding="utf-8") if output else nullcontext(sys.stdout) as stream:
-        if form == "text":
-            text(report, report_console(stream))
-        else:
-            stream.write({"markdown": markdown, "json": json_text, "html": html}[form](report))
+    if form == "text" and output is None:
+        text(report, report_console(sys.stdout))
+        return
+    content = {"text": _plain, "markdown": markdown, "json": json_text, "html": html}[form](report)
+    if output is None:
+        sys.stdout.write(content)
+    else:
+        output.write_text(content, "utf-8")
+
+
+def _plain(report: Report) -> str:
+    from rich.console import Console
+
+    stream = io.StringIO()
+    text(report, Console(file=stream, highlight=False, width=_WIDE, force_terminal=False, no_color=True))
+    return stream.getvalue()
 
 
 def report_console(stream: TextIO) -> Console:

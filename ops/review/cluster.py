@@ -138,5 +138,6 @@ def keys_of(answer: Mapping[str, Any]) -> tuple[Key, ...]:
         needs = Need(change["needs"])
         reason = "" if needs is Need.NOTHING else change["reason"]
         known = {field.name: change[field.name] for field in fields(Key)}
-        keys.append(Key(**known | {"needs": needs, "strategies": tuple(change["strategies"]), "reason": reason}))
+        known |= {"needs": needs, "strategies": tuple(change["strategies"]), "reason": reason}
+        keys.append(Key(**known))
     return tuple(sorted(keys, key=lambda key: -list(Need).index(key.needs)))

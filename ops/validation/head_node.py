@@ -114,7 +114,7 @@ class HeadNode:
         """
         request = " ".join(words)
         answer = self._wait(self._send(request))
-        output, errors = answer["StandardOutputContent"], answer["StandardErrorContent"].strip()
+        output, errors = answer.get("StandardOutputContent", ""), answer.get("StandardErrorContent", "").strip()
         how = answer.get("StatusDetails") or answer["Status"]
         why = f"it ended as {how}: {errors[-1500:] or 'no word'}"
         if answer["Status"] == "Success":

@@ -103,6 +103,9 @@ def _lines(job: Job, result: Any) -> Iterator[Line]:  # noqa: ANN401 - JSON
             yield job.line(f"{len(nodes)} of {job.nodes} gave {what}", job.nodes)
 
 
+_READ_OUTPUT = "read the end of its output"
+
+
 def _nccl(job: Job, verdict: Answer) -> Iterator[Line]:
     collectives = verdict.get("collectives") or ()
     for one in collectives:
@@ -116,15 +119,15 @@ def _nccl(job: Job, verdict: Answer) -> Iterator[Line]:
         wanted = wanted or "right values, no TCP (no floor is known)"
         yield job.line(found, wanted, outcome, where=where, asked=one["collective"])
     if not collectives:
-        yield job.line("nothing", "a verdict on each collective")
+        yield job.line("nothing", "a verdict on each collective", action=_READ_OUTPUT)
     elif not verdict.get("passed") and all(one["passed"] for one in collectives):
-        yield job.line("nothing", "a verdict that says passed")
+        yield job.line("nothing", "a verdict that says passed", action=_READ_OUTPUT)
 
 
 def _storage(job: Job, reports: Iterable[Answer]) -> Iterator[Line]:
     report = next((one for one in reports if one.get("mount") == job.mount), None)
     if report is None:
-        yield job.line("nothing", f"figures of {job.mount}")
+        yield job.line("nothing", f"figures of {job.mount}", action=_READ_OUTPUT)
         return
     rates = ", ".join(f"{direction} {rate:.0f} MB/s" for direction, rate in report["mb_s"].items()) or "no figures"
     rates += " (simulated)" if report.get("simulated") else ""

@@ -30,9 +30,10 @@ def _name(most: int) -> StringConstraints:
     return text("[a-z][a-z0-9-]*[a-z0-9]", meaning, most)
 
 
-def path(pattern: str, meaning: str) -> StringConstraints:
+def path(pattern: str, meaning: str, example: str) -> StringConstraints:
     """A path of up to 200 characters."""
-    return text(pattern, f"{meaning} without a trailing slash: letters, digits, dots, _ and -, for example /fsx", 200)
+    characters = "letters, digits, dots, _ and -"
+    return text(pattern, f"{meaning} without a trailing slash: {characters}, for example {example}", 200)
 
 
 def resource_id(what: str, prefix: str) -> StringConstraints:
@@ -58,6 +59,6 @@ Account = Annotated[str, text(r"\d{12}", "an account id, 12 digits in quotes")]
 Region = Annotated[str, text(r"[a-z]{2}(-[a-z]+)+-\d", "a region, for example us-east-1")]
 
 Tag = Annotated[str, text("[A-Za-z0-9_][A-Za-z0-9._-]*", _TAG, 128)]
-MountPath = Annotated[str, path(f"/{STEP}(/{STEP})*", "an absolute path")]
+MountPath = Annotated[str, path(f"/{STEP}(/{STEP})*", "an absolute path", "/fsx")]
 LogDays = Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365]
 """Retention periods that CloudWatch Logs and ParallelCluster both accept."""

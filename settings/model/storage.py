@@ -12,7 +12,7 @@ _TIME = r"([01]\d|2[0-3]):([0-5]\d)"
 _PREFIX = "folders that each end in a slash, for example checkpoints/ (empty for the whole bucket)"
 _BUCKET = "3 to 30 lower-case letters, digits and hyphens, starting and ending with a letter or digit"
 
-FileSystemPath = Annotated[str, path(f"/({STEP}(/{STEP})*)?", "/ or an absolute path inside the file system")]
+FileSystemPath = Annotated[str, path(f"/({STEP}(/{STEP})*)?", "/ or an absolute path inside the file system", "/data")]
 Prefix = Annotated[str, text(r"([A-Za-z0-9!_.*'()-]*[A-Za-z0-9!_*'()-][A-Za-z0-9!_.*'()-]*/)*", _PREFIX)]
 BucketPrefix = Annotated[str, text("[a-z0-9][a-z0-9-]{1,28}[a-z0-9]", _BUCKET)]
 WeeklyTime = Annotated[str, text(f"[1-7]:{_TIME}", "day:HH:MM in UTC, Monday is 1, for example 7:18:00")]

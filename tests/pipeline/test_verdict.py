@@ -40,7 +40,8 @@ class CloudFormation:
             raise ClientError({"Error": {"Code": "ValidationError", "Message": message}}, "DescribeStacks")
         return {"Stacks": [{"StackStatus": self._statuses.get(StackName, "UPDATE_COMPLETE")}]}
 
-    def get_template(self, StackName: str, TemplateStage: str) -> dict[str, Any]:  # noqa: ARG002, N803
+    def get_template(self, StackName: str, TemplateStage: str) -> dict[str, Any]:  # noqa: N803
+        assert TemplateStage == "Original", "what was sent, before the CloudFormation transforms"
         return {"TemplateBody": self._templates[StackName]}
 
 

@@ -89,6 +89,7 @@ def test_a_good_file_gives_a_frozen_environment(tmp_path: Path) -> None:
         (GOOD + "tags:\n  <<: {a: b}\n", 15, "tags.<<", "a text"),
         (GOOD + "<<: {a: b}\n", 14, "<<", "merge keys"),
         (GOOD + "tags: !!python/name:os.system x\n", 14, "tags", "without tags"),
+        ("--- !anything\n" + GOOD, 1, "(file)", "without tags"),
         (GOOD + 'tags: {a: "{{resolve:ssm:x}}"}\n', 14, "tags.a", "dynamic reference"),
         (GOOD + "? [a, b]\n: c\n", 14, "(file)", "as a key"),
         (GOOD + 'tags: {a: "\\ud800"}\n', 14, "tags.a", "UTF-8"),

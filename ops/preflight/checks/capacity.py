@@ -69,7 +69,7 @@ def _group(context: CheckContext, source: Source) -> Iterator[CheckResult]:
     verdict = Verdict.OK if fitting and not rest else Verdict.WARNING if fitting else Verdict.FAULT
     found = f"{len(fitting)} reservations that fit" + (f", {rest} that do not" if rest else "")
     wanted = f"active ones of {', '.join(sorted(_types(source)))} in {context.environment.network.zone}"
-    todo = "" if verdict is Verdict.OK else "check state, type, zone, tenancy and platform of those that do not fit"
+    todo = "" if verdict is Verdict.OK else "check state, kind, type, zone, tenancy and platform of the others"
     yield CheckResult(subject, f"{_GROUP_CALL}, {_CALL}", found, wanted, verdict, todo)
     if fitting:
         yield _room(context, subject, source, fitting)

@@ -8,7 +8,6 @@ account (`parallelcluster.check`), and a note says that the account itself was n
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator
 
 from cluster_resource.api import OWNER_TAG, ApiAccessError, ApiError, ApiTrouble, ClusterApi, Message
@@ -110,4 +109,4 @@ def _messages(messages: tuple[Message, ...], asked: str) -> Iterator[CheckResult
 
 
 def _cut(text: str) -> str:
-    return textwrap.shorten(text, 300, placeholder="...")
+    return text if len(text) <= 300 else f"{text[:297]}..."

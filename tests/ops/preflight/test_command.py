@@ -161,6 +161,7 @@ class Caller(Aws):
         (NoCredentialsError(), "credentials of your shell"),
         (refusal("ExpiredToken", "old", "GetCallerIdentity"), "expired"),
         (refusal("InvalidClientTokenId", "?", "x"), "us-east-1 is not enabled"),
+        (Denied("sts:GetCallerIdentity"), "AWS refuses your credentials"),
     ],
 )
 def test_unusable_credentials(answer: dict[str, Any] | Exception, text: str) -> None:

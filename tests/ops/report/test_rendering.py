@@ -1,6 +1,7 @@
 """Formats of reports, whatever the command."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +54,21 @@ def test_text_is_not_cut_where_no_terminal_shows_it(capsys: pytest.CaptureFixtur
     folded = Section("Folded", ("One", "Two"), (Row((long, long)),), folded=True)
     write(Report("title", "headline", Tone.GOOD, {}, sections=(folded,)))
     assert capsys.readouterr().out.count(long) == 2
+
+
+def test_text_in_a_file_is_plain_and_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    long = "i-" + "0123456789" * 20
+    write(Report(long, "headline", Tone.BAD, {}), "text", tmp_path / "report.txt")
+    said = (tmp_path / "report.txt").read_text()
+    assert long in said and "\x1b" not in said
+
+
+def test_a_report_that_cannot_be_made_leaves_the_earlier_one(tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text("earlier")
+    with pytest.raises(TypeError):
+        write(Report("title", "headline", Tone.GOOD, {"value": object()}), "json", tmp_path / "report.json")
+    assert (tmp_path / "report.json").read_text() == "earlier"
 
 
 def test_json_is_the_data(capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,6 +133,7 @@ def test_good_result_of_a_failed_job_fails(state: str) -> None:
 def test_completed_job_without_a_result_fails(check: str) -> None:
     lines, _, _ = walk(FakeNode(dict.fromkeys(GOOD, ended())), check)
     assert FAILED in outcomes(lines)
+    assert check not in (NCCL, STORAGE) or {line.action for line in lines} == {"read the end of its output"}
 
 
 def test_job_that_never_starts_fails_with_slurms_reason() -> None:
