@@ -16,10 +16,11 @@ import json
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import deepspeed
 import torch
@@ -59,6 +60,7 @@ def arguments() -> argparse.Namespace:
     add("--length", type=int, default=1024, help="tokens a sample (default: 1024)")
     add("--save-every", type=int, default=100, help="steps between two checkpoints (default: 100)")
     add("--seed", type=int, default=1)
+    add("--local_rank", type=int, default=0, help=argparse.SUPPRESS)  # DeepSpeed's own launcher passes it
     given = top.parse_args()
     for name in ("data", "checkpoints", "tensorboard", "output"):
         if getattr(given, name) is None:
@@ -68,11 +70,17 @@ def arguments() -> argparse.Namespace:
     return given
 
 
+def refuse(why: str) -> NoReturn:
+    """End with a reason and status 2, as for wrong arguments."""
+    print(why, file=sys.stderr)
+    sys.exit(2)
+
+
 def texts(data: Path) -> str:
     """The training split's text, whole."""
     files = sorted(path for path in data.rglob("*train*") if path.suffix in {".parquet", ".txt", ".tokens"})
     if not files:
-        raise SystemExit(f"{data} has no *train*.parquet, *train*.txt or *train*.tokens: copy the data set there")
+        refuse(f"{data} has no *train*.parquet, *train*.txt or *train*.tokens: copy the data set there")
     parts = []
     for file in files:
         if file.suffix == ".parquet":
@@ -89,7 +97,7 @@ def samples(text: str, tokenizer: Any, length: int) -> torch.Tensor:
     tokens = torch.tensor(tokenizer(text, return_attention_mask=False, verbose=False)["input_ids"])
     rows = len(tokens) // length
     if rows == 0:
-        raise SystemExit(f"the training text has {len(tokens)} tokens, fewer than --length {length}")
+        refuse(f"the training text has {len(tokens)} tokens, fewer than --length {length}")
     return tokens[: rows * length].view(rows, length)
 
 

@@ -55,9 +55,13 @@ def name_of(step: int) -> str:
 
 def partial(folder: Path, step: int, owner: str) -> Path:
     """The hidden folder in which `owner` (a job's id) prepares a checkpoint, the same on all ranks."""
+    _check_owner(owner)
+    return folder / f".partial-{name_of(step)}-{owner}"
+
+
+def _check_owner(owner: str) -> None:
     if not _OWNER.fullmatch(owner):
         raise ValueError(f"'{owner}' is not an owner: give letters, digits, '.', '_' and '-', at most 64")
-    return folder / f".partial-{name_of(step)}-{owner}"
 
 
 def seal(path: Path) -> tuple[int, str]:
@@ -160,7 +164,8 @@ def prune(folder: Path, keep: int) -> list[Path]:
 
 def discard(folder: Path, owner: str) -> list[Path]:
     """Remove the incomplete checkpoints of `owner`. Returns those removed."""
-    found = [path for path in folder.glob(f".partial-step-*-{owner}") if not path.is_symlink()]
+    _check_owner(owner)
+    found = [path for path in folder.glob(".partial-step-" + "[0-9]" * 8 + f"-{owner}") if not path.is_symlink()]
     for path in found:
         shutil.rmtree(path)
     return found
@@ -226,8 +231,11 @@ def main(arguments: list[str]) -> int:
         if bad:
             print(f"checkpoint.py: {options.checkpoint} is damaged: {', '.join(bad)}", file=sys.stderr)
         return int(bool(bad))
-    for path in discard(options.folder, options.owner):
-        print(f"removed {path}")
+    try:
+        for path in discard(options.folder, options.owner):
+            print(f"removed {path}")
+    except ValueError as problem:
+        parser.error(str(problem))
     return 0
 
 

@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--seed", type=int, default=1)
     top.add_argument("--text", type=Path, help="training text (default: generated)")
     folder = os.environ.get("CHECKPOINT_DIR")
-    top.add_argument("--checkpoints", type=Path, default=folder, required=not folder, help="default: $CHECKPOINT_DIR")
+    top.add_argument("--checkpoints", type=Path, default=folder, help="folder (default: $CHECKPOINT_DIR)")
     top.add_argument("--every", type=int, default=50, help="steps between two checkpoints")
     top.add_argument("--keep", type=int, default=3, help="complete checkpoints to keep")
     top.add_argument("--metrics", type=Path, help="file for one line of JSON per step, written by the first process")
@@ -74,6 +74,8 @@ def check(options: argparse.Namespace, world: int) -> None:
         raise SystemExit(f"train.py: --width {options.width} is not a multiple of --heads {options.heads}")
     if options.batch % world:
         raise SystemExit(f"train.py: --batch {options.batch} cannot be divided by {world} processes: give a multiple")
+    if options.checkpoints is None:
+        raise SystemExit("train.py: no folder for checkpoints: give --checkpoints, or set CHECKPOINT_DIR")
 
 
 class Run:

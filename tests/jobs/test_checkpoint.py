@@ -69,6 +69,9 @@ def test_what_was_cut_short_is_not_seen_and_only_its_owner_discards_it(tmp_path:
     assert run("newest", tmp_path).stdout.startswith("100\t")
     assert run("discard", tmp_path, "--owner", "7").stdout == f"removed {tmp_path}/.partial-step-00000200-7\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == [".partial-step-00000200-77", "step-00000100"]
+    refused = run("discard", tmp_path, "--owner", "*")
+    assert refused.returncode == 2 and "'*' is not an owner" in refused.stderr
+    assert (tmp_path / ".partial-step-00000200-77").is_dir()
 
 
 def test_damage_of_the_same_size_is_found_by_reading(tmp_path: Path) -> None:

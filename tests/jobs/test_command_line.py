@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -37,6 +39,38 @@ def test_help(file: str, settings: Path) -> None:
     assert "--test-only" in done.stdout
 
 
+@pytest.mark.parametrize("file", FILES)
+def test_variables_of_the_table_are_unique_and_read(file: str, settings: Path) -> None:
+    rows = [line.split() for line in run(file, "--help", settings=settings).stdout.splitlines() if "  --" in line[:4]]
+    variables = [row[2] for row in rows if len(row) > 2 and re.fullmatch("[A-Z_]+", row[2])]
+    assert len(variables) >= 7 and len(variables) == len(set(variables))
+    text = "".join(path.read_text() for path in (JOBS / file, *(JOBS / "lib").glob("*.sh")))
+    assert [name for name in variables if not re.search(rf"\$\{{{name}\b", text)] == []
+
+
+def test_a_job_reads_its_options_from_the_copy_of_slurm(settings: Path, slurm: str, tmp_path: Path) -> None:
+    """The original may be gone, and scontrol cuts a path with a space."""
+    for name, text in (("scontrol", 'echo "JobId=7 Command=/gone/hello WorkDir=/"'), ("srun", 'echo "$@"')):
+        write_command(Path(slurm), name, text)
+    copy = tmp_path / "slurm_script"
+    shutil.copy(JOBS / "hello-gpu.sbatch", copy)
+    env = {"PATH": f"{slurm}:{os.environ['PATH']}", "TRAINYARD_SETTINGS": str(settings), "TRAINYARD_JOBS": str(JOBS)}
+    env |= {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURMD_NODENAME": "a"}
+    done = subprocess.run(["bash", copy, "--gpus", "3"], capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done.stderr
+    assert "passed: 2 nodes with 3 GPUs each" in done.stderr
+
+
+def test_a_model_without_a_folder_is_reported(settings: Path) -> None:
+    found = json.loads(settings.read_text())
+    found["models"][0]["folders"]["outputs"] = None
+    settings.write_text(json.dumps(found))
+    script = "source <(sed '$d' \"$TRAINYARD_JOBS/train-model.sbatch\"); MODEL=model1; production::folders"
+    env = {"PATH": os.environ["PATH"], "TRAINYARD_SETTINGS": str(settings), "TRAINYARD_JOBS": str(JOBS)}
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 1 and f"model model1 has no folder for outputs in {settings}" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("file", "words", "says"),
     [
@@ -59,6 +93,7 @@ def test_help(file: str, settings: Path) -> None:
         ("train-megatron.sbatch", ["--tensor", "0"], "--tensor '0'"),
         ("train-model.sbatch", ["--", "program"], "which model? --model NAME, one of: model1 model2"),
         ("train-model.sbatch", ["--model", "gpt", "--", "x"], "no model 'gpt' in this environment; allowed: model1"),
+        ("train-model.sbatch", ["--model", "model1 model2", "--", "x"], "no model 'model1 model2' in this environment"),
         ("train-model.sbatch", ["--model", "model1"], "no program: give it after --"),
         ("train-model.sbatch", ["--model", "model1", "--style", "zip", "--", "x"], "--style 'zip'"),
         ("train-model.sbatch", ["--model", "model1", "--export", "/fsx1", "--", "x"], "--export '/fsx1'"),
@@ -79,9 +114,13 @@ def slurm(settings: Path, tmp_path: Path) -> str:
     fake = tmp_path / "bin"
     fake.mkdir()
     for name, text in (("sbatch", 'printf "%s\\n" "$@"'), ("sinfo", "true")):
-        (fake / name).write_text(f"#!/bin/bash\n{text}\n")
-        (fake / name).chmod(0o755)
+        write_command(fake, name, text)
     return str(fake)
+
+
+def write_command(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(f"#!/bin/bash\n{text}\n")
+    (folder / name).chmod(0o755)
 
 
 def test_a_model_brings_its_queue_nodes_and_folder_for_logs(settings: Path, tmp_path: Path, slurm: str) -> None:

@@ -55,7 +55,7 @@ def test_seven_models_at_once_in_their_own_folders_and_in_s3(
         assert [line.split(", ")[1] for line in samples[1:9]] == list("01234567")
         copy = f"{BUCKET}/final/{name}/{job}/step-00000030"
         lab.run(["diff", "-r", copy, f"/fsx2/{name}/checkpoints/step-00000030"])
-        assert "checksums compared" in lab.output(["cat", found["StdOut"]])
+        assert "S3 checked each file's CRC-32" in lab.output(["cat", found["StdOut"]])
         assert lab.run(["pgrep", "-f", "query-gpu"], node=found["NodeList"], user="root", check=False).stdout == ""
 
 
@@ -151,7 +151,7 @@ def test_nothing_is_removed_where_the_export_fails_and_submitting_again_goes_on_
     again = lab.wait_for_job(submit(lab, f"{line} {program}"))
     output = lab.output(["cat", again["StdOut"]])
     assert "the run is complete: /fsx2/model4/checkpoints/step-00000030" in output
-    assert "checksums compared" in output
+    assert "S3 checked each file's CRC-32" in output
     lab.run(["rm", "-rf", f"/fsx2/model4/checkpoints/.tmp-job-{job}"])
 
 

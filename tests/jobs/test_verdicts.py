@@ -79,7 +79,13 @@ def test_what_nobody_asked_for_is_not_judged(tmp_path: Path) -> None:
     nvidia_smi(tmp_path, gpus=1)
     status, lines = check(tmp_path, "--gpus", "1", "--efa", "0")
     assert status == 0
-    assert [verdict for _, verdict in lines.values()] == ["passed", "-", "-", "passed"]
+    assert list(lines.values()) == [("1", "passed"), ("not asked", "-"), ("not asked", "-"), ("0", "passed")]
+
+
+def test_without_rows_of_peers_the_last_line_is_shown(tmp_path: Path) -> None:
+    nvidia_smi(tmp_path, peers="Topology of peers:\nnone here\n")
+    status, lines = check(tmp_path, "--gpus", "2", "--nvswitch", "H200")
+    assert (status, lines["GPU peers"]) == (1, ("none here", "FAILED"))
 
 
 def test_of_a_gpu_without_a_known_number_of_nvlinks_the_peers_are_judged(tmp_path: Path) -> None:
@@ -172,6 +178,14 @@ def test_rates_of_fio_are_summed_over_the_nodes_and_say_whether_they_are_simulat
     assert (status, found["faults"]) == (1, ["no figure for read: the test failed, see its output"])
 
 
+def test_a_mount_that_the_environment_lacks(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text('{"mounts": [{"path": "/fsx1"}, {"path": "/fsx2"}]}')
+    line: list[str | Path] = [sys.executable, LIB / "storage_verdict.py", "--tool", "ior", "--nodes", "1"]
+    line += ["--settings", tmp_path / "settings.json", "--mount", "/fsx9", "--outputs", tmp_path, "--json", tmp_path]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "--mount '/fsx9' is not a mount; allowed: /fsx1, /fsx2" in done.stderr
+
+
 EXPORT = """
 source <(sed '$d' "$TRAINYARD_JOBS/train-model.sbatch")
 NEWEST_PATH="$1" CHECKPOINT_STYLE="$2" EXPORT=s3://bucket/final/7 HOST_PYTHON="$3"
@@ -179,21 +193,42 @@ production::export
 """
 
 
+def export(folder: Path, style: str, *, refused: str = "nothing") -> subprocess.CompletedProcess[str]:
+    """Export a checkpoint with an aws that records its calls, and refuses those that contain `refused`."""
+    place = folder.parent
+    fake(place / "bin", "aws", f'#!/bin/bash\necho "$*" >>{place}/calls\n[[ "$*" != *"{refused}"* ]]\n')
+    return subprocess.run(
+        ["bash", "-c", EXPORT, "export", folder, style, sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": f"{place / 'bin'}:/usr/bin:/bin", "TRAINYARD_JOBS": str(JOBS)},
+    )
+
+
 @pytest.mark.parametrize(("refused", "copies"), [("nothing", 2), ("--recursive", 1), ("/manifest.json", 2)])
 def test_export_copies_the_manifest_last(tmp_path: Path, refused: str, copies: int) -> None:
     folder, target = tmp_path / "step-00000100", "s3://bucket/final/7/step-00000100"
     folder.mkdir()
     (folder / "manifest.json").write_text("{}")
-    fake(tmp_path / "bin", "aws", f'#!/bin/bash\necho "$*" >>{tmp_path}/calls\n[[ "$*" != *"{refused}"* ]]\n')
-    done = subprocess.run(
-        ["bash", "-c", EXPORT, "export", folder, "deepspeed", sys.executable],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "TRAINYARD_JOBS": str(JOBS)},
-    )
+    done = export(folder, "deepspeed", refused=refused)
     assert done.returncode == (refused != "nothing")
     assert ("nothing was removed" if done.returncode else f"exported {folder}") in done.stderr
     calls = (tmp_path / "calls").read_text().splitlines()
     first = f"s3 cp --only-show-errors --checksum-algorithm CRC32 --recursive --exclude manifest.json {folder} {target}"
     assert calls[0] == first and len(calls) == copies
+
+
+@pytest.mark.parametrize(("style", "content"), [("manifest", b"changed"), ("manifest", None), ("deepspeed", None)])
+def test_a_damaged_or_empty_checkpoint_is_not_exported(tmp_path: Path, style: str, content: bytes | None) -> None:
+    folder = tmp_path / "step-00000100"
+    folder.mkdir()
+    if content is not None:
+        (folder / "weights").write_bytes(content)
+        files = {"weights": {"bytes": len(content), "sha256": "0" * 64}}
+        manifest = {"format": 1, "step": 100, "final": True, "files": files}
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+    done = export(folder, style)
+    assert done.returncode == 1 and "nothing was exported or removed" in done.stderr
+    assert ("is damaged: weights" if content else "has no files") in done.stderr
+    assert not (tmp_path / "calls").exists()

@@ -27,8 +27,10 @@ job::usage_error() {
 }
 
 # The help is the lines of the job file that begin with '#:'. It is also the table of options: `--name VALUE  VARIABLE  text`.
+# Read from the running script, in a job Slurm's copy: the original may have changed, moved or gone since the submission.
 job::help() {
-  sed -n 's/^#: \{0,1\}//p' "${JOB_FILE}"
+  [[ -r "$0" ]] || log::fail "cannot read the options of ${JOB_NAME} from $0: start the file by its path"
+  sed -n 's/^#: \{0,1\}//p' "$0"
   declare -F job::more_help >/dev/null && job::more_help
   cat <<'END'
 
@@ -158,10 +160,17 @@ job::srun_options() {
   scratch="$([[ ! -r "${TRAINYARD_SETTINGS}" ]] || settings::scratch "${SLURM_JOB_PARTITION}")"
   [[ -z "${scratch}" || ! -d "${scratch}" ]] || mounts+="${scratch}:${scratch},"
   [[ ! -d /dev/infiniband ]] || mounts+="/dev/infiniband:/dev/infiniband,"
-  [[ -n "$(job::settings '[.mounts[].path | . as $mount | select($mount != "/home" and ($jobs | startswith($mount + "/")))][0]' --arg jobs "${TRAINYARD_JOBS}")" ]] ||
-    mounts+="${TRAINYARD_JOBS%/*}:${TRAINYARD_JOBS%/*},"
+  job::is_mounted "${TRAINYARD_JOBS}" || mounts+="${TRAINYARD_JOBS%/*}:${TRAINYARD_JOBS%/*},"
   mounts+="${MOUNTS}"
   CONTAINER=("--container-image=${file}" "--container-mounts=${mounts%,}" --no-container-mount-home)
+}
+
+# is_mounted PATH: whether it is on a file system that containers get.
+job::is_mounted() {
+  local found
+  # shellcheck disable=SC2016 # $mount and $path are jq's
+  found="$(job::settings '.mounts[].path as $mount | select($mount != "/home" and ($path | startswith($mount + "/"))) | $mount' --arg path "$1")"
+  [[ -n "${found}" ]]
 }
 
 # keep_environment VARIABLE...: the job's values win over the image's.

@@ -80,7 +80,11 @@ def main(arguments: list[str]) -> int:
     simulated = False
     try:
         mounts = json.loads(options.settings.read_text())["mounts"]
-        provisioned = next(one.get("throughput_mb_s") for one in mounts if one["path"] == options.mount)
+        mount = next((one for one in mounts if one["path"] == options.mount), None)
+        if mount is None:
+            allowed = ", ".join(one["path"] for one in mounts)
+            parser.error(f"--mount '{options.mount}' is not a mount; allowed: {allowed}")
+        provisioned = mount.get("throughput_mb_s")
         target = None if provisioned is None else min(float(provisioned), _CLIENT_MB_S * options.nodes)
         if options.tool == "ior":
             rates = ior((folder / f"{prefix}-ior.txt").read_text())
