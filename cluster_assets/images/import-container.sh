@@ -120,7 +120,7 @@ import::fetch() {
   local -r uri="docker://${user:+${user}@}${IMAGE_HOST}#${IMAGE_REPOSITORY}:${REGISTRY_MANIFEST}"
   local variables=("ENROOT_TEMP_PATH=${IMPORT_WORK}" "ENROOT_MAX_PROCESSORS=$(nproc)" "ENROOT_SQUASH_OPTIONS=$(import::squash_options)")
   [[ -z "${folder}" ]] || variables+=("ENROOT_CONFIG_PATH=${folder}")
-  watch::run "${IMPORT_WORK}/image.sqsh" "" "fetching and unpacking, then writing the squashfs file" env "${variables[@]}" enroot import --output "${IMPORT_WORK}/image.sqsh" "${uri}" || status=$?
+  watch::run "${IMPORT_WORK}/image.sqsh" "" "importing" env "${variables[@]}" enroot import --output "${IMPORT_WORK}/image.sqsh" "${uri}" || status=$?
   if ((status)); then
     (($(space::free "${IMPORT_WORK}") > 64 << 20)) || log::exit 73 "scratch is full: ${IMPORT_WORK%/*}. Free some, or set IMPORT_SCRATCH to a folder on a larger local disk."
     log::exit 70 "enroot import ended with status ${status}; its output is above. Nothing was changed in ${IMPORT_FOLDER}."

@@ -13,8 +13,9 @@ enroot::has_local_nvme() {
 
 # The folder for Enroot's large files.
 enroot::base() {
-  local scratch
-  scratch="$(settings::scratch "$(settings::queue)")"
+  local queue scratch
+  queue="$(settings::queue)"
+  scratch="$(settings::scratch "${queue}")"
   if [[ -z "${scratch}" ]] || ! enroot::has_local_nvme; then
     printf '/var/enroot'
   elif mountpoint -q "${TRAINYARD_ROOT}${scratch}"; then

@@ -62,8 +62,10 @@ def slurm(*line: str, allowed: str = "") -> str:
 
 def jobs_folder(settings: dict[str, Any]) -> Path:
     """The jobs at a path that compute nodes have too: in the shared folder, or else in each node's bundle."""
-    current = Path(settings["folders"].get("scripts") or "/nowhere") / "current"
-    return (current.resolve() if current.exists() else Path("/opt/trainyard/current")) / "jobs"
+    shared = settings["folders"].get("scripts")
+    if shared and (current := Path(shared) / "current").exists():
+        return current.resolve() / "jobs"
+    return Path("/opt/trainyard/current/jobs")
 
 
 def base_folder(settings: dict[str, Any]) -> Path:

@@ -1,4 +1,4 @@
-"""Sixteen bootstraps at once on nodes that share file systems and Slurm's configuration."""
+"""Bootstraps at once on nodes that share file systems and Slurm's configuration."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from tests.cluster_assets.conftest import Node
 
 Settings = dict[str, Any]
-NODES = 16
 SHARED = ("lustre", "shared", "opt/slurm")
 
 
-def copies(node: Node) -> list[Node]:
+def copies(node: Node, count: int) -> list[Node]:
     """Nodes like this one, each with a root of its own in which what is shared leads to the same place."""
     place = node.fake.parent / "common"
     for share in SHARED:
@@ -23,7 +24,7 @@ def copies(node: Node) -> list[Node]:
         node.path(share).rename(place / share)
         node.path(share).symlink_to(place / share)
     found = []
-    for number in range(NODES):
+    for number in range(count):
         root = node.fake.parent / f"node{number}"
         shutil.copytree(node.root, root, symlinks=True)
         environment = node.environment | {"TRAINYARD_ROOT": str(root), "TRAINYARD_MOUNT_SECONDS": "60"}
@@ -42,22 +43,25 @@ def tree(folder: Path) -> dict[str, tuple[int, str | bytes]]:
     }
 
 
-def test_head_and_fifteen_compute_nodes(node: Node, settings: Settings) -> None:
-    nodes = copies(node)
+@pytest.mark.parametrize(("heads", "computes"), [(1, 15), (4, 0)])
+def test_nodes_at_once_leave_the_shares_as_a_single_head_node_does(
+    node: Node, settings: Settings, heads: int, computes: int
+) -> None:
+    roles = ["head-configured"] * heads + ["compute-configured"] * computes
+    nodes = copies(node, len(roles))
     common = node.fake.parent / "common"
     node.publish(settings)
     for number in range(5):
         (node.fake / f"refuse/{number}").touch()
 
-    roles = ["head-configured", *["compute-configured"] * (NODES - 1)]
     processes = [node.start(role) for node, role in zip(nodes, roles, strict=True)]
     errors = [process.communicate(timeout=180)[1] for process in processes]
 
-    assert [process.returncode for process in processes] == [0] * NODES, errors
-    assert errors == [""] * NODES
+    assert [process.returncode for process in processes] == [0] * len(roles), errors
+    assert errors == [""] * len(roles)
     # Three reads of the bucket a node, and one more for each that was refused: nothing is asked for twice.
-    assert len(node.calls("aws")) == 3 * NODES + 5
-    assert sum(call.startswith("try-restart slurmctld") for call in node.calls("systemctl")) == 1
+    assert len(node.calls("aws")) == 3 * len(roles) + 5
+    assert 1 <= sum(call.startswith("try-restart slurmctld") for call in node.calls("systemctl")) <= heads
     assert not [path for path in common.rglob("*") if path.name.startswith((".trainyard", ".staged", ".current"))]
     together = tree(common)
 

@@ -48,43 +48,42 @@ FEWER = f"cat <<'END'\n{DOMAINS.split('provider: efa', 2)[1]}\nEND"
 INSTALLER, PLUGIN = "/opt/amazon/efa_installed_packages", "/opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so"
 PYXIS = "opt/slurm/etc/plugstack.conf.d/pyxis.conf"
 # What happened; the failures and warnings that it causes; what the first of them found.
-FAULTS: dict[str, tuple[Callable[[Machine], object], str, str]] = {
-    "seven GPUs": (rows(GPUS[GPUS.rindex("\n") :], ""), "gpus failure", "7 x NVIDIA H100 80GB HBM3"),
-    "another GPU": (rows("H100 80GB HBM3", "A10G"), "gpus warning", "8 x NVIDIA A10G"),
-    "no driver": (without("nvidia-smi"), "gpus failure", "no nvidia-smi"),
-    "the driver hangs": (tool("nvidia-smi", "sleep 30"), "gpus failure", "no answer in 2 s"),
-    "the driver fails": (tool("nvidia-smi", "echo 'no handle'; exit 255"), "gpus failure", "nvidia-smi: no handle"),
-    "the driver is too old": (rows("580.95.05", "535.43.02"), "nvidia-driver failure", "535.43.02"),
-    "the driver is not of today": (rows("580.95.05", "550.163.01"), "nvidia-driver warning", "550.163.01"),
-    "no persistence": (rows("Enabled", "Disabled", 1), "gpu-persistence warning", "off on GPU 0"),
-    "memory errors": (rows("Enabled, 0", "Enabled, 4", 1), "gpu-memory failure", "GPU 0: 4 uncorrected"),
-    "rows cannot be remapped": (rows("0, No", "0, Yes", 1), "gpu-memory failure", "GPU 0: row remapping failed"),
-    "no scratch": (tool("mountpoint", '[[ "$*" != */scratch ]]'), "scratch failure", "/scratch is not mounted"),
+FAULTS: dict[str, tuple[Callable[[Machine], object], dict[str, str], str]] = {
+    "seven GPUs": (rows(GPUS[GPUS.rindex("\n") :], ""), {"gpus": "failure"}, "7 x NVIDIA H100 80GB HBM3"),
+    "another GPU": (rows("H100 80GB HBM3", "A10G"), {"gpus": "warning"}, "8 x NVIDIA A10G"),
+    "no driver": (without("nvidia-smi"), {"gpus": "failure"}, "no nvidia-smi"),
+    "the driver hangs": (tool("nvidia-smi", "sleep 30"), {"gpus": "failure"}, "no answer in 2 s"),
+    "the driver fails": (tool("nvidia-smi", "echo broken; exit 255"), {"gpus": "failure"}, "nvidia-smi: broken"),
+    "the driver is too old": (rows("580.95.05", "535.43.02"), {"nvidia-driver": "failure"}, "535.43.02"),
+    "the driver is not of today": (rows("580.95.05", "550.163.01"), {"nvidia-driver": "warning"}, "550.163.01"),
+    "no persistence": (rows("Enabled", "Disabled", 1), {"gpu-persistence": "warning"}, "off on GPU 0"),
+    "memory errors": (rows("Enabled, 0", "Enabled, 4", 1), {"gpu-memory": "failure"}, "GPU 0: 4 uncorrected"),
+    "rows cannot be remapped": (rows("0, No", "0, Yes", 1), {"gpu-memory": "failure"}, "GPU 0: row remapping failed"),
+    "no scratch": (tool("mountpoint", '[[ "$*" != */scratch ]]'), {"scratch": "failure"}, "/scratch is not mounted"),
     "services are off": (
-        tool("systemctl", "echo inactive; exit 3"), "fabric-manager failure slurmd failure", "inactive",
+        tool("systemctl", "echo inactive; exit 3"), {"fabric-manager": "failure", "slurmd": "failure"}, "inactive",
     ),
-    "an EFA interface is gone": (gone("dev/infiniband/uverbs7"), "efa-interfaces failure", "31"),
-    "EFA answers for fewer": (tool("fi_info", FEWER), "efa-provider failure", "1 of provider efa"),
-    "EFA does not answer": (tool("fi_info", "echo '-61' >&2; exit 61"), "efa-provider failure", "fi_info: -61"),
-    "no fi_info": (without("fi_info"), "efa-provider failure", "no fi_info"),
-    "old EFA installer": (file(INSTALLER, "# EFA installer version: 1.25.0\n"), "efa-installer failure", "1.25.0"),
-    "the plugin is too old": (file(PLUGIN, "\0Initializing aws-ofi-nccl 1.7.4\0"), "aws-ofi-nccl failure", "1.7.4"),
-    "no plugin": (gone(PLUGIN.lstrip("/")), "aws-ofi-nccl failure", "no libnccl-net.so"),
-    "a disk is gone": (lambda m: m.settings(nvme_gb=10**9), "scratch-size failure", " TB"),
-    "no /fsx": (tool("mountpoint", '[[ "$2" != */fsx ]]'), "file-systems failure", "not mounted: /fsx"),
-    "Enroot is gone": (without("enroot"), "enroot failure", "no enroot"),
-    "Slurm is gone": (without("sinfo"), "slurm failure", "no sinfo"),
-    "Pyxis is off": (gone(PYXIS), "pyxis failure", f"not enabled: no /{PYXIS}"),
-    "no plugin of Pyxis": (gone("usr/lib/slurm/spank_pyxis.so"), "pyxis failure", "no /usr/lib/slurm/spank_pyxis.so"),
-    "locked memory is limited": (lambda m: m.limits.update(l="64"), "locked-memory failure", "64 KiB"),
-    "few files can be open": (lambda m: m.limits.update(n="1024"), "open-files warning", "1024"),
+    "an EFA interface is gone": (gone("dev/infiniband/uverbs7"), {"efa-interfaces": "failure"}, "31"),
+    "EFA answers for fewer": (tool("fi_info", FEWER), {"efa-provider": "failure"}, "1 of provider efa"),
+    "EFA does not answer": (tool("fi_info", "echo '-61' >&2; exit 61"), {"efa-provider": "failure"}, "fi_info: -61"),
+    "no fi_info": (without("fi_info"), {"efa-provider": "failure"}, "no fi_info"),
+    "old EFA installer": (file(INSTALLER, "# EFA installer version: 1.25.0\n"), {"efa-installer": "failure"}, "1.25.0"),
+    "an old plugin": (file(PLUGIN, "\0Initializing aws-ofi-nccl 1.7.4\0"), {"aws-ofi-nccl": "failure"}, "1.7.4"),
+    "no plugin": (gone(PLUGIN.lstrip("/")), {"aws-ofi-nccl": "failure"}, "no libnccl-net.so"),
+    "a disk is gone": (lambda m: m.settings(nvme_gb=10**9), {"scratch-size": "failure"}, " TB"),
+    "no /fsx": (tool("mountpoint", '[[ "$2" != */fsx ]]'), {"file-systems": "failure"}, "not mounted: /fsx"),
+    "Enroot is gone": (without("enroot"), {"enroot": "failure"}, "no enroot"),
+    "Slurm is gone": (without("sinfo"), {"slurm": "failure"}, "no sinfo"),
+    "Pyxis is off": (gone(PYXIS), {"pyxis": "failure"}, f"not enabled: no /{PYXIS}"),
+    "no Pyxis plugin": (gone("usr/lib/slurm/spank_pyxis.so"), {"pyxis": "failure"}, "no /usr/lib/slurm/spank_pyxis.so"),
+    "locked memory is limited": (lambda m: m.limits.update(l="64"), {"locked-memory": "failure"}, "64 KiB"),
+    "few files can be open": (lambda m: m.limits.update(n="1024"), {"open-files": "warning"}, "1024"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_one_fault_on_a_compute_node(compute: Machine, fault: str) -> None:
-    cause, causes, found = FAULTS[fault]
-    expected = dict(zip(causes.split()[::2], causes.split()[1::2], strict=True))
+    cause, expected, found = FAULTS[fault]
     cause(compute)
     compute.environment["SCAN_SECONDS"] = "2" if fault == "the driver hangs" else "20"
     report = compute.report(SCRIPT, "compute")

@@ -46,6 +46,8 @@ def test_version_in_a_text(text: str, version: str) -> None:
         ("2.18.5.1", "2.18.5", True),
         ("9.10", "12.2", False),
         ("22.05", "22.05", True),
+        ("1.22", "1.22.0", True),
+        ("535.104.05", "535.104.5", True),
     ],
 )
 def test_order(found: str, wanted: str, enough: bool) -> None:

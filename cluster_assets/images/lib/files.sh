@@ -13,7 +13,7 @@ files::find_folder() {
 }
 
 files::size() {
-  numfmt --to=iec-i --suffix=B "$1" | sed 's/[A-Z]/ &/'
+  numfmt --to=iec-i --suffix=B --format=%.1f "$1" | sed 's/[A-Z]/ &/'
 }
 
 # --- record: NAME.json next to NAME.sqsh says where the image came from. It is written after the image and holds the image's size and

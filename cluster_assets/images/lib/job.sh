@@ -66,7 +66,7 @@ job::word() {
 WATCH_PID=""
 
 # run FILE TOTAL TEXT COMMAND...: run COMMAND in its own process group and log the size of FILE every IMPORT_PROGRESS_SECONDS, out of TOTAL
-# bytes unless TOTAL is empty. Returns COMMAND's exit status.
+# bytes. With an empty TOTAL, COMMAND is Enroot, which writes FILE at its end. Returns COMMAND's exit status.
 watch::run() {
   local -r file="$1" total="$2" text="$3"
   shift 3
@@ -76,8 +76,12 @@ watch::run() {
   WATCH_PID=$!
   while kill -0 "${WATCH_PID}" 2>/dev/null; do
     if ((SECONDS >= next)); then
-      size="$(files::size "$(stat -c %s "${file}" 2>/dev/null || echo 0)")"
-      log::info "${text}: ${size}${total:+ of $(files::size "${total}")} written, $((SECONDS - started)) s"
+      size="$(stat -c %s "${file}" 2>/dev/null || echo 0)"
+      if [[ -n "${total}" ]] || ((size > 0)); then
+        log::info "${text}: $(files::size "${size}")${total:+ of $(files::size "${total}")} written, $((SECONDS - started)) s"
+      else
+        log::info "${text}: fetching and unpacking, $((SECONDS - started)) s"
+      fi
       next=$((SECONDS + IMPORT_PROGRESS_SECONDS))
     fi
     sleep 0.2

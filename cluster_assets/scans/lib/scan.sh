@@ -141,9 +141,19 @@ versions::of() {
   return 0
 }
 
-# at_least FOUND WANTED: compares number by number, so 1.22.0 is newer than 1.8.1 and 535.104.05 newer than 535.54.03.
+# at_least FOUND WANTED: compares number by number, so 1.22.0 is newer than 1.8.1 and 535.104.05 newer than 535.54.03. A missing number is 0.
 versions::at_least() {
-  printf '%s\n' "$2" "$1" | sort --version-sort --check=quiet
+  local -a found required
+  local index
+  IFS=. read -r -a found <<<"$1"
+  IFS=. read -r -a required <<<"$2"
+  for ((index = 0; index < ${#required[@]}; index++)); do
+    # 10# because 08 is not a valid octal number.
+    if ((10#${found[index]:-0} != 10#${required[index]})); then
+      ((10#${found[index]:-0} > 10#${required[index]}))
+      return
+    fi
+  done
 }
 
 declare -A MINIMUMS=()
