@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from types import TracebackType
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
+from rich.markup import escape
 
-from local.commands.leftovers import stacks_of
+from local.commands.leftovers import failure_reasons, stacks_of
 
 if TYPE_CHECKING:
     import boto3
@@ -59,8 +61,15 @@ class Progress:
                 colour = "red" if "FAILED" in status or "ROLLBACK" in status else "green"
                 plain = "_IN_PROGRESS" in status
                 self._say(f"{name}: {status}" if plain else f"[{colour}]{name}: {status}[/{colour}]")
+        if any(_fails(seen) and not _fails(before.get(name)) for name, seen in self._seen.items()):
+            self._say_reasons()
         for name in before.keys() - self._seen.keys():
             self._say(f"[green]{name}: DELETE_COMPLETE[/green]")
+
+    def _say_reasons(self) -> None:
+        with contextlib.suppress(ClientError, BotoCoreError):  # the emulator has exited
+            for reason in failure_reasons(self._account, self._environment):
+                self._say(f"[red]{escape(reason)}[/red]")
 
     def _look(self) -> dict[str, tuple[Any, ...]]:
         """Status and time of the last change by name; the cluster's own stack with its number of resources."""
@@ -88,3 +97,7 @@ class Progress:
         """Print one line with the seconds since the start."""
         self._last = time.monotonic()
         self._console.print(f"[dim]{self._last - self._started:5.0f} s[/dim]  {text}", highlight=False, soft_wrap=True)
+
+
+def _fails(seen: tuple[Any, ...] | None) -> bool:
+    return seen is not None and ("FAILED" in seen[0] or "ROLLBACK_IN_PROGRESS" in seen[0])

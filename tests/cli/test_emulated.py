@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import boto3
 import pytest
 from botocore.exceptions import EndpointConnectionError
+from botocore.stub import Stubber
+from rich.console import Console
 
 from cli import main
-from local.commands import cdk, session
+from local.commands import cdk, progress, session
 from local.emulator import launch, processes
 from ops.problem import Problem
+from settings import environment_file, load
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -142,3 +147,19 @@ def test_an_unanswered_request_to_an_emulator_that_exited_is_explained(tmp_path:
 def test_without_an_emulator_the_error_is_passed_on(tmp_path: Path) -> None:
     with pytest.raises(EndpointConnectionError), session.explained_exit(tmp_path):
         raise EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
+
+
+def test_progress_shows_failed_resources_when_a_stack_begins_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    status = "CREATE_IN_PROGRESS"
+    account = boto3.Session("key", "secret", region_name="us-east-1")
+    monkeypatch.setattr(progress, "stacks_of", lambda *_: [{"StackName": "local-images", "StackStatus": status}])
+    monkeypatch.setattr(progress, "failure_reasons", lambda *_: ["local-images: Repository: [no]"])
+    cluster = Stubber(account.client("cloudformation"))
+    cluster.add_client_error("describe_stacks", "ValidationError")
+    cluster.add_client_error("describe_stacks", "ValidationError")
+    monkeypatch.setattr(account, "client", lambda _: cluster.client)
+    output = io.StringIO()
+    with cluster, progress.Progress(Console(file=output), account, load(environment_file("local"))):
+        status = "ROLLBACK_IN_PROGRESS"
+    assert "local-images: ROLLBACK_IN_PROGRESS\n" in output.getvalue()
+    assert output.getvalue().endswith("local-images: Repository: [no]\n")
