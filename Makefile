@@ -109,7 +109,7 @@ format: setup ## Format Python and shell
 test: setup lint ## Everything that CI runs: lint, tests, life cycles and the local default end to end
 	@scripts/install-lab-packages.sh
 	$(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'
-	$(PYTEST) -m lab
+	$(PYTEST) -n 2 --dist loadfile -m lab
 	$(PYTEST) -n 2 --dist loadgroup -m lifecycle
 	$(PYTEST) -n 2 --dist loadfile -m 'e2e and not lifecycle'
 
