@@ -46,6 +46,18 @@ def test_hello_gpu(lab: Laboratory, jobs: str) -> None:
     assert "passed: 2 nodes with 8 GPUs each" in output
 
 
+def test_a_job_whose_file_is_gone_keeps_its_options(lab: Laboratory, jobs: str) -> None:
+    """A requeued job may start long after; scontrol's path of this file also ends at the space."""
+    file = "/fsx1/my jobs/hello-gpu.sbatch"
+    lab.run(f"mkdir -p '{Path(file).parent}' && cp {jobs}/hello-gpu.sbatch '{file}'")
+    line = ["sbatch", "--parsable", "--hold", "--nodes=2", "--output=/fsx3/%x-%j.out", file, "--gpus", "8"]
+    job = lab.run(line, env={"TRAINYARD_JOBS": jobs}).stdout.strip()
+    lab.run(["rm", "-r", str(Path(file).parent)])
+    lab.run(["scontrol", "release", job])
+    found = lab.wait_for_job(job, states=("COMPLETED",), seconds=120)
+    assert "passed: 2 nodes with 8 GPUs each" in lab.output(["cat", found["StdOut"]])
+
+
 @contextmanager
 def broken(
     lab: Laboratory, node: str, change: Callable[[Any], object] | None = None, *, efa: bool = False
