@@ -142,9 +142,7 @@ def test_an_answer_in_between_resets_the_count(made: Node) -> None:
         ("IDLE+CLOUD+POWERING_DOWN", 1),
     ],
 )
-def test_node_that_is_out_already_keeps_its_reason_and_a_powered_down_one_drains(
-    made: Node, state: str, drained: int
-) -> None:
+def test_only_a_node_that_is_not_out_already_is_drained(made: Node, state: str, drained: int) -> None:
     write_gpus(made, gpu_rows(7))
     (made.fake / "node-state").write_text(f"NodeName=gpu-dy-p5-1 Arch=x86_64 State={state} Reason=somebody's\n")
     assert health(made).returncode == 0

@@ -44,9 +44,7 @@ def tree(folder: Path) -> dict[str, tuple[int, str | bytes]]:
 
 
 @pytest.mark.parametrize(("heads", "computes"), [(1, 15), (4, 0)])
-def test_nodes_at_once_leave_the_shares_as_a_single_head_node_does(
-    node: Node, settings: Settings, heads: int, computes: int
-) -> None:
+def test_shares_are_as_after_a_single_run(node: Node, settings: Settings, heads: int, computes: int) -> None:
     roles = ["head-configured"] * heads + ["compute-configured"] * computes
     nodes = copies(node, len(roles))
     common = node.fake.parent / "common"
