@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import settings
 from settings.instances import instance_types, region_families
 from settings.rules import compute, file_systems, names, slurm
-from settings.rules.network import zone_prefix
+from settings.rules.network import ENDPOINTS, RESERVED_BY_AWS, address_needs, zone_prefix
 
 ROOT = Path(settings.__file__).parent.parent
 PCLUSTER = ROOT / "parallelcluster" / ".venv" / "bin" / "python"
@@ -66,6 +67,20 @@ def test_the_types_that_matter_are_as_aws_states_them() -> None:
     assert types["m7g.xlarge"].architecture == "arm64"
     assert types["m7i.xlarge"].architecture == "x86_64"
     assert not any(name.startswith("mac") for name in types)
+
+
+def test_addresses_that_a_cluster_needs(edit: Callable[[Mapping[str, object]], Path]) -> None:
+    for efa, addresses_of_a_node in ((True, 1), (False, 32)):
+        environment = settings.load(edit({"cluster.login_nodes.count": 3, "cluster.queues.0.compute.0.efa": efa}))
+        assert address_needs(environment) == {
+            "compute nodes": 4 * addresses_of_a_node + 2,
+            "head node": 1,
+            "login nodes and their load balancer": 4,
+            "Lustre servers": 2 + 3,
+            "OpenZFS": 1,
+            "endpoints": ENDPOINTS,
+            "reserved by AWS": RESERVED_BY_AWS,
+        }
 
 
 def test_jakarta_has_p5e_and_no_c6i() -> None:
