@@ -69,6 +69,7 @@ def main() -> None:
         extension.install(given)
     except seeds.SeedError as error:
         sys.exit(f"emulator: {error}")
+    del sys.argv[1:]  # ministack parses it again
     app.main()
 
 
