@@ -10,11 +10,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from local.commands import cdk, hello, leftovers, summary
-from local.commands.progress import Progress
+from local.commands import cdk, hello
 from local.commands.session import ROOT, Session, aws, state_folder
 from local.emulator import launch
 from local.emulator.launch import log_tail
+from ops.aws import stacks
+from ops.aws import status as table
+from ops.aws.progress import Progress
 from ops.problem import Problem
 from settings import environment_file
 
@@ -44,20 +46,20 @@ def up(session: Session, port: int | None, *, hello_gpu: bool = True) -> None:
     begun = time.monotonic()
     emulator = session.start(port, console)
     account = aws(emulator)
-    leftovers.settle(account, session.environment, console)
+    stacks.settle(account, session.environment, console)
     _bootstrap(session, emulator)
     console.print("Deploying with the CDK CLI: cdk deploy --all")
     changed, code = _deploy(session, emulator, "--all")
-    if code and any(EXPORT_IN_USE in reason for reason in leftovers.failure_reasons(account, session.environment)):
+    if code and any(EXPORT_IN_USE in reason for reason in stacks.failure_reasons(account, session.environment)):
         console.print("The cluster still uses what the file no longer has: deploying the cluster first, then the rest")
-        leftovers.settle(account, session.environment, console)
+        stacks.settle(account, session.environment, console)
         changed, code = _deploy(session, emulator, "cluster", "--exclusively")
         if not code:
             changed, code = _deploy(session, emulator, "--all")
     if code:
         raise _failure("The deployment failed", session, emulator)
     console.print("Deployed" if changed else "Nothing to change: the deployment matches the file")
-    summary.show(session, emulator, console)
+    _show(session, emulator)
     if hello_gpu and changed:
         hello.run(session, console)
     seconds = time.monotonic() - begun
@@ -66,7 +68,7 @@ def up(session: Session, port: int | None, *, hello_gpu: bool = True) -> None:
 
 def status(session: Session) -> None:
     """The table that `up` ends with, for what exists now."""
-    summary.show(session, session.require_emulator(), console)
+    _show(session, session.require_emulator())
 
 
 def force_down(name: str, state: Path | None) -> None:
@@ -87,23 +89,23 @@ def down(session: Session, *, delete_data: bool) -> None:
         console.print(f"Nothing is up for {session.environment.name!r}.")
         return
     account = aws(emulator)
-    held = leftovers.user_data(account, session.environment)
+    held = stacks.user_data(account, session.environment)
     if held and not delete_data:
         listed = "\n".join(f"  s3://{bucket}: {count} objects, for example {key}" for bucket, count, key in held)
         raise Problem(
             f"These buckets hold data, and the emulated AWS forgets everything when it stops:\n{listed}\n"
             f"Copy what you need, then: trainyard down {session.name} --delete-data"
         )
-    leftovers.settle(account, session.environment, console)
+    stacks.settle(account, session.environment, console)
     for bucket, _, _ in held:
-        leftovers.empty_bucket(account, bucket)
+        stacks.empty_bucket(account, bucket)
         console.print(f"Emptied s3://{bucket}")
-    leftovers.unprotect(account, session.environment)
+    stacks.unprotect(account, session.environment)
     console.print("Destroying with the CDK CLI: cdk destroy --all")
     _, code = _run(session, emulator, "destroy", "--all", "--force", *_assembly(session))
     if code:
         raise _failure("The destruction failed", session, emulator)
-    if kept := leftovers.kept(account, session.environment):
+    if kept := stacks.kept(account, session.environment):
         console.print("Kept by the environment's retention, as in AWS; gone with the emulated AWS now:")
         for line in kept:
             console.print(f"  {line}")
@@ -111,12 +113,24 @@ def down(session: Session, *, delete_data: bool) -> None:
     console.print("[green]Down.[/green] Nothing runs any more.")
 
 
-def _deploy(session: Session, emulator: launch.Emulator, *stacks: str) -> tuple[bool, int]:
+def _show(session: Session, emulator: launch.Emulator) -> None:
+    name = session.name
+    table.show(aws(emulator), session.environment, name, console)
+    console.print(
+        f"[bold]Next[/bold]\n  edit {session.file.name}, then: trainyard diff {name}, trainyard up {name}\n"
+        f"  remove it all:    trainyard down {name}\n"
+        f"  deploy it to AWS: node_modules/.bin/cdk deploy --all -c env={name}  (with the account's credentials)\n"
+        f"  connect there:    the command in the output Connect of the stack {session.environment.name}-cluster",
+        highlight=False,
+    )
+
+
+def _deploy(session: Session, emulator: launch.Emulator, *parts: str) -> tuple[bool, int]:
     return _run(
         session,
         emulator,
         "deploy",
-        *stacks,
+        *parts,
         *_synthesis(session),
         *("--require-approval", "never"),
         *("--concurrency", "4"),
@@ -155,7 +169,7 @@ def _synthesis(session: Session) -> Sequence[str]:
 
 
 def _failure(what: str, session: Session, emulator: launch.Emulator) -> Problem:
-    lines = leftovers.failure_reasons(aws(emulator), session.environment) or [log_tail(session.log)]
+    lines = stacks.failure_reasons(aws(emulator), session.environment) or [log_tail(session.log)]
     body = "\n".join(f"  {line}" for line in lines)
     return Problem(
         f"{what}:\n{body}\n"

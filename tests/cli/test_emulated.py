@@ -16,8 +16,9 @@ from botocore.stub import Stubber
 from rich.console import Console
 
 from cli import main
-from local.commands import cdk, progress, session
+from local.commands import cdk, session
 from local.emulator import launch, processes
+from ops.aws import progress
 from ops.problem import Problem
 from settings import environment_file, load
 

@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 from rich.markup import escape
 
-from local.commands.leftovers import failure_reasons, stacks_of
+from ops.aws.stacks import failure_reasons, stacks_of
 
 if TYPE_CHECKING:
     import boto3

@@ -1,4 +1,4 @@
-"""The table that `trainyard up` ends with: read from the emulator and the ParallelCluster API, not from the file."""
+"""The table that `trainyard up` ends with: read from the account and the ParallelCluster API, not from the file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from local.commands.leftovers import stacks_of
-from local.commands.session import Session, aws
+from ops.aws.stacks import stacks_of
 from ops.drift.cluster import DeployedCluster, Reader, Unreadable
 from ops.problem import Problem
 from settings.model.storage import lustre_throughput_mb_s
@@ -18,42 +17,32 @@ if TYPE_CHECKING:
     import boto3
     from rich.console import Console
 
-    from local.emulator.launch import Emulator
+    from settings import Environment
 
 Rows = Iterator[tuple[str, str, str]]
 
 
-def show(session: Session, emulator: Emulator, console: Console) -> None:
-    """Print what exists of the environment, one row each.
+def show(account: boto3.Session, environment: Environment, name: str, console: Console) -> None:
+    """Print what exists of the environment, one row each. `name` is how the user names it on a command line.
 
     Raises:
         Problem: there is no cluster.
     """
-    account = aws(emulator)
-    environment = session.environment
     table = Table(box=SIMPLE_HEAD, title=f"{environment.name} ({environment.region})", title_justify="left")
     table.add_column("what", style="bold", no_wrap=True)
     table.add_column("name", overflow="fold")
     table.add_column("details", overflow="fold")
-    for rows in (_resources(account, session), _cluster(session, account)):
+    for rows in (_resources(account, environment), _cluster(account, environment, name)):
         for row in rows:
             table.add_row(*row)
     console.print()
     console.print(table)
-    name = session.name
-    console.print(
-        f"[bold]Next[/bold]\n  edit {session.file.name}, then: trainyard diff {name}, trainyard up {name}\n"
-        f"  remove it all:    trainyard down {name}\n"
-        f"  deploy it to AWS: node_modules/.bin/cdk deploy --all -c env={name}  (with the account's credentials)\n"
-        f"  connect there:    the command in the output Connect of the stack {environment.name}-cluster",
-        highlight=False,
-    )
 
 
-def _resources(account: boto3.Session, session: Session) -> Rows:
+def _resources(account: boto3.Session, environment: Environment) -> Rows:
     client = account.client("cloudformation")
     ids: dict[str, list[str]] = {}
-    for stack in stacks_of(account, session.environment):
+    for stack in stacks_of(account, environment):
         for page in client.get_paginator("list_stack_resources").paginate(StackName=stack["StackName"]):
             for resource in page["StackResourceSummaries"]:
                 ids.setdefault(resource["ResourceType"], []).append(resource.get("PhysicalResourceId", ""))
@@ -112,9 +101,9 @@ def _file_system(system: Mapping[str, Any]) -> str:
     )
 
 
-def _cluster(session: Session, account: boto3.Session) -> Rows:
+def _cluster(account: boto3.Session, environment: Environment, command_name: str) -> Rows:
     """The cluster as the ParallelCluster API describes it, with the configuration that it was created from."""
-    name = session.environment.cluster_name
+    name = environment.cluster_name
     pages = account.client("cloudformation").get_paginator("describe_stacks").paginate()
     outputs = {
         item["OutputKey"]: item["OutputValue"]
@@ -124,15 +113,15 @@ def _cluster(session: Session, account: boto3.Session) -> Rows:
     }
     url, role = (outputs.get(f"ParallelClusterApi{part}", "") for part in ("InvokeUrl", "UserRole"))
     try:
-        reader = Reader(DeployedCluster(name, url, role, {}, "", "", frozen=False), session.environment.region)
+        reader = Reader(DeployedCluster(name, url, role, {}, "", "", frozen=False), environment.region)
         body = reader.describe(name)
         if body is None:
             raise Problem(
-                f"There is no cluster {name!r} in the emulated AWS. Create it with: trainyard up {session.name}"
+                f"There is no cluster {name!r} in {environment.account}. Create it with: trainyard up {command_name}"
             )
         configuration = reader.configuration(name, body["clusterConfiguration"]["url"])
     except Unreadable as reason:
-        raise Problem(f"The cluster cannot be shown: {reason}. Deploy it with: trainyard up {session.name}") from reason
+        raise Problem(f"The cluster cannot be shown: {reason}. Deploy it with: trainyard up {command_name}") from reason
     status = f"{body['clusterStatus']}, ParallelCluster {body['version']}, fleet {body['computeFleetStatus']}"
     yield "cluster", name, status
     head = {

@@ -1,4 +1,4 @@
-"""What an earlier run left in the emulator: unfinished stacks, data in buckets, resources that a destroy kept."""
+"""The environment's stacks, and what an earlier run left: unfinished operations, data in buckets, kept resources."""
 
 from __future__ import annotations
 
