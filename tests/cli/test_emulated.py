@@ -18,6 +18,7 @@ from rich.console import Console
 from cli import main
 from local.commands import cdk, session
 from local.emulator import launch, processes
+from ops.aws import cdk as runner
 from ops.aws import progress
 from ops.problem import Problem
 from settings import environment_file, load
@@ -101,8 +102,8 @@ def a_cdk_that_never_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     sleeper.parent.mkdir(parents=True)
     sleeper.write_text("#!/bin/sh\nexec sleep 30\n")
     sleeper.chmod(0o755)
-    monkeypatch.setattr(cdk, "ROOT", tmp_path)
-    monkeypatch.setattr(cdk, "GUARD_INTERVAL_S", 0.1)
+    monkeypatch.setattr(runner, "ROOT", tmp_path)
+    monkeypatch.setattr(runner, "GUARD_INTERVAL_S", 0.1)
 
 
 @pytest.fixture
