@@ -32,6 +32,7 @@ class NetworkStack(EnvironmentStack):
             self,
             "Network",
             network=settings,
+            public_login_nodes=(login := environment.cluster.login_nodes) is not None and login.subnet == "public",
             keep_logs=self.keeps_logs,
             keep_for_file_systems=kept_file_systems,
         )

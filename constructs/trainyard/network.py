@@ -21,6 +21,9 @@ class Network(Construct):
     Built from L1 resources and exposed as `IVpc` and `ISubnet`: the L2 VPC looks up the account's zone names at
     synthesis, and takes zones by name only, while the zone of a capacity reservation is given by id.
 
+    `public_login_nodes` lets the public subnet assign addresses: ParallelCluster requests none for login nodes (3.16.1,
+    templates/login_nodes_stack.py), while a public head node has an Elastic IP.
+
     `keep_for_file_systems` keeps VPC and private subnet when the stack is deleted: a retained file system has its
     network interfaces there, so CloudFormation could not delete them.
     """
@@ -35,6 +38,7 @@ class Network(Construct):
         construct_id: str,
         *,
         network: NetworkSettings,
+        public_login_nodes: bool,
         keep_logs: bool,
         keep_for_file_systems: bool,
     ) -> None:
@@ -43,7 +47,7 @@ class Network(Construct):
         if network.existing is not None:
             self._import(network.existing, network.zone)
         else:
-            self._create(network, keep_logs=keep_logs, keep_for_file_systems=keep_for_file_systems)
+            self._create(network, public_login_nodes, keep_logs=keep_logs, keep_for_file_systems=keep_for_file_systems)
 
     def _import(self, existing: ExistingNetwork, zone: str) -> None:
         self.vpc = ec2.Vpc.from_vpc_attributes(
@@ -61,7 +65,9 @@ class Network(Construct):
             else None
         )
 
-    def _create(self, network: NetworkSettings, *, keep_logs: bool, keep_for_file_systems: bool) -> None:
+    def _create(
+        self, network: NetworkSettings, public_login_nodes: bool, *, keep_logs: bool, keep_for_file_systems: bool
+    ) -> None:
         private_block, public_block = split(network.cidr)
         vpc = ec2.CfnVPC(
             self,
@@ -76,7 +82,7 @@ class Network(Construct):
         private, private_routes = self._subnet("Private", vpc_id, private_block, network.zone)
         public_ids = public_tables = None
         if network.egress == "nat":
-            public, public_routes = self._subnet("Public", vpc_id, public_block, network.zone)
+            public, public_routes = self._subnet("Public", vpc_id, public_block, network.zone, public_login_nodes)
             self._internet(vpc_id, public.ref, public_routes, private_routes)
             public_ids, public_tables = [public.ref], [public_routes]
 
@@ -94,21 +100,22 @@ class Network(Construct):
         self.private_subnet = self.vpc.private_subnets[0]
         self.public_subnet = self.vpc.public_subnets[0] if public_ids else None
 
+        subnets = [self.private_subnet, *([self.public_subnet] if self.public_subnet else [])]
         # Free of charge; without them checkpoints and the cluster's node table would go through the NAT gateway.
         for service_id, service in (
             ("S3", ec2.GatewayVpcEndpointAwsService.S3),
             ("DynamoDb", ec2.GatewayVpcEndpointAwsService.DYNAMODB),
         ):
-            self.vpc.add_gateway_endpoint(
-                service_id, service=service, subnets=[ec2.SubnetSelection(subnets=[self.private_subnet])]
-            )
+            self.vpc.add_gateway_endpoint(service_id, service=service, subnets=[ec2.SubnetSelection(subnets=subnets)])
         FlowLogs(self, "FlowLogs", vpc_id=vpc_id, days=network.flow_log_days, kept=keep_logs)
         ClosedDefaultSecurityGroup(self, "DefaultSecurityGroup", group_id=vpc.attr_default_security_group)
         if keep_for_file_systems:
             retain(vpc, kept=True)
             retain(private, kept=True)
 
-    def _subnet(self, name: str, vpc_id: str, cidr: str, zone: str) -> tuple[ec2.CfnSubnet, str]:
+    def _subnet(
+        self, name: str, vpc_id: str, cidr: str, zone: str, assigns_addresses: bool = False
+    ) -> tuple[ec2.CfnSubnet, str]:
         """A subnet, and the id of its route table."""
         subnet = ec2.CfnSubnet(
             self,
@@ -116,8 +123,7 @@ class Network(Construct):
             vpc_id=vpc_id,
             cidr_block=cidr,
             availability_zone_id=zone,
-            # ParallelCluster assigns an elastic address to a public head node; nothing else should get one.
-            map_public_ip_on_launch=False,
+            map_public_ip_on_launch=assigns_addresses,
             tags=self._name(name.lower()),
         )
         table = ec2.CfnRouteTable(self, f"{name}RouteTable", vpc_id=vpc_id, tags=self._name(name.lower()))

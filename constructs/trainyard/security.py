@@ -81,8 +81,6 @@ class SecurityGroups(Construct):
             client = ec2.Peer.ipv4(cidr)
             head.add_ingress_rule(client, ec2.Port.tcp(22), "SSH from a client network")
             login.add_ingress_rule(client, ec2.Port.tcp(22), "SSH from a client network")
-            if network.grafana:
-                head.add_ingress_rule(client, ec2.Port.tcp(443), "Grafana from a client network")
 
         if keep_for_file_systems:
             for group in (lustre, openzfs):

@@ -39,9 +39,6 @@ class Network(Part):
         " only AWS services through VPC endpoints.",
     )
     clients: tuple[Cidr, ...] = Field(
-        (),
-        description="CIDRs that may connect with SSH, and to Grafana if it is enabled. Default: none; connect through"
-        " SSM.",
+        (), description="CIDRs that may connect with SSH. Default: none; connect through SSM."
     )
-    grafana: bool = Field(False, description="Open port 443 of the head node to `clients` for Grafana.")
     flow_log_days: LogDays = Field(30, description="Days that VPC flow logs are kept in CloudWatch Logs.")

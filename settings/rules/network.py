@@ -88,19 +88,13 @@ def vpc_cidr(environment: Environment) -> Iterator[Finding]:
 
 
 def clients(environment: Environment) -> Iterator[Finding]:
-    """Clients are named networks, not the whole internet. Networks larger than /8 would be the internet in pieces.
-
-    Grafana is opened to the clients, so it needs at least one.
-    """
+    """Clients are named networks, not the whole internet. Networks larger than /8 would be the internet in pieces."""
     for key, cidr in listed(("network", "clients"), environment.network.clients):
         parsed = _parsed(cidr)
         yield from _address(key, cidr)
         if parsed and parsed.prefixlen < SHORTEST_CLIENT_PREFIX:
             advice = "name your own network, for example 203.0.113.7/32, or connect through SSM and leave it out"
             yield Finding(key, cidr, f"/{SHORTEST_CLIENT_PREFIX} or smaller", advice)
-    if environment.network.grafana and not environment.network.clients:
-        allowed = "false, or at least one client's network"
-        yield Finding(("network", "grafana"), "true, without network.clients", allowed)
 
 
 def existing(environment: Environment) -> Iterator[Finding]:

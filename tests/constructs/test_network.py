@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
-from aws_cdk.assertions import Match
+from aws_cdk.assertions import Match, Template
 
-from tests.constructs.stacks_of import Stacks, only, synthesize
+from tests.cluster_config.references import references
+from tests.constructs.stacks_of import Stacks, app_without_bundling, build, environment, only, synthesize
 from trainyard.addresses import split
+from trainyard.cluster_config import render
 
 ENDPOINTS = ("cloudformation", "ec2", "logs", "monitoring", "ssm", "ssmmessages", "ec2messages", "ecr.api", "ecr.dkr")
 
@@ -62,6 +65,52 @@ def test_endpoints_only_has_no_way_to_the_internet_and_reaches_what_a_cluster_ca
     group = only(closed, "AWS::EC2::SecurityGroup", GroupDescription="AWS service endpoints")
     [rule] = group["Properties"]["SecurityGroupIngress"]
     assert (rule["CidrIp"], rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == ("10.0.0.0/16", "tcp", 443, 443)
+
+
+def ways_out(template: dict[str, Any], subnet: str, has_address: bool) -> set[str]:
+    """How a node in the private or public subnet reaches the internet, S3, DynamoDB and other services of AWS."""
+    resources = template["Resources"]
+
+    def of(kind: str) -> list[dict[str, Any]]:
+        return [item["Properties"] for item in resources.values() if item["Type"] == f"AWS::EC2::{kind}"]
+
+    [subnet_id] = [key for key in resources if key.startswith(f"Network{subnet}Subnet")]
+    [table] = [
+        item["RouteTableId"] for item in of("SubnetRouteTableAssociation") if item["SubnetId"] == {"Ref": subnet_id}
+    ]
+    ways = set()
+    for route in (item for item in of("Route") if item["RouteTableId"] == table):
+        assert route["DestinationCidrBlock"] == "0.0.0.0/0"
+        # An internet gateway translates public addresses only.
+        if "NatGatewayId" in route or has_address or resources[subnet_id]["Properties"]["MapPublicIpOnLaunch"]:
+            ways.add("internet")
+    for endpoint in of("VPCEndpoint"):
+        if table in endpoint.get("RouteTableIds", []):
+            ways.add(str(endpoint["ServiceName"]["Fn::Join"][1][-1]).lstrip("."))
+        elif {"Ref": subnet_id} in endpoint.get("SubnetIds", []):
+            ways.add(endpoint["ServiceName"].removeprefix("com.amazonaws.eu-central-1."))
+    return ways
+
+
+@pytest.mark.parametrize("login", ["none", "private", "public"])
+@pytest.mark.parametrize("head", ["private", "public"])
+@pytest.mark.parametrize("egress", ["nat", "endpoints-only"])
+def test_every_node_has_an_address_and_a_route_out(egress: str, head: str, login: str) -> None:
+    if egress == "endpoints-only" and "public" in (head, login):
+        return  # a rule refuses it
+    settings = environment(
+        network={"egress": egress, "clients": ["203.0.113.0/24"]},
+        cluster={"head_node": {"subnet": head}, **({} if login == "none" else {"login_nodes": {"subnet": login}})},
+    )
+    template = Template.from_stack(build(app_without_bundling(), settings)[0]).to_json()
+    head_node = cast(dict[str, Any], render(settings, references(settings)))["HeadNode"]["Networking"]
+    wanted = {"internet"} if egress == "nat" else {*ENDPOINTS, "sts"}
+    elastic = head_node.get("ElasticIp", False)
+    assert elastic is (head == "public")
+    assert ways_out(template, head.title(), elastic) >= {"s3", "dynamodb", *wanted}
+    assert ways_out(template, "Private", has_address=False) >= {"s3", "dynamodb", *wanted}
+    if login != "none":
+        assert ways_out(template, login.title(), has_address=False) >= {"s3", "dynamodb", *wanted}
 
 
 def test_login_nodes_and_accounting_add_their_endpoints() -> None:

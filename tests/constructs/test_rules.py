@@ -29,7 +29,7 @@ _OPENZFS: dict[str, Any] = {
 }
 ENVIRONMENTS = {
     "kept, by NAT": environment(
-        network={"clients": ["203.0.113.0/24"], "grafana": True},
+        network={"clients": ["203.0.113.0/24"]},
         storage={"lustre": [_LUSTRE], "openzfs": _OPENZFS},
         images={"build": {"every_days": 7}},
     ),

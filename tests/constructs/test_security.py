@@ -60,11 +60,10 @@ def test_nodes_and_file_systems_reach_each_other_on_their_ports(efa_storage: boo
     assert opened(network) == {}
 
 
-@pytest.mark.parametrize(("grafana", "more"), [(False, set()), (True, {("203.0.113.0/24", 443)})])
-def test_clients_come_in_by_ssh_and_grafana_where_asked(grafana: bool, more: set[tuple[str, int]]) -> None:
-    network = synthesize(network={"clients": ["203.0.113.0/24"], "grafana": grafana}).network
+def test_clients_come_in_by_ssh_and_nothing_else() -> None:
+    network = synthesize(network={"clients": ["203.0.113.0/24"]}).network
     ssh = {("203.0.113.0/24", 22)}
-    assert opened(network) == {"Head node": ssh | more, "Login nodes": ssh}
+    assert opened(network) == {"Head node": ssh, "Login nodes": ssh}
     for group in network.find_resources("AWS::EC2::SecurityGroup").values():
         for rule in group["Properties"].get("SecurityGroupEgress", []):
             # What CDK writes for "nothing": EC2 would add a rule for everything to an empty list.

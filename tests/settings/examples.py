@@ -62,7 +62,7 @@ GOOD: list[dict[str, Any]] = [
     # Addresses, zones, egress
     {f"{N}.cidr": "192.168.4.0/24"},
     {f"{N}.cidr": "172.18.0.0/16"},
-    {f"{N}.clients": ["203.0.113.7/32"], f"{N}.grafana": True},
+    {f"{N}.clients": ["203.0.113.7/32"]},
     {f"{N}.clients": ["203.0.113.7/32"], f"{C}.head_node.subnet": "public"},
     {f"{N}.existing": EXISTING},
     {f"{N}.egress": "endpoints-only"},
@@ -146,7 +146,6 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({f"{N}.clients": ["0.0.0.0/0"]}, "network.clients[0]", "203.0.113.7/32"),
     ({f"{N}.clients": ["0.0.0.0/1"]}, "network.clients[0]", "/8 or smaller"),
     ({f"{N}.clients": ["203.0.113.7/24"]}, "network.clients[0]", "use 203.0.113.0/24"),
-    ({f"{N}.grafana": True}, "network.grafana", "without network.clients"),
     ({f"{N}.existing": EXISTING, f"{N}.cidr": "10.0.0.0/16"}, "network.cidr", "remove the key"),
     ({f"{N}.existing": EXISTING, f"{N}.egress": "endpoints-only"}, "network.egress", "remove the key"),
     ({f"{N}.existing": EXISTING | {"vpc_cidr": "10.0.0.1/16"}}, "network.existing.vpc_cidr", "host bits"),

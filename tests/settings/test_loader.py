@@ -74,7 +74,7 @@ def test_a_good_file_gives_a_frozen_environment(tmp_path: Path) -> None:
         (swap(5, "  zone: use1-az4\n  egres: nat"), 6, "network.egres", "did you mean egress?"),
         (swap(5, "  zone: use1-az4\n  egress: nta"), 6, "network.egress", "did you mean nat?"),
         (swap(5, "  zone: use1-az4\n  egress:"), 6, "network.egress", "nothing (null)"),
-        (swap(5, "  zone: use1-az4\n  grafana: yes"), 6, "network.grafana", "write true or false"),
+        (swap(5, "  zone: use1-az4\n  grafana: true"), 6, "network.grafana", "remove the key"),
         (swap(5, "  zone: use1-az4\n  flow_log_days: 31"), 6, "network.flow_log_days", "one of 1, 3, 5, 7"),
         (swap(5, "  zone: use1-az4\n  clients: 10.0.0.0/8"), 6, "network.clients", "a list"),
         (swap(12, '          max: "2"'), 12, "cluster.queues[0].compute[0].max", "without quotes"),

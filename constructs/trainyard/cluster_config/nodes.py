@@ -29,6 +29,9 @@ def head_node(environment: Environment, references: References) -> Section:
         "Networking": {
             "SubnetId": references.head.subnet_id,
             "AdditionalSecurityGroups": [references.head.security_group_id],
+            # Its network interface gets no public address otherwise, whatever the subnet says (ParallelCluster 3.16.1,
+            # templates/cluster_stack.py, _add_head_eni).
+            **({"ElasticIp": True} if settings.subnet == "public" else {}),
         },
         "Ssh": {"AllowedIps": NO_CLIENTS, **({"KeyName": settings.key_name} if settings.key_name else {})},
         "LocalStorage": {"RootVolume": _root_volume(settings.root_volume)},

@@ -55,9 +55,12 @@ def _existing(context: CheckContext, existing: ExistingNetwork, total: int, need
             ("VPC", str(found["VpcId"]), existing.vpc_id),
             ("zone", str(found.get("AvailabilityZoneId", "?")), context.environment.network.zone),
         ]
-        if kind == "private":
-            public = "assigns public addresses" if found.get("MapPublicIpOnLaunch") else "assigns no public addresses"
-            rows.append(("public addresses", public, "assigns no public addresses"))
+        login = context.environment.cluster.login_nodes
+        public_login = login is not None and login.subnet == "public"
+        if kind == "private" or public_login:
+            texts = ("assigns no public addresses", "assigns public addresses")
+            assigns, wanted = bool(found.get("MapPublicIpOnLaunch")), kind == "public"
+            rows.append(("public addresses", texts[assigns], texts[wanted]))
         for what, actual, wanted in rows:
             todo = f"correct {key}, or the network part of the file"
             yield judged(f"{subject}: {what}", _CALL, actual, wanted, ok=actual == wanted, todo=todo)

@@ -165,6 +165,20 @@ def test_existing_subnet_differs_from_the_file(index: int, other: dict[str, Any]
     assert [number for number, verdict in enumerate(verdicts) if verdict == "fault"] == [index]
 
 
+@pytest.mark.parametrize(("assigns", "verdict"), [(True, "ok"), (False, "fault")])
+def test_existing_public_subnet_of_login_nodes_assigns_addresses(assigns: bool, verdict: str) -> None:
+    public = "subnet-0fedcba9876543210"
+    account = with_subnet()
+    account.subnets[public] = {**account.subnets[SUBNET], "MapPublicIpOnLaunch": assigns}
+    network = EXISTING.network.model_dump(exclude_unset=True)
+    wanted = environment(
+        network={**network, "existing": {**network["existing"], "public_subnet_id": public}},
+        cluster={"login_nodes": {"subnet": "public"}},
+    )
+    found = [item for item in results(addresses.check, account, wanted) if f"{public}: public" in item.subject]
+    assert [str(item.verdict) for item in found] == [verdict]
+
+
 def test_missing_subnet() -> None:
     [result] = results(addresses.check, Account(), EXISTING)
     assert (result.verdict, result.found) == (Verdict.FAULT, "no such subnet")
