@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -67,7 +68,7 @@ def test_endpoints_only_has_no_way_to_the_internet_and_reaches_what_a_cluster_ca
     assert (rule["CidrIp"], rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == ("10.0.0.0/16", "tcp", 443, 443)
 
 
-def ways_out(template: dict[str, Any], subnet: str, has_address: bool) -> set[str]:
+def ways_out(template: Mapping[str, Any], subnet: str, has_address: bool) -> set[str]:
     """How a node in the private or public subnet reaches the internet, S3, DynamoDB and other services of AWS."""
     resources = template["Resources"]
 

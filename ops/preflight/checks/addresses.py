@@ -59,8 +59,7 @@ def _existing(context: CheckContext, existing: ExistingNetwork, total: int, need
         public_login = login is not None and login.subnet == "public"
         if kind == "private" or public_login:
             texts = ("assigns no public addresses", "assigns public addresses")
-            assigns, wanted = bool(found.get("MapPublicIpOnLaunch")), kind == "public"
-            rows.append(("public addresses", texts[assigns], texts[wanted]))
+            rows.append(("public addresses", texts[bool(found.get("MapPublicIpOnLaunch"))], texts[kind == "public"]))
         for what, actual, wanted in rows:
             todo = f"correct {key}, or the network part of the file"
             yield judged(f"{subject}: {what}", _CALL, actual, wanted, ok=actual == wanted, todo=todo)
