@@ -11,6 +11,7 @@ from settings.model.cluster import Cluster
 from settings.model.network import ExistingNetwork
 from settings.model.network import Network as NetworkSettings
 from trainyard.addresses import split
+from trainyard.endpoint_policies import endpoint_policy
 from trainyard.retention import log_group, retain
 from trainyard.security import ClosedDefaultSecurityGroup
 
@@ -106,7 +107,13 @@ class Network(Construct):
             ("S3", ec2.GatewayVpcEndpointAwsService.S3),
             ("DynamoDb", ec2.GatewayVpcEndpointAwsService.DYNAMODB),
         ):
-            self.vpc.add_gateway_endpoint(service_id, service=service, subnets=[ec2.SubnetSelection(subnets=subnets)])
+            endpoint = self.vpc.add_gateway_endpoint(
+                service_id, service=service, subnets=[ec2.SubnetSelection(subnets=subnets)]
+            )
+            # With NAT the internet is open, and public data sets are read through the S3 endpoint.
+            if network.egress == "endpoints-only":
+                for statement in endpoint_policy(self, service_id.lower()):
+                    endpoint.add_to_policy(statement)
         FlowLogs(self, "FlowLogs", vpc_id=vpc_id, days=network.flow_log_days, kept=keep_logs)
         ClosedDefaultSecurityGroup(self, "DefaultSecurityGroup", group_id=vpc.attr_default_security_group)
         if keep_for_file_systems:
@@ -202,6 +209,8 @@ class FlowLogs(Construct):
 class PrivateEndpoints(Construct):
     """The interface endpoints that this cluster calls, in the private subnet, open to the VPC on port 443 alone.
 
+    Their policies, and those of the gateway endpoints, limit them to the environment's account.
+
     Source of the list: AWS ParallelCluster guide, a single subnet with no internet access; the policies that
     ParallelCluster 3.16 gives to its nodes; Systems Manager guide, endpoints of Session Manager; ECR guide, endpoints.
     """
@@ -236,7 +245,7 @@ class PrivateEndpoints(Construct):
         )
         group.add_ingress_rule(ec2.Peer.ipv4(vpc.vpc_cidr_block), ec2.Port.tcp(443), "HTTPS from the VPC")
         for name, wanted in services.items():
-            ec2.InterfaceVpcEndpoint(
+            endpoint = ec2.InterfaceVpcEndpoint(
                 self,
                 name,
                 vpc=vpc,
@@ -246,3 +255,5 @@ class PrivateEndpoints(Construct):
                 open=False,
                 private_dns_enabled=True,
             )
+            for statement in endpoint_policy(self, wanted.short_name):
+                endpoint.add_to_policy(statement)

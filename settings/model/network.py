@@ -36,7 +36,7 @@ class Network(Part):
     egress: Literal["nat", "endpoints-only"] = Field(
         "nat",
         description="How private nodes reach the internet: `nat` through a NAT gateway, `endpoints-only` not at all,"
-        " only AWS services through VPC endpoints.",
+        " only AWS services through VPC endpoints, whose policies allow no resources of other accounts.",
     )
     clients: tuple[Cidr, ...] = Field(
         (), description="CIDRs that may connect with SSH. Default: none; connect through SSM."
