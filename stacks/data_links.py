@@ -1,4 +1,4 @@
-"""The stack that links Lustre folders to bucket prefixes. The cluster does not wait for it."""
+"""The stack that links Lustre folders to bucket prefixes."""
 
 from __future__ import annotations
 

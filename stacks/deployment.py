@@ -16,14 +16,16 @@ from stacks.storage import StorageStack
 def compose(scope: Construct, environment: Environment) -> None:
     """Build the stacks of `environment` in `scope`, an app or a stage.
 
-    Network, images and API do not depend on each other, nor do data links and cluster: `cdk deploy --all
-    --concurrency 4` deploys them in parallel.
+    Network, images and API do not depend on each other: `cdk deploy --all --concurrency 4` deploys them in parallel.
+    The cluster waits for the data links: FSx exports what is written after an association exists, so a job that ran
+    before would leave files that are in no bucket.
     """
     network = NetworkStack(scope, environment=environment)
     storage = StorageStack(scope, environment=environment, network=network)
-    DataLinksStack(scope, environment=environment, storage=storage)
+    data_links = DataLinksStack(scope, environment=environment, storage=storage)
     images = ImagesStack(scope, environment=environment)
     api = ApiStack(scope, environment=environment)
-    ClusterStack(
+    cluster = ClusterStack(
         scope, environment=environment, network=network, storage=storage, repositories=images.repositories, api=api
     )
+    cluster.add_stack_dependency(data_links, "files written before an association exists are not exported")

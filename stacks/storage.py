@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import get_args
 
 from constructs import Construct
 
 from settings.model import Environment
-from settings.model.storage import BucketPurpose
 from stacks.environment_stack import EnvironmentStack
 from stacks.network import NetworkStack
 from trainyard.buckets import Buckets
@@ -42,7 +40,7 @@ class StorageStack(EnvironmentStack):
             "Buckets",
             buckets=storage.buckets,
             retention=retention.buckets,
-            expiring={bucket: expiring(environment, bucket) for bucket in get_args(BucketPurpose)},
+            expiring=expiring(environment),
         )
         self.lustre = {}
         if storage.lustre:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from settings.model.storage import BucketPurpose
 from settings.model.storage import Buckets as BucketSettings
 from trainyard.lifecycle import Expiring, Kind
 from trainyard.nag import acknowledge
@@ -28,7 +27,7 @@ class Buckets(Construct):
     Args:
         buckets: the settings.
         retention: what happens to the buckets when the stack is deleted.
-        expiring: the prefixes of each bucket whose objects expire.
+        expiring: the prefixes of the checkpoint bucket whose objects expire. Data sets never do.
     """
 
     data: s3.IBucket
@@ -42,7 +41,7 @@ class Buckets(Construct):
         *,
         buckets: BucketSettings,
         retention: Retention,
-        expiring: Mapping[BucketPurpose, Sequence[Expiring]],
+        expiring: Sequence[Expiring],
     ) -> None:
         super().__init__(scope, construct_id)
         # A bucket without ACLs can receive access logs only through a bucket policy.
@@ -58,8 +57,8 @@ class Buckets(Construct):
             expired_object_delete_marker=True,
         )
         kept = [noncurrent, *_tiering(buckets.intelligent_tiering_days)]
-        self.data = self._bucket("Data", rules=[*self._expiry(expiring["data"]), *kept], logs=logs)
-        self.checkpoints = self._bucket("Checkpoints", rules=[*self._expiry(expiring["checkpoints"]), *kept], logs=logs)
+        self.data = self._bucket("Data", rules=kept, logs=logs)
+        self.checkpoints = self._bucket("Checkpoints", rules=[*self._expiry(expiring), *kept], logs=logs)
         self.assets = self._bucket("Assets", rules=[noncurrent], logs=logs)
 
     def _bucket(self, construct_id: str, *, rules: Sequence[s3.LifecycleRule], logs: s3.IBucket | None) -> s3.Bucket:

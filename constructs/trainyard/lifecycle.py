@@ -1,9 +1,10 @@
-"""The prefixes of the buckets whose objects expire.
+"""The prefixes of the checkpoint bucket whose objects expire.
 
 The storage policy: data sets, results and final weights are kept; intermediate checkpoints (weights and optimizer
-states) and logs expire; temporary files live a week. Lifecycle rules take prefixes only, so these come from the
-environment: the usual folder names at a bucket's root, the same names under each data repository association, and the
-folders of the models wherever an association links them to a bucket.
+states) and logs expire; temporary files live a week. Nothing in the data bucket expires, whatever its folders are
+called: a data set may be named logs/. Lifecycle rules take prefixes only, so these come from the environment: the usual
+folder names at a bucket's root, the same names under each data repository association, and the folders of the models
+wherever an association links them to a bucket.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from settings.model import Environment
-from settings.model.storage import Association, BucketPurpose
+from settings.model.storage import Association
 
 Kind = Literal["checkpoints", "logs", "temporary"]
 
@@ -29,12 +30,12 @@ class Expiring:
     kind: Kind
 
 
-def expiring(environment: Environment, bucket: BucketPurpose) -> tuple[Expiring, ...]:
-    """The expiring prefixes of a bucket, sorted, without those inside another prefix of the same kind."""
+def expiring(environment: Environment) -> tuple[Expiring, ...]:
+    """The expiring prefixes of the checkpoint bucket, sorted, without those inside another prefix of the same kind."""
     found = {Expiring(f"{folder}/", kind) for folder, kind in _FOLDERS.items()}
     for lustre in environment.storage.lustre:
         for association in lustre.associations:
-            if association.bucket == bucket:
+            if association.bucket == "checkpoints":
                 found |= set(_under(association))
                 found |= set(_model_folders(environment, PurePosixPath(lustre.mount), association))
 

@@ -80,7 +80,11 @@ class LustreFileSystem(Construct):
 
 
 class DataRepositoryAssociations(Construct):
-    """The associations of one file system. Deleting an association leaves the content of folder and bucket."""
+    """The associations of one file system, created one after the other.
+
+    Two at the same time end as FAILED: hashicorp/terraform-provider-aws issue 24678. Deleting an association leaves the
+    content of folder and bucket.
+    """
 
     def __init__(
         self,
@@ -94,10 +98,12 @@ class DataRepositoryAssociations(Construct):
         super().__init__(scope, construct_id)
         names = {purpose: bucket.bucket_name for purpose, bucket in buckets.items()}
         prefix = f"{Stack.of(self).stack_name}-{lustre.name}"
-        for association in lustre.associations:
-            fsx.CfnDataRepositoryAssociation(
+        previous: fsx.CfnDataRepositoryAssociation | None = None
+        # Sorted: the order in the file may change.
+        for association in sorted(lustre.associations, key=lambda item: item.path):
+            resource = fsx.CfnDataRepositoryAssociation(
                 self,
-                # By folder, which identifies an association: the order in the file may change.
+                # By folder, which identifies an association.
                 association.path.strip("/").replace("/", ":") or "Root",
                 file_system_id=file_system_id,
                 file_system_path=association.path,
@@ -107,6 +113,9 @@ class DataRepositoryAssociations(Construct):
                 s3=_policies(association),
                 tags=[CfnTag(key="Name", value=f"{prefix}{association.path}")],
             )
+            if previous is not None:
+                resource.add_resource_dependency(previous)
+            previous = resource
 
 
 def _policies(association: Association) -> fsx.CfnDataRepositoryAssociation.S3Property | None:

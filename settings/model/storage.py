@@ -128,9 +128,14 @@ class Buckets(Part):
         " Default: CloudFormation generates names.",
     )
     checkpoint_days: int = Field(
-        90, ge=7, le=3650, description="Days until an intermediate checkpoint under checkpoints/ expires."
+        90,
+        ge=7,
+        le=3650,
+        description="Days until an intermediate checkpoint under checkpoints/ in the checkpoint bucket expires.",
     )
-    log_days: int = Field(180, ge=7, le=3650, description="Days until objects under logs/ expire.")
+    log_days: int = Field(
+        180, ge=7, le=3650, description="Days until objects under logs/ in the checkpoint bucket expire."
+    )
     noncurrent_days: int = Field(30, ge=1, le=3650, description="Days that replaced and deleted versions are kept.")
     intelligent_tiering_days: int | None = Field(
         30, ge=30, description="Days until data sets and results move to Intelligent-Tiering; null: never."

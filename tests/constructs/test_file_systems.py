@@ -98,6 +98,22 @@ def test_order_of_associations_does_not_matter(made: Stacks) -> None:
     assert other.data_links.to_json()["Resources"] == made.data_links.to_json()["Resources"]
 
 
+def test_associations_of_one_file_system_wait_for_each_other() -> None:
+    other = {**LUSTRE, "name": "other", "mount": "/other", "associations": LUSTRE["associations"][:1]}
+    other["associations"] = [{**other["associations"][0], "prefix": "other/"}]
+    links = synthesize(storage={"lustre": [LUSTRE, other]}).data_links
+    found = links.find_resources("AWS::FSx::DataRepositoryAssociation")
+    names = {item["Properties"]["FileSystemPath"]: key for key, item in found.items() if key.startswith("training")}
+    training = {key: item.get("DependsOn", []) for key, item in found.items() if key.startswith("training")}
+    assert training == {
+        names["/data"]: [],
+        names["/manual"]: [names["/data"]],
+        names["/out/results"]: [names["/manual"]],
+    }
+    # File systems do not wait for each other.
+    assert [item.get("DependsOn", []) for key, item in found.items() if key.startswith("other")] == [[]]
+
+
 def test_openzfs_options(made: Stacks) -> None:
     properties = file_system(made, "OPENZFS")["Properties"]
     assert (properties["StorageCapacity"], properties["OpenZFSConfiguration"]["ThroughputCapacity"]) == (128, 640)

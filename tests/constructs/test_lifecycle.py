@@ -13,8 +13,8 @@ from trainyard.lifecycle import expiring
 USUAL = {("checkpoints/", "checkpoints"), ("logs/", "logs"), ("tmp/", "temporary")}
 
 
-def with_association(path: str, prefix: str, **parts: object) -> Environment:
-    association = {"path": path, "bucket": "checkpoints", "prefix": prefix}
+def with_association(path: str, prefix: str, bucket: str = "checkpoints", **parts: object) -> Environment:
+    association = {"path": path, "bucket": bucket, "prefix": prefix}
     lustre = {"name": "fs", "mount": "/fsx", "capacity_gib": 1200, "associations": [association]}
     return environment(storage={"lustre": [lustre]}, **parts)
 
@@ -48,6 +48,9 @@ def model(name: str) -> dict[str, Any]:
 def test_expiring_prefixes(path: str, prefix: str, more: set[tuple[str, str]]) -> None:
     models = [model("first"), model("second")] if path.startswith("/first") else []
     settings = with_association(path, prefix, models=models)
-    assert {(item.prefix, item.kind) for item in expiring(settings, "checkpoints")} == USUAL | more
-    # The other bucket is not concerned.
-    assert {(item.prefix, item.kind) for item in expiring(settings, "data")} == USUAL
+    assert {(item.prefix, item.kind) for item in expiring(settings)} == USUAL | more
+
+
+def test_a_data_set_never_expires_whatever_its_name() -> None:
+    settings = with_association("/first/logs", "logs/", bucket="data", models=[model("first")])
+    assert {(item.prefix, item.kind) for item in expiring(settings)} == USUAL

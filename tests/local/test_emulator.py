@@ -130,6 +130,64 @@ def test_cloudformation_judges_types_by_the_registry(client: Clients) -> None:
     assert any("NoSuchProperty" in reason for reason in reasons)
 
 
+@pytest.fixture(scope="module")
+def file_system(client: Clients, subnet: str) -> Callable[..., dict[str, Any]]:
+    """The request of a Lustre file system that FSx accepts, with changes to its LustreConfiguration."""
+    ec2 = client("ec2")
+    vpc = ec2.describe_subnets(SubnetIds=[subnet])["Subnets"][0]["VpcId"]
+    group = ec2.create_security_group(GroupName="lustre", Description="lustre", VpcId=vpc)["GroupId"]
+    rule = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "IpRanges": [{"CidrIp": "10.9.0.0/16"}]}
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[rule])
+
+    def request(capacity: int = 1200, **lustre: object) -> dict[str, Any]:
+        return {
+            "FileSystemType": "LUSTRE",
+            "StorageCapacity": capacity,
+            "SubnetIds": [subnet],
+            "SecurityGroupIds": [group],
+            "FileSystemTypeVersion": "2.15",
+            "LustreConfiguration": {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 125, **lustre},
+        }
+
+    return request
+
+
+def association(bucket: str, folder: str, **more: object) -> dict[str, Any]:
+    paths = {"FileSystemPath": f"/{folder}", "DataRepositoryPath": f"s3://{bucket}/{folder}/"}
+    properties = {"FileSystemId": {"Ref": "System"}, **paths}
+    return {"Type": "AWS::FSx::DataRepositoryAssociation", "Properties": properties, **more}
+
+
+@pytest.mark.parametrize("chained", [True, False])
+def test_associations_of_one_file_system_are_created_one_after_the_other(
+    client: Clients, file_system: Callable[..., dict[str, Any]], *, chained: bool
+) -> None:
+    """Of two at the same time one fails (hashicorp/terraform-provider-aws issue 24678), also in CloudFormation."""
+    stacks, name = client("cloudformation"), f"links-{chained}".lower()
+    client("s3").create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
+    system = {"Type": "AWS::FSx::FileSystem", "Properties": file_system()}
+    waits = {"DependsOn": ["First"]} if chained else {}
+    resources = {
+        "System": system,
+        "First": association(name, "first"),
+        "Second": association(name, "second", **waits),
+    }
+    stacks.create_stack(StackName=name, TemplateBody=json.dumps({"Resources": resources}))
+    waiter = stacks.get_waiter("stack_create_complete")
+    if chained:
+        waiter.wait(StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 20})
+        found = client("fsx").describe_data_repository_associations()["Associations"]
+        assert [item["Lifecycle"] for item in found] == ["AVAILABLE", "AVAILABLE"]
+    else:
+        with pytest.raises(Exception, match="terminal failure"):
+            waiter.wait(StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 20})
+        events = stacks.describe_stack_events(StackName=name)["StackEvents"]
+        failed = [event["ResourceStatusReason"] for event in events if event["ResourceStatus"] == "CREATE_FAILED"]
+        assert any("does not have the required permissions for the S3 bucket" in reason for reason in failed)
+    stacks.delete_stack(StackName=name)
+    stacks.get_waiter("stack_delete_complete").wait(StackName=name, WaiterConfig={"Delay": 1})
+
+
 def role(client: Clients, name: str) -> str:
     """A role without permissions that the account may assume; its ARN."""
     trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ministack.core.responses import AccountRegionScopedDict, get_account_id, get_region
@@ -18,6 +18,16 @@ from local.emulator.service import ApiError, Request
 from local.emulator.wire import call
 
 _LNET_PORT = 988
+_CREATING_SECONDS = 5
+"""An association is CREATING until a Describe finds it available, and at most this long."""
+_PARALLEL = (
+    "Amazon FSx does not have the required permissions for the S3 bucket. "
+    "Verify that FSx has correct permissions by checking the bucket policy."
+)
+"""What an association ends with while another one of its file system is CREATING.
+
+Source: hashicorp/terraform-provider-aws issue 24678 (label upstream), comment of 2022-06-09; its remedy is to create
+them one after the other."""
 _CHILDREN = "DELETE_CHILD_VOLUMES_AND_SNAPSHOTS"
 
 FILE_SYSTEMS: Any = AccountRegionScopedDict()
@@ -215,6 +225,11 @@ def _create_association(request: Request) -> Request:
             overlap = first.startswith(second) or second.startswith(first)
             if overlap and other["FileSystemId"] == system["FileSystemId"]:
                 raise ApiError("BadRequest", f"{name} {value} overlaps {other[name]} of {other['AssociationId']}.")
+    settle(key for key, other in ASSOCIATIONS.items() if other["CreationTime"] < time.time() - _CREATING_SECONDS)
+    busy = any(
+        other["FileSystemId"] == system["FileSystemId"] and other["Lifecycle"] == "CREATING"
+        for other in ASSOCIATIONS.values()
+    )
     record = _new(
         "AssociationId",
         "dra",
@@ -227,7 +242,22 @@ def _create_association(request: Request) -> Request:
         BatchImportMetaDataOnCreate=request.get("BatchImportMetaDataOnCreate", False),
         ImportedFileChunkSize=request.get("ImportedFileChunkSize", 1024),
     )
+    record["Lifecycle"] = "CREATING"
+    if busy:
+        record |= {"Lifecycle": "FAILED", "FailureDetails": {"Message": _PARALLEL}}
     return {"Association": record}
+
+
+def settle(identifiers: Iterable[str]) -> None:
+    """Associations that were CREATING are available from now on."""
+    for identifier in identifiers:
+        if ASSOCIATIONS.get(identifier, {}).get("Lifecycle") == "CREATING":
+            ASSOCIATIONS[identifier]["Lifecycle"] = "AVAILABLE"
+
+
+def _describe_associations(request: Request) -> Request:
+    settle(list(ASSOCIATIONS))
+    return _describe("AssociationId", "Associations")(request)
 
 
 def _create_volume(request: Request) -> Request:
@@ -312,7 +342,7 @@ OPERATIONS: dict[str, Callable[[Request], Request]] = {
         "Association": _updated("AssociationId", request, "ImportedFileChunkSize", "S3")
     },
     "DeleteDataRepositoryAssociation": lambda request: _deleted("AssociationId", request),
-    "DescribeDataRepositoryAssociations": _describe("AssociationId", "Associations"),
+    "DescribeDataRepositoryAssociations": _describe_associations,
     "CreateVolume": _create_volume,
     "UpdateVolume": lambda request: {"Volume": _updated("VolumeId", request, "Name", "OpenZFSConfiguration")},
     "DeleteVolume": _delete_volume,

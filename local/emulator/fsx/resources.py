@@ -7,6 +7,7 @@ from typing import Any
 
 from ministack.core import iam_actions
 from ministack.services import tagging
+from ministack.services.cloudformation import _stacks, engine, stacks
 
 from local.emulator import service
 from local.emulator.cloudformation.provide import Made, Properties, provide
@@ -55,8 +56,13 @@ class _Type:
             "RootVolumeId": record.get("OpenZFSConfiguration", {}).get("RootVolumeId", ""),
         }
 
-    def _create(self, _logical_id: str, properties: Properties, _stack: str) -> Made:
+    def _create(self, logical_id: str, properties: Properties, stack: str) -> Made:
+        if self._records is operations.ASSOCIATIONS:
+            operations.settle(_created_before(logical_id, stack))
         record = self._do("Create", properties)[self._answer]
+        if record["Lifecycle"] == "FAILED":
+            del self._records[record[self._id]]
+            raise ApiError("BadRequest", record["FailureDetails"]["Message"])
         return record[self._id], self._attributes(record)
 
     def _update(self, physical_id: str, old: Properties, new: Properties) -> Properties:
@@ -70,6 +76,17 @@ class _Type:
             options = properties.get("OpenZFSConfiguration", {}).get("Options")
             more = {"OpenZFSConfiguration": {"Options": options}} if options else {}
             self._do("Delete", {self._id: physical_id, **more})
+
+
+def _created_before(logical_id: str, stack: str) -> list[str]:
+    """Physical ids of what the template lets CloudFormation wait for before it creates this resource.
+
+    ministack creates resources one by one; AWS creates all at the same time that do not depend on each other.
+    """
+    record = _stacks[stack]
+    resources = engine._parse_template(record["_template_body"])["Resources"]
+    names = stacks._with_dependencies([logical_id], resources, set(resources)) - {logical_id}
+    return [record["_resources"][name]["PhysicalResourceId"] for name in names if name in record["_resources"]]
 
 
 def _typed(value: Any, shape: Any) -> Any:

@@ -260,7 +260,7 @@ def test_own_bucket_and_generated_names() -> None:
 def test_bucket_names_are_those_of_the_templates() -> None:
     stack = cdk.Stack()
     wanted = PREFIXED.storage.buckets
-    Buckets(stack, "Buckets", buckets=wanted, retention="keep", expiring={"data": (), "checkpoints": ()})
+    Buckets(stack, "Buckets", buckets=wanted, retention="keep", expiring=())
     found = Template.from_stack(stack).find_resources("AWS::S3::Bucket")
     names = {resource["Properties"]["BucketName"] for resource in found.values()}
     assert names == {f"acme-{part}" for part in buckets.NAMES}
