@@ -105,13 +105,11 @@ format: setup ## Format Python and shell
 	.venv/bin/ruff check --fix .
 	.venv/bin/shfmt -w -i 2 -ci $(SHELL_SCRIPTS)
 
-# One kind after the other: on two cores each wants both.
+# The tests without an emulator or a laboratory want both cores; the others also wait, so three run at a time.
 test: setup lint ## Everything that CI runs: lint, tests, life cycles and the local default end to end
 	@scripts/install-lab-packages.sh
 	$(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'
-	$(PYTEST) -n 2 --dist loadfile -m lab
-	$(PYTEST) -n 2 --dist loadgroup -m lifecycle
-	$(PYTEST) -n 2 --dist loadfile -m 'e2e and not lifecycle'
+	$(PYTEST) -n 3 --dist loadgroup --durations 25 -m 'lab or e2e'
 
 test-fast: setup ## The tests that need neither the emulated AWS nor the laboratory
 	$(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'

@@ -25,12 +25,11 @@ SETTINGS = "/opt/trainyard/settings.json"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs the laboratory is marked; under pytest-xdist it stays in one process, which owns it."""
+    """What needs the laboratory is marked."""
     here = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(here):
             item.add_marker(pytest.mark.lab)
-            item.add_marker(pytest.mark.xdist_group("images-lab"))
 
 
 def prepare_node(laboratory: Laboratory, node: str, *steps: str) -> None:

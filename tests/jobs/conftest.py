@@ -38,12 +38,11 @@ def load_module(path: Path) -> ModuleType:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs the laboratory is marked; under pytest-xdist it stays in one process, which owns it."""
+    """What needs the laboratory is marked."""
     here = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(here) and item.path.stem in WITH_LAB:
             item.add_marker(pytest.mark.lab)
-            item.add_marker(pytest.mark.xdist_group("jobs-lab"))
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from local.emulator import launch
 ROOT = Path(__file__).parents[2]
 STAND_IN = ROOT / "local/slurm/root/all/usr/local/bin/aws"
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("local")]
+pytestmark = pytest.mark.e2e
 
 
 def run(program: list[str], folder: Path, words: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:

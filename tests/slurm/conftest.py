@@ -22,12 +22,11 @@ CANNOT = (69, 77)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this folder is marked; under pytest-xdist it stays in one process, which owns the laboratory."""
+    """Everything in this folder is marked."""
     here = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(here):
             item.add_marker(pytest.mark.lab)
-            item.add_marker(pytest.mark.xdist_group("lab"))
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from tests.ops.deployed import Deployed, deploy
 from tests.ops.review.edits import CLUSTER, load
 from trainyard.cluster_config import render
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("review-api")]
+pytestmark = pytest.mark.e2e
 
 FLEET_LIMIT_S = 120
 EDITS = {name: edit for name, edit in CLUSTER.items() if edit.emulated and edit.file == "local" and not edit.before}

@@ -18,7 +18,7 @@ from tests.ops.deployed import Deployed, deploy
 from tests.slurm.conftest import lab_machine
 
 __all__ = ["lab_machine"]
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("validation")]
+pytestmark = pytest.mark.e2e
 BROKEN = "gpu-dy-p5-2"
 Check = tuple[str, str, str]
 """Check, where, and what was asked."""
