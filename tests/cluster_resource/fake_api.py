@@ -6,6 +6,7 @@ running fleet.
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,7 +48,10 @@ OFFICIAL = ApiError(412, "Request would have succeeded, but DryRun flag is set."
 
 @dataclass
 class Cluster:
-    """A cluster's stack, its deployed configuration, and the one it had before an update."""
+    """A cluster's stack, its deployed configuration, and the one it had before an update.
+
+    `number` makes the ARN of its stack unique, as CloudFormation's stack ids are.
+    """
 
     name: str
     stack_status: str
@@ -58,6 +62,7 @@ class Cluster:
     fleet: str = "RUNNING"
     compute_nodes: int = 0
     head: bool = True
+    number: int = 0
 
 
 class FakeApi:
@@ -65,8 +70,10 @@ class FakeApi:
 
     Attributes:
         outcomes: what becomes of a status, where that is not success: `{"CREATE_IN_PROGRESS": "ROLLBACK_IN_PROGRESS"}`.
-        faults: exceptions for the coming calls of a method; with a flag, whether the work is done all the same.
+        faults: exceptions for the coming calls of a method; with a flag, whether the work is done all the same: at once
+            (True), or after the next look, as by a function that works on after its gateway answered 504 ("late").
         fleet_of_new: the fleet's status when a cluster has been created.
+        created: the clusters that the present event created.
         invalid: the message of a validator that refuses every configuration.
     """
 
@@ -75,11 +82,14 @@ class FakeApi:
         self.requests: list[tuple[str, str]] = []
         self.bodies: list[str] = []
         self.outcomes: dict[str, str] = {}
-        self.faults: dict[str, list[Exception | tuple[Exception, bool]]] = {}
+        self.faults: dict[str, list[Exception | tuple[Exception, bool | str]]] = {}
         self.frozen = False
         self.version = "3.16.1"
         self.shown_version: str | None = "3.16.1"
         self.fleet_of_new = "RUNNING"
+        self.created: list[Cluster] = []
+        self._number = 0
+        self._late: list[Callable[[], None]] = []
         self.invalid = ""
         self.events: tuple[StackEvent, ...] = ()
         self.messages: tuple[Message, ...] = ()
@@ -95,9 +105,10 @@ class FakeApi:
         self.requests.append(("describe", name))
         self._fault("describe")
         cluster = self.clusters.get(name)
+        view = _view(cluster) if cluster else None
+        self.do_late_work()
         if cluster is None:
             return None
-        view = _view(cluster)
         if cluster.stack_status in _NEXT and not self.frozen:
             cluster.stack_status = self.outcomes.get(cluster.stack_status, _NEXT[cluster.stack_status])
             if cluster.stack_status == "DELETE_COMPLETE":
@@ -105,6 +116,16 @@ class FakeApi:
             if cluster.stack_status == "UPDATE_ROLLBACK_COMPLETE":
                 cluster.configuration = cluster.former
         return view
+
+    def do_late_work(self) -> None:
+        late, self._late = self._late, []
+        for work in late:
+            with suppress(ApiError):
+                work()
+
+    def begin_event(self) -> None:
+        self.do_late_work()
+        self.created.clear()
 
     def create(self, name: str, configuration: str, *, dry_run: bool = False) -> Accepted:
         self.requests.append(("dry create" if dry_run else "create", name))
@@ -116,6 +137,7 @@ class FakeApi:
             self._validate()
             if dry_run:
                 raise OFFICIAL
+            self._number += 1
             self.clusters[name] = Cluster(
                 name,
                 "CREATE_IN_PROGRESS",
@@ -123,7 +145,9 @@ class FakeApi:
                 tags=tags_of(configuration),
                 version=self.version,
                 fleet=self.fleet_of_new,
+                number=self._number,
             )
+            self.created.append(self.clusters[name])
 
         self._fault("create", work)
         return Accepted(self.version, self.messages)
@@ -216,7 +240,9 @@ class FakeApi:
         faults = self.faults.get(method)
         given = faults.pop(0) if faults else (None, True)
         fault, done = (given, False) if isinstance(given, Exception) else given
-        if done:
+        if done == "late":
+            self._late.append(work)
+        elif done:
             work()
         if fault:
             raise fault
@@ -250,7 +276,7 @@ def _view(cluster: Cluster) -> ClusterView:
         name=cluster.name,
         status=status,
         stack_status=cluster.stack_status,
-        stack_arn=f"arn:aws:cloudformation:us-east-1:123456789012:stack/{cluster.name}/1",
+        stack_arn=f"arn:aws:cloudformation:us-east-1:123456789012:stack/{cluster.name}/{cluster.number}",
         version=cluster.version,
         tags=cluster.tags,
         head_node_instance_id="i-0123456789abcdef0" if head else None,

@@ -98,6 +98,7 @@ class Stack:
         request = {**request, "RequestId": f"request-{self.second}", "ResponseURL": url}
         self.past.append(request)
         self._receive(request, expected=True)
+        self.api.begin_event()
         machine = Machine(self.api, self.aws, self.crashes)
         verdict = machine.run(request, 2 if cancelled else MOST_STEPS, cancelled=cancelled)
         self.log.append(

@@ -1,7 +1,8 @@
 """Random sequences of CloudFormation events, faults and outcomes, and what must hold after each of them.
 
-No cluster of another owner is changed; no SUCCESS without the state; no protected job ends; no sequence ends in a stack
-that cannot go on. `pytest --hypothesis-profile=deep` runs some thousand sequences.
+No cluster of another owner is changed; no SUCCESS without the state; no protected job ends; no event deletes the whole
+cluster that it created itself; no sequence ends in a stack that cannot go on. `pytest --hypothesis-profile=deep` runs
+some thousand sequences.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,12 +37,15 @@ OUTCOMES = (
     ("UPDATE_ROLLBACK_IN_PROGRESS", "UPDATE_ROLLBACK_FAILED"),
     ("DELETE_IN_PROGRESS", "DELETE_FAILED"),
 )
-FAULTS: tuple[Callable[[], tuple[Exception, bool]], ...] = (
+FAULTS: tuple[Callable[[], tuple[Exception, bool | str]], ...] = (
     lambda: (ApiUnknownError("HTTP 504: Endpoint request timed out"), True),
+    lambda: (ApiUnknownError("HTTP 504: Endpoint request timed out"), "late"),
     lambda: (ApiUnknownError("ConnectionResetError"), False),
     lambda: (ApiError(429, "Too Many Requests"), False),
     lambda: (ApiAccessError("the security token is expired"), False),
 )
+LOST = FAULTS[:3]  # no answer: done, done later, or not done
+CHANGING = ("create", "update", "delete", "request_fleet")
 
 
 @st.composite
@@ -66,6 +70,10 @@ def steering(draw: st.DrawFn) -> dict[str, Any]:
     faults = draw(
         st.dictionaries(st.sampled_from(METHODS), st.lists(st.sampled_from(FAULTS), min_size=1, max_size=3), max_size=2)
     )
+    # One call that changes something, and whose answer is lost: the likeliest fault of the API.
+    lost = draw(st.sampled_from((None, *CHANGING)))
+    if lost:
+        faults[lost] = [draw(st.sampled_from(LOST)), *faults.get(lost, ())]
     return {
         "faults": faults,
         "outcomes": dict(draw(st.lists(st.sampled_from(OUTCOMES), max_size=2))),
@@ -108,6 +116,21 @@ class Sequences(RuleBasedStateMachine):
         later_fails = self._steer(steered)
         with self.api.protecting(self.stack, given):
             self.stack.update(given, later_fails=later_fails, cancelled=cancelled)
+
+    @precondition(lambda self: self.stack.status in UPDATABLE)
+    @rule(method=st.sampled_from(CHANGING), fault=st.sampled_from(LOST), by_hand=st.booleans())
+    def replace_with_a_lost_answer(
+        self, method: str, fault: Callable[[], tuple[Exception, bool | str]], by_hand: bool
+    ) -> None:
+        """A new cluster under the same name, because of its system, or because somebody deleted it."""
+        self._steer(None)
+        present = self.stack.properties
+        other = "ubuntu2404" if present["Configuration"]["Image"]["Os"] == "alinux2023" else "alinux2023"
+        configuration = {**present["Configuration"], "Image": {"Os": other}}
+        if by_hand:
+            self.somebody_deletes_our_cluster(present["ClusterName"])
+        self.api.faults[method] = [fault()]
+        self.stack.update({**present, "Configuration": configuration, "Updates": {"Replace": "when-needed"}})
 
     @precondition(lambda self: self.stack.status == "UPDATE_ROLLBACK_FAILED")
     @rule(steered=SOMETIMES)
@@ -229,6 +252,8 @@ class Steered(FakeApi):
         cluster = self.clusters.get(name)
         if cluster and cluster.stack_status in UPDATABLE:
             self.guard(name)
+        whole = cluster and cluster.stack_status in ("CREATE_IN_PROGRESS", *UPDATABLE)
+        assert not (whole and any(cluster is new for new in self.created)), f"{name} was created by this event"
         super().delete(name)
 
     def guard(self, name: str) -> None:

@@ -37,9 +37,10 @@ PROGRESS = {
     "start": Progress(),
     "unknown": Progress(asked="unknown"),
     "accepted": Progress(asked="accepted"),
-    "clearing": Progress(clearing=True),
-    "replacing": Progress(replacing=True, clearing=True),
-    "replaced": Progress(replacing=True, asked="accepted"),
+    "clearing": Progress(clearing="arn:stack"),
+    "cleared": Progress(clearing="arn:former"),
+    "cleared and unknown": Progress(clearing="arn:former", creating=True, asked="unknown"),
+    "created": Progress(creating=True, asked="accepted"),
 }
 WANTED = {
     "": Wanted("local", "stack/Cluster", "3.16.1"),

@@ -9,7 +9,7 @@ from cluster_resource.request import Policy, Request
 from tests.cluster_resource import events
 from tests.cluster_resource.cases import Case, table
 from tests.cluster_resource.events import ROLLING_BACK, FakeAws, own_id, properties, text_of
-from tests.cluster_resource.fake_api import MAX_COUNT, FakeApi, owned
+from tests.cluster_resource.fake_api import MAX_COUNT, OFFICIAL, FakeApi, owned
 
 REFUSED = ApiError(400, "Bad Request: no.")
 REPLACED = ("delete local", "create local")
@@ -61,6 +61,15 @@ def rollback(jobs: int | None = None) -> FakeAws:
             FakeApi(owned(compute_nodes=1)), events.update(terminating(8), SMALL), aws=FakeAws(jobs=1)
         ),
         "replaced for a key": Case(FakeApi(owned()), REPLACE, changing=REPLACED, physical_id=own_id("local")),
+        **{
+            f"replaced, 504 to the {call}, done: {done}": Case(
+                FakeApi(owned(), faults={call: [OFFICIAL] * (call == "create") + [(ApiUnknownError("504"), done)]}),
+                REPLACE,
+                changing=REPLACED if done else tuple(one for one in REPLACED for _ in range(1 + one.startswith(call))),
+            )
+            for call in ("create", "delete")
+            for done in (True, False)
+        },
         "replaced for a version": Case(
             FakeApi(owned(version="3.15.0")),
             events.update(allowed(LARGE, Replace="when-needed"), SMALL),

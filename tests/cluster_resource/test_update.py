@@ -41,6 +41,14 @@ def changed(**configuration: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
         ),
         "504, not accepted": Case(FakeApi(owned(), faults={"update": [ApiUnknownError("PUT: HTTP 504")]}), GROW),
         "cluster gone": Case(FakeApi(), ASSETS, changing=("create local",), physical_id=own_id("local")),
+        **{
+            f"cluster gone, 504 {when}": Case(
+                FakeApi(faults={"create": [(ApiUnknownError("POST: HTTP 504"), done)]}),
+                GROW,
+                changing=("create local",) * n,
+            )
+            for when, done, n in (("though done", True, 1), ("and done later", "late", 2), ("and not done", False, 2))
+        },
         "creation failed": Case(FakeApi(owned("ROLLBACK_COMPLETE")), GROW, changing=("delete local", "create local")),
         "deletion failed": Case(FakeApi(owned("DELETE_FAILED")), GROW, changing=("delete local", "create local")),
         "being deleted": Case(FakeApi(owned("DELETE_IN_PROGRESS")), GROW, changing=("create local",)),

@@ -21,13 +21,13 @@ def call(turn: Turn, decision: Create | Update | Delete) -> Operation:
     try:
         match decision:
             case Create():
-                made = _accepted(turn, turn.api.create(turn.name, turn.text))
-                return turn.progress(replacing=True) if turn.operation.kind == "update" else made
+                turn.progress(creating=True)
+                return _accepted(turn, turn.api.create(turn.name, turn.text))
             case Update():
                 return _accepted(turn, turn.api.update(turn.name, turn.text))
             case Delete(clearing):
                 turn.api.delete(turn.name)
-                return turn.progress(clearing=True) if clearing else turn.progress(asked="accepted")
+                return turn.progress(clearing=_arn(turn)) if clearing else turn.progress(asked="accepted")
     except ApiUnknownError as error:
         return outcomes.unknown(turn, error, None if isinstance(decision, Delete) else decision)
     except ApiError as error:
@@ -62,7 +62,7 @@ def no_changes(turn: Turn) -> Operation:
 def _accepted(turn: Turn, accepted: Accepted) -> Operation:
     for message in accepted.messages:
         _LOG.warning("%s", message)
-    turn.progress(asked="accepted", clearing=False, note="the request was accepted")
+    turn.progress(asked="accepted", clearing="", note="the request was accepted")
     wrong = wrong_version(turn, accepted.version)
     return outcomes.finish(turn, wrong) if wrong else turn.operation
 
@@ -141,11 +141,15 @@ def replace_cluster(turn: Turn, why: str, details: tuple[str, ...] = ()) -> Oper
         turn.api.delete(turn.name)
     except ApiUnknownError:
         # Repeated in the next turn: a second delete is harmless.
-        turn.progress(replacing=True, clearing=True, asked="nothing")
+        turn.progress(clearing=_arn(turn), asked="nothing")
         raise
     except ApiError as error:
         return refusal(turn, error, Replace(why))
-    return turn.progress(replacing=True, clearing=True, asked="nothing", note="the cluster is being replaced")
+    return turn.progress(clearing=_arn(turn), asked="nothing", note="the cluster is being replaced")
+
+
+def _arn(turn: Turn) -> str:
+    return turn.view.stack_arn if turn.view else ""
 
 
 def _send(turn: Turn, wanted: Sequence[Change]) -> Operation:
@@ -211,7 +215,7 @@ def _protect_jobs(turn: Turn, why: str, details: tuple[str, ...]) -> Operation |
 def stabilize(turn: Turn, succeed: Succeed) -> Operation:
     """Finish with success once the configuration is verified and the compute fleet runs."""
     progress = turn.operation.progress
-    if turn.operation.kind == "update" and progress.asked == "accepted" and not progress.replacing:
+    if turn.operation.kind == "update" and progress.asked == "accepted" and not progress.creating:
         unsettled = _verified(turn)
         if unsettled:
             return unsettled
@@ -240,7 +244,7 @@ def _fleet_runs(turn: Turn, succeed: Succeed) -> Operation:
         return outcomes.finish(turn, succeed)
     # Only for a cluster that this execution created: for another one, the update may be the cure.
     progress = turn.operation.progress
-    new = progress.asked != "nothing" and (turn.operation.kind == "create" or progress.replacing)
+    new = progress.asked != "nothing" and progress.creating
     if status == "PROTECTED" and (new or progress.fleet == "started"):
         fail = Fail(
             f"The cluster {turn.name} is {turn.seen}, but its compute fleet is PROTECTED: nodes failed to start too"

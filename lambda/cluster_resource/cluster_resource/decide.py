@@ -122,9 +122,9 @@ def _create_where_none_is(progress: Progress, wanted: Wanted) -> Decision:
 def _create_has_failed(view: ClusterView, progress: Progress) -> Decision:
     if view.stack_status == "ROLLBACK_IN_PROGRESS":
         return Wait(f"the cluster is {view}: its creation failed and is being rolled back")
-    if progress.asked == "nothing" and not progress.clearing:
+    if progress.clearing != view.stack_arn and progress.asked == "nothing":
         return Delete(clearing=True)
-    if progress.clearing:
+    if progress.clearing == view.stack_arn:
         return Wait("the remains of an earlier, failed creation are being deleted")
     return Fail(
         f"The creation of the cluster {view.name} failed; it is {view}.",
@@ -142,7 +142,7 @@ def _create_over_a_deletion(view: ClusterView, progress: Progress) -> Decision:
         )
     if view.status == "DELETE_IN_PROGRESS":
         return Wait(f"an earlier cluster of this resource is {view}")
-    if progress.clearing:
+    if progress.clearing == view.stack_arn:
         return Fail(
             f"An earlier cluster of this resource, {view.name}, could not be deleted: it is {view}.",
             f"Delete the CloudFormation stack {view.stack_arn} by hand, then deploy again.",
@@ -172,9 +172,11 @@ def decide_update(  # noqa: PLR0911 - one return a case
         return decide_create(view, progress, wanted)
     if view.status in ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"):
         return Wait(f"the cluster is {view}")
-    if progress.replacing:
+    if progress.clearing == view.stack_arn:
         # The requested delete does not show yet, or was not carried out: a second request is harmless.
-        return decide_create(view, progress, wanted) if progress.asked == "accepted" else Delete(clearing=True)
+        return Delete(clearing=True)
+    if progress.creating and progress.asked != "nothing":
+        return decide_create(view, progress, wanted)
     if view.status not in (*STEADY, "UPDATE_FAILED"):
         return Fail(
             f"The cluster {view.name} cannot be updated: it is {view}.",

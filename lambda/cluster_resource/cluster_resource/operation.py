@@ -21,13 +21,13 @@ class Progress:
         asked: whether the operation's own call was sent; `unknown` if its outcome is not known.
         unknown_calls: number of calls with an unknown outcome.
         refusals: consecutive calls that did not reach the API.
-        clearing: a failed or deleted cluster of this resource is being deleted to make room.
+        clearing: ARN of the stack of a cluster of this resource that is being deleted to make room for a new one.
+        creating: a create was sent.
         leftover: a cluster of this resource that a failed rename left, to be deleted.
         leftover_tries: failed attempts to delete it.
         left_behind: the same cluster, after the last attempt.
         rollback: whether the stack is rolling back; None if CloudFormation does not answer.
         fleet: the last request for the compute fleet.
-        replacing: the cluster is deleted and created again, because no update can apply the change.
         api_checked: the API has the wanted version, as far as it shows.
         note: what the operation waited for last, for the failure report at the time limit.
     """
@@ -35,13 +35,13 @@ class Progress:
     asked: Asked = "nothing"
     unknown_calls: int = 0
     refusals: int = 0
-    clearing: bool = False
+    clearing: str = ""
+    creating: bool = False
     leftover: str | None = None
     leftover_tries: int = 0
     left_behind: str = ""
     rollback: bool | None = None
     fleet: Fleet = ""
-    replacing: bool = False
     api_checked: bool = False
     note: str = ""
 

@@ -74,7 +74,6 @@ def unknown(turn: Turn, error: ApiUnknownError, sent: Create | Update | None = N
     turn.progress(
         asked="unknown" if sent else before.asked,
         unknown_calls=calls,
-        replacing=before.replacing or (isinstance(sent, Create) and turn.operation.kind == "update"),
         note=f"a call had no clear answer ({error})",
     )
     _LOG.warning("%s: no clear answer (%d): %s", turn.name, calls, error)
