@@ -8,6 +8,8 @@
 HEALTH_STATE="${HEALTH_STATE:-${TRAINYARD_ROOT}/run/trainyard}"
 HEALTH_SKIP="${HEALTH_SKIP:-${TRAINYARD_ROOT}/etc/trainyard/health.skip}"
 HEALTH_LOG="${HEALTH_LOG:-${TRAINYARD_ROOT}/var/log/trainyard/health.log}"
+# Written by ParallelCluster before custom actions run (aws-parallelcluster-cookbook f75d84c, aws-parallelcluster-slurm/recipes/init.rb).
+HEALTH_NODE_NAME="${HEALTH_NODE_NAME:-${TRAINYARD_ROOT}/etc/parallelcluster/slurm_plugin/slurm_nodename}"
 
 health::usage() {
   cat <<END
@@ -64,9 +66,10 @@ health::out_of_service() {
 
 # take_out STATE REASON
 health::take_out() {
-  # slurmd sets the name for health checks.
-  local node="${SLURMD_NODENAME:-${HOSTNAME}}" answer
-  node="${node%%.*}"
+  local node="${SLURMD_NODENAME:-}" answer
+  # Only slurmd sets it. The host name is not Slurm's where ParallelCluster uses EC2's (Dns.UseEc2Hostnames).
+  [[ -n "${node}" || ! -r "${HEALTH_NODE_NAME}" ]] || node="$(<"${HEALTH_NODE_NAME}")"
+  node="${node:-${HOSTNAME%%.*}}"
   # DOWN also applies to a drained node, which would still start the job that it was powered up for.
   if [[ "$1" != DOWN ]] && health::out_of_service "${node}"; then
     health::log "unhealthy, and already out of service: $2"

@@ -76,6 +76,7 @@ def _tree(plan: Plan, node: Node, base: Path) -> dict[str, str]:
     if node.role == "compute":
         facts = {"node_type": "ComputeFleet", "scheduler_queue_name": node.queue, "region": plan.environment.region}
         tree["etc/chef/dna.json"] = json.dumps({"cluster": facts}, indent=1)
+        tree["etc/parallelcluster/slurm_plugin/slurm_nodename"] = f"{node.name}\n"
     elif node.role == "head":
         facts = {"node_type": "HeadNode", "region": plan.environment.region}
         tree["etc/chef/dna.json"] = json.dumps({"cluster": facts}, indent=1)

@@ -105,6 +105,15 @@ def test_node_that_boots_unhealthy_is_set_down_and_fails_its_bootstrap(
     assert "State=DOWN" in update and fault in update
 
 
+def test_node_is_named_as_parallelcluster_names_it_not_by_its_host_name(node: Node, settings: Settings) -> None:
+    node.path("/etc/parallelcluster/slurm_plugin").mkdir(parents=True)
+    node.path("/etc/parallelcluster/slurm_plugin/slurm_nodename").write_text("gpu-dy-p5-7\n")
+    write_gpus(node, gpu_rows(7))
+    node.bootstrap(settings, role="compute-configured", code=70)
+    (update,) = updates(node)
+    assert "NodeName=gpu-dy-p5-7 State=DOWN" in update
+
+
 def test_bootstrap_fails_with_the_reason_where_slurm_cannot_be_told(node: Node, settings: Settings) -> None:
     (node.fake / "scontrol-fails").touch()
     write_gpus(node, gpu_rows(7))
