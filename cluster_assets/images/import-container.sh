@@ -8,7 +8,7 @@ umask 022
 IMPORT_FOLDER="${IMPORT_FOLDER:-}"                            # where images go; default CONTAINER_IMAGES_DIR of ~/pcluster-env.sh
 IMPORT_SCRATCH="${IMPORT_SCRATCH:-}"                          # a folder on a local disk; default Enroot's folder for temporary files
 IMPORT_COMPRESSION="${IMPORT_COMPRESSION:-zstd}"              # zstd, lz4, lzo, gzip or none; docs/images.md has the measurements
-IMPORT_PARTITION="${IMPORT_PARTITION:-}"                      # of the job; default the first without GPUs, else Slurm's default
+IMPORT_PARTITION="${IMPORT_PARTITION:-}"                      # of the job; default the first without GPUs
 IMPORT_TIME_LIMIT="${IMPORT_TIME_LIMIT:-02:00:00}"            # of the job
 IMPORT_LOG_FOLDER="${IMPORT_LOG_FOLDER:-${HOME}/import-logs}" # of the job's log; home is shared by all nodes
 IMPORT_LOCK_SECONDS="${IMPORT_LOCK_SECONDS:-7200}"            # how long to wait for another import of the same name
@@ -43,7 +43,7 @@ An image that already has the registry's digest is kept. NAME.json next to it re
   --force          import even if the image already has the digest
   --job            as a Slurm job on an exclusive node, with its log shown here (default outside jobs)
   --local          on this machine (default inside jobs)
-  --partition P    of the job (default: the first partition without GPUs, else the cluster's default)
+  --partition P    of the job (default: the first partition without GPUs)
   --directory DIR  where the image goes (default: CONTAINER_IMAGES_DIR, now '${IMPORT_FOLDER:-not set}')
   --compression C  zstd, lz4, lzo, gzip or none (default: ${IMPORT_COMPRESSION})
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from local.slurm.plan import Node, Plan
+from trainyard.cluster_config.nodes import custom_slurm_settings
 
 ETC = "/opt/slurm/etc"
 SCRIPTS = f"{ETC}/scripts"
@@ -71,7 +72,7 @@ def _slurm(plan: Plan, confined: bool) -> str:
         "SelectType": "select/cons_tres",
         "SelectTypeParameters": "CR_CPU_Memory" if plan.environment.cluster.slurm.memory_scheduling else "CR_CPU",
         "GresTypes": "gpu",
-        "PrologFlags": "Alloc",
+        "BatchStartTimeout": 180,
         "Prolog": f"{SCRIPTS}/prolog.d/*",
         "Epilog": f"{SCRIPTS}/epilog.d/*",
         "HealthCheckProgram": f"{SCRIPTS}/health-check",
@@ -125,9 +126,10 @@ def _nodes(plan: Plan) -> str:
         if queue.name in members:
             exclusive = " OverSubscribe=EXCLUSIVE" if queue.exclusive else ""
             default = "YES" if position == 0 else "NO"
+            custom = custom_slurm_settings(plan.environment, queue)
             lines.append(
                 f"PartitionName={queue.name} Nodes={','.join(members[queue.name])} Default={default} MaxTime=INFINITE"
-                f" State=UP{exclusive}"
+                f" State=UP{exclusive}{''.join(f' {name}={value}' for name, value in custom.items())}"
             )
     return "\n".join([*lines, ""])
 

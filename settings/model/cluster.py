@@ -136,7 +136,9 @@ class Slurm(Part):
 
     scaledown_minutes: int = Field(10, ge=1, le=10080, description="Idle minutes after which a node is terminated.")
     memory_scheduling: bool = Field(
-        False, description="Schedule memory as well as CPUs, so that small jobs can share a node."
+        False,
+        description="Schedule memory as well as CPUs, so that small jobs can share a node. A job that requests none"
+        " gets the share of its CPUs, and each GPU brings its share of seven eighths of the CPUs.",
     )
     queue_update: Literal["DRAIN", "COMPUTE_FLEET_STOP", "TERMINATE"] = Field(
         "DRAIN", description="How an update replaces running nodes (ParallelCluster's QueueUpdateStrategy)."

@@ -9,6 +9,7 @@ import pytest
 from tests.cluster_config.builder import environment, rendered
 from tests.cluster_config.references import ENTRY_SCRIPT, references
 from trainyard.cluster_config import render
+from trainyard.cluster_config.rendering import LONG_GPU_CHECK
 
 HEALTH_CHECK = [
     {"HealthCheckProgram": "/opt/trainyard/current/scans/node-health.sh"},
@@ -98,6 +99,27 @@ def test_nodes_check_their_health_unless_the_file_says_otherwise() -> None:
         {"healthcheckinterval": "0"},
         *(one for one in HEALTH_CHECK if "HealthCheckInterval" not in one),
     ]
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "queue", "settings", "expected"),
+    [
+        ("p5.48xlarge", {}, {}, LONG_GPU_CHECK),
+        ("g5.48xlarge", {}, {}, LONG_GPU_CHECK),
+        ("g5.8xlarge", {}, {}, {}),
+        ("p5.48xlarge", {"gpu_health_check": False}, {}, {}),
+        ("p5.48xlarge", {}, {"batchstarttimeout": 900}, LONG_GPU_CHECK | {"BatchStartTimeout": "900"}),
+    ],
+)
+def test_slurm_waits_for_the_check_of_eight_gpus(
+    instance_type: str, queue: dict[str, object], settings: dict[str, int], expected: dict[str, str]
+) -> None:
+    compute = [{"name": "gpu", "instance_types": [instance_type], "max": 2}]
+    queues = [{"name": "gpu", "compute": compute, **queue}]
+    scheduling = rendered(cluster={"queues": queues, "slurm": {"settings": settings}})["Scheduling"]
+    found = {k.lower(): v for one in scheduling["SlurmSettings"]["CustomSlurmSettings"] for k, v in one.items()}
+    names = {name.lower(): name for name in LONG_GPU_CHECK}
+    assert {names[name]: value for name, value in found.items() if name in names} == expected
 
 
 def test_accounting() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster_config.builder import GPU, rendered_queue
+from tests.cluster_config.builder import GPU, rendered, rendered_queue
 
 RESERVATION = "cr-0123456789abcdef0"
 
@@ -91,3 +91,32 @@ def test_exclusive_jobs_and_own_image() -> None:
     assert queue["JobExclusiveAllocation"] is True
     assert queue["Image"] == {"CustomAmi": "ami-0123456789abcdef0"}
     assert rendered_queue()["JobExclusiveAllocation"] is False
+
+
+@pytest.mark.parametrize(
+    ("queue", "slurm", "expected"),
+    [
+        # p5.48xlarge: 192 vCPUs, 2,097,152 MiB, 8 GPUs.
+        ({}, {"memory_scheduling": True}, {"DefMemPerCPU": "10376", "DefCpuPerGPU": "21"}),
+        # The smallest type decides: c7i.xlarge has 4 vCPUs and 8,192 MiB.
+        (
+            {"compute": [GPU, {"name": "c7i", "instance_types": ["c7i.xlarge"], "max": 1}]},
+            {"memory_scheduling": True},
+            {"DefMemPerCPU": "1945", "DefCpuPerGPU": "21"},
+        ),
+        (
+            {"compute": [{"name": "c7i", "instance_types": ["c7i.xlarge"], "max": 1}]},
+            {"memory_scheduling": True},
+            {"DefMemPerCPU": "1945"},
+        ),
+        ({}, {}, None),
+        ({"exclusive": True}, {"memory_scheduling": True}, None),
+        ({}, {"memory_scheduling": True, "settings": {"defmempercpu": 1000}}, None),
+    ],
+)
+def test_a_shared_node_gives_each_job_its_share_of_memory_and_cpus(
+    queue: dict[str, Any], slurm: dict[str, Any], expected: dict[str, str] | None
+) -> None:
+    queues = [{"name": "gpu", "compute": [GPU], **queue}]
+    (found,) = rendered(cluster={"queues": queues, "slurm": slurm})["Scheduling"]["SlurmQueues"]
+    assert found.get("CustomSlurmSettings") == expected

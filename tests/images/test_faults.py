@@ -172,6 +172,16 @@ def test_no_such_tag_needs_no_job(importer: Importer, lab: Laboratory) -> None:
     assert "in partition" not in result.stderr
 
 
+def test_no_gpu_node_is_started_for_an_import(importer: Importer, lab: Laboratory, image: Image) -> None:
+    """A cluster whose only partition has GPUs: no job is submitted unless the user names the partition."""
+    only_gpus = replaced(lab, "sinfo", "echo 'gpu|gpu:h100:8(S:0-1)|up'", node="head")
+    jobs = lab.output("sacct --allocations --noheader --parsable2 --format=JobID | wc --lines")
+    result = lab.run(importer.line(image.uri), env=only_gpus, check=False)
+    assert result.returncode == 69
+    assert "no partition without GPUs is up" in result.stderr and "--partition (gpu" in result.stderr
+    assert lab.output("sacct --allocations --noheader --parsable2 --format=JobID | wc --lines") == jobs
+
+
 def test_a_wrong_password(importer: Importer, lab: Laboratory, image: Image) -> None:
     lab.write("/home/ubuntu/wrong/.credentials", f"machine {lab.plan.registry} login AWS password wrong\n", mode=0o600)
     result = importer.run(image.uri, env={"ENROOT_CONFIG_PATH": "/home/ubuntu/wrong"})

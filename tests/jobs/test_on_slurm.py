@@ -46,6 +46,26 @@ def test_hello_gpu(lab: Laboratory, jobs: str) -> None:
     assert "passed: 2 nodes with 8 GPUs each" in output
 
 
+def test_jobs_of_some_gpus_share_a_node(lab: Laboratory) -> None:
+    """Without --mem and --cpus-per-task: each GPU brings its share; a job without GPUs gets one CPU."""
+    line = [
+        "sbatch",
+        "--parsable",
+        "--nodes=1",
+        "--nodelist=gpu-queue-dy-p5e-7",
+        "--output=/dev/null",
+        "--wrap=sleep 300",
+    ]
+    started = [lab.output([*line, f"--gpus={gpus}"]) for gpus in (2, 3)] + [lab.output(line)]
+    started += [lab.output([*line, "--gpus=3"])]
+    try:
+        found = [lab.wait_for_job(job, states=("RUNNING",)) for job in started]
+        shares = [",".join(job["TRES"].split(",")[:2]) for job in found]
+        assert shares == ["cpu=42,mem=435792M", "cpu=63,mem=653688M", "cpu=1,mem=10376M", "cpu=63,mem=653688M"]
+    finally:
+        lab.run(["scancel", *started])
+
+
 def test_a_job_whose_file_is_gone_keeps_its_options(lab: Laboratory, jobs: str) -> None:
     """A requeued job may start long after; scontrol's path of this file also ends at the space."""
     file = "/fsx1/my jobs/hello-gpu.sbatch"

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
+
 from local.slurm import Laboratory
+from trainyard.cluster_config.rendering import LONG_GPU_CHECK
 
 TOKEN = (
     'token="$(curl -sf -X PUT -H "X-aws-ec2-metadata-token-ttl-seconds: 60" http://169.254.169.254/latest/api/token)"'
@@ -28,6 +33,37 @@ def test_a_job_is_requeued_when_its_node_loses_power(lab: Laboratory) -> None:
     finally:
         lab.run(["rm", "-f", "/fsx/requeued"])
         lab.run(["scancel", job], check=False)
+
+
+# ParallelCluster's BatchStartTimeout in seconds (aws-parallelcluster-cookbook f75d84c, slurm.conf.erb), and how many
+# times shorter the timeouts are here. The check takes longer than the genuine one and is within ours.
+GENUINE, FASTER, CHECK = 180, 40, 18
+
+
+@pytest.mark.parametrize(
+    ("timeout", "restarts"), [(GENUINE, "1"), (int(LONG_GPU_CHECK["BatchStartTimeout"]), "0")], ids=["genuine", "ours"]
+)
+def test_a_long_gpu_check_does_not_requeue_the_job(lab: Laboratory, timeout: int, restarts: str) -> None:
+    """The node registers during the check. Slurm adds MessageTimeout to the timeout, 5 s here."""
+    prolog, conf = "/opt/slurm/etc/scripts/prolog.d/90_check", lab.path("/opt/slurm/etc/slurm.conf")
+    before = conf.read_text()
+    try:
+        lab.write(prolog, f"#!/bin/bash\nsleep {CHECK}\n", user="root", mode=0o755)
+        conf.write_text(before.replace(f"BatchStartTimeout={GENUINE}", f"BatchStartTimeout={timeout // FASTER}"))
+        lab.run(["scontrol", "reconfigure"], user="root")
+        job = lab.output(["sbatch", "--parsable", "-N1", "--output=/dev/null", "--wrap=true"])
+        lab.wait_for_job(job, states=("RUNNING",))
+        time.sleep(GENUINE / FASTER + 5.5)
+        lab.run(["scontrol", "reconfigure"], user="root")
+        lab.wait(lambda: lab.job(job)["JobState"] != "RUNNING", f"the end of job {job} or its first attempt")
+        found = lab.job(job)
+        assert (found["Restarts"], found["JobState"] == "COMPLETED") == (restarts, restarts == "0")
+    finally:
+        lab.run("scancel --me", check=False)
+        lab.run(["rm", prolog], user="root")
+        conf.write_text(before)
+        lab.run(["scontrol", "reconfigure"], user="root")
+        lab.wait_for_nodes(states=("idle",))
 
 
 def test_a_replaced_node_is_empty_and_the_shares_are_not(lab: Laboratory) -> None:

@@ -1,14 +1,11 @@
 # The import as a Slurm job whose log is followed here, and long commands with progress lines. Needs base.sh and files.sh.
 
-# partition: IMPORT_PARTITION; else the first without GPUs, which costs least; else the cluster's default.
+# partition: IMPORT_PARTITION, else the first without GPUs. A GPU node is never started for an import that nobody sent there.
 job::partition() {
-  local found
-  if [[ -n "${IMPORT_PARTITION}" ]]; then
-    printf '%s' "${IMPORT_PARTITION}"
-    return 0
-  fi
-  found="$(sinfo --noheader --format '%R|%G|%a' | awk -F '|' '$3 == "up" && $2 !~ /gpu/ { print $1; exit }')"
-  [[ -n "${found}" ]] || found="$(sinfo --noheader --format '%P' | sed -n 's/\*$//p' | head -n 1)"
+  local found="${IMPORT_PARTITION}"
+  [[ -n "${found}" ]] || found="$(sinfo --noheader --format '%R|%G|%a' | awk -F '|' '$3 == "up" && $2 !~ /gpu/ { print $1; exit }')"
+  [[ -n "${found}" ]] || log::exit 69 "no partition without GPUs is up, and an import needs none. Add a queue of CPU nodes to the environment file, \
+or name a partition with --partition ($(sinfo --noheader --format '%R' | sort -u | paste -sd ' ')), or run the import here with --local."
   printf '%s' "${found}"
 }
 
@@ -19,12 +16,12 @@ job::submit() {
   local partition job log
   mkdir -p "${IMPORT_LOG_FOLDER}"
   partition="$(job::partition)"
-  job="$(IMPORT_HOME="${home}" sbatch --parsable ${partition:+"--partition=${partition}"} --job-name="import-${name}" \
+  job="$(IMPORT_HOME="${home}" sbatch --parsable "--partition=${partition}" --job-name="import-${name}" \
     --time="${IMPORT_TIME_LIMIT}" --output="${IMPORT_LOG_FOLDER}/import-${name}-%j.log" "${home}/import-container.sbatch" "$@")" ||
     log::exit 69 "sbatch refused the import. Give another partition with --partition (sinfo lists them), or run it here with --local."
   job="${job%%;*}"
   log="${IMPORT_LOG_FOLDER}/import-${name}-${job}.log"
-  log::info "job ${job} in partition ${partition:-(default)}, log ${log}. Ctrl-C stops following; the job continues (scancel ${job} ends it)."
+  log::info "job ${job} in partition ${partition}, log ${log}. Ctrl-C stops following; the job continues (scancel ${job} ends it)."
   job::follow "${job}" "${log}"
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from settings.instances import instance_types
 from settings.model.cluster import Capacity, Compute, Queue, RootVolume
 from settings.model.environment import Environment
@@ -11,6 +13,11 @@ from trainyard.cluster_config.references import NodeReferences, References, Sect
 NO_CLIENTS = "127.0.0.1/32"
 """Source of ParallelCluster's own SSH rule, which would allow the whole internet by default. No packet has this source:
 the environment's own security groups alone decide who may use SSH."""
+
+REAL_MEMORY = 0.95
+"""The part of an instance's memory that ParallelCluster gives Slurm as RealMemory, if the configuration sets no
+SchedulableMemory. Of several types the smallest counts. Source: aws-parallelcluster-cookbook f75d84c,
+aws-parallelcluster-slurm/attributes/slurm_attributes.rb and config_utils.py."""
 
 _CAPACITY_TYPES = {
     "on-demand": "ONDEMAND",
@@ -71,6 +78,7 @@ def queue(environment: Environment, references: References, settings: Queue) -> 
         "CapacityType": _CAPACITY_TYPES[settings.capacity.type],
         **_reservation(settings.capacity),
         "JobExclusiveAllocation": settings.exclusive,
+        **({"CustomSlurmSettings": custom} if (custom := custom_slurm_settings(environment, settings)) else {}),
         **_custom_image(settings.ami),
         "Networking": {
             "SubnetIds": [references.compute.subnet_id],
@@ -91,12 +99,33 @@ def queue(environment: Environment, references: References, settings: Queue) -> 
     }
 
 
+def custom_slurm_settings(environment: Environment, queue: Queue) -> dict[str, str]:
+    """Parameters of the queue's partition: with memory scheduled and nodes shared, each CPU brings its share of the
+    memory, and each GPU its share of seven eighths of the CPUs; the rest is for jobs without GPUs.
+
+    Without them a job that requests no memory gets all of a node's (slurm.conf of Slurm 25.11, DefMemPerCPU). The
+    environment file's own defaults win. Nothing if an instance type is unknown.
+    """
+    slurm, known = environment.cluster.slurm, instance_types()
+    own = {name.lower() for name in slurm.settings} & {"defmempercpu", "defmempernode", "jobdefaults"}
+    names = [name for compute in queue.compute for name in compute.instance_types]
+    if own or queue.exclusive or not slurm.memory_scheduling or not all(name in known for name in names):
+        return {}
+    memory = min(math.floor(known[name].memory_mib * REAL_MEMORY) // known[name].vcpus for name in names)
+    cpus = min((known[name].vcpus * 7 // 8 // known[name].gpus for name in names if known[name].gpus), default=0)
+    return {"DefMemPerCPU": str(memory)} | ({"DefCpuPerGPU": str(cpus)} if cpus else {})
+
+
+def checks_gpus(settings: Compute, queue: Queue) -> bool:
+    """Whether ParallelCluster checks the GPUs of these nodes before each job."""
+    if queue.gpu_health_check is not None:
+        return queue.gpu_health_check
+    known = instance_types()
+    return all(name in known and known[name].gpus > 0 for name in settings.instance_types)
+
+
 def _compute_resource(settings: Compute, queue: Queue) -> Section:
     types = settings.instance_types
-    known = instance_types()
-    gpu_health_check = queue.gpu_health_check
-    if gpu_health_check is None:
-        gpu_health_check = all(name in known and known[name].gpus > 0 for name in types)
     return {
         "Name": settings.name,
         # A capacity block takes InstanceType only, and a single type reads better so.
@@ -105,7 +134,7 @@ def _compute_resource(settings: Compute, queue: Queue) -> Section:
         "MaxCount": settings.max,
         "Efa": {"Enabled": settings.efa},
         # Not set for the queue, which may hold types with and without GPUs.
-        "HealthChecks": {"Gpu": {"Enabled": gpu_health_check}},
+        "HealthChecks": {"Gpu": {"Enabled": checks_gpus(settings, queue)}},
     }
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from settings.instances import instance_types
 from settings.model.environment import Environment
 from settings.stacks import ENVIRONMENT_TAG
-from trainyard.cluster_config.nodes import head_node, login_nodes, queue
+from trainyard.cluster_config.nodes import checks_gpus, head_node, login_nodes, queue
 from trainyard.cluster_config.references import References, Section
 
 # Slurm runs it as root on every compute node, before the node registers and then every five minutes, not on all nodes
@@ -17,6 +18,14 @@ HEALTH_CHECK = {
     "HealthCheckInterval": "300",
     "HealthCheckNodeState": "ANY,CYCLE",
 }
+
+# DCGM's check of eight GPUs, a prolog, outlasts ParallelCluster's timers (aws-parallelcluster#6777, open, 2025-04-03;
+# aws-parallelcluster-cookbook f75d84c, slurm.conf.erb: BatchStartTimeout 180, MessageTimeout 60). Slurm requeues the
+# job ("missing from batch node") BatchStartTimeout + 10 s after its start, a step on further nodes fails after both
+# timeouts, and the job's output says "Prolog hung" after MessageTimeout - 2 s. So a check may take ten minutes, and
+# three without that message. Slurm 24.11 logs an error unless UnkillableStepTimeout is five times MessageTimeout.
+LONG_GPU_CHECK = {"BatchStartTimeout": "600", "MessageTimeout": "180", "UnkillableStepTimeout": "900"}
+GPUS_OF_LONG_CHECK = 8
 
 
 def render(environment: Environment, references: References) -> Section:
@@ -57,7 +66,8 @@ def _slurm_settings(environment: Environment) -> Section:
     # All strings, as in slurm.conf, one parameter in each item. The environment file's parameters come first.
     parameters = {name: str(value) for name, value in settings.settings.items()}
     given = {name.lower() for name in parameters}
-    parameters |= {name: value for name, value in HEALTH_CHECK.items() if name.lower() not in given}
+    defaults = HEALTH_CHECK | (LONG_GPU_CHECK if _checks_many_gpus(environment) else {})
+    parameters |= {name: value for name, value in defaults.items() if name.lower() not in given}
     section: Section = {
         "ScaledownIdletime": settings.scaledown_minutes,
         "QueueUpdateStrategy": settings.queue_update,
@@ -76,6 +86,16 @@ def _slurm_settings(environment: Environment) -> Section:
             **({"DatabaseName": accounting.database} if accounting.database else {}),
         }
     return section
+
+
+def _checks_many_gpus(environment: Environment) -> bool:
+    known = instance_types()
+    return any(
+        checks_gpus(compute, queue) and name in known and known[name].gpus >= GPUS_OF_LONG_CHECK
+        for queue in environment.cluster.queues
+        for compute in queue.compute
+        for name in compute.instance_types
+    )
 
 
 def _shared_storage(environment: Environment, references: References) -> Section:
