@@ -16,12 +16,14 @@ class DataLinksStack(EnvironmentStack):
     def __init__(self, scope: Construct, *, environment: Environment, storage: StorageStack) -> None:
         holds = "Lustre folders tied to bucket prefixes"
         super().__init__(scope, "data-links", environment=environment, holds=holds)
-        for lustre in environment.storage.lustre:
-            if lustre.associations:
-                DataRepositoryAssociations(
-                    self,
-                    lustre.name,
-                    lustre=lustre,
-                    file_system_id=storage.lustre[lustre.name].file_system_id,
-                    buckets={"data": storage.buckets.data, "checkpoints": storage.buckets.checkpoints},
-                )
+        linked = [lustre for lustre in environment.storage.lustre if lustre.associations]
+        if not linked:
+            self.add_placeholder()
+        for lustre in linked:
+            DataRepositoryAssociations(
+                self,
+                lustre.name,
+                lustre=lustre,
+                file_system_id=storage.lustre[lustre.name].file_system_id,
+                buckets={"data": storage.buckets.data, "checkpoints": storage.buckets.checkpoints},
+            )

@@ -24,6 +24,8 @@ class ImagesStack(EnvironmentStack):
             scope, "images", environment=environment, holds="ECR repositories", termination_protection=kept
         )
         self.repositories = ImageRepositories(self, "Images", images=environment.images, kept=kept).repositories
+        if not self.repositories:
+            self.add_placeholder()
         if (build := environment.images.build) is not None:
             # Not at the top: few environments have a build, and CodeBuild's module takes time to import.
             from trainyard.image_build import ImageBuild
