@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from cli.exits import FAILED, INTERRUPTED
 from cli.parser import parser
@@ -13,6 +14,7 @@ from cli.parser import parser
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status (`cli.exits.TABLE`)."""
     options = parser().parse_args(arguments)
+    _prepare_home()
     if options.no_color:
         os.environ["NO_COLOR"] = "1"
     try:
@@ -29,6 +31,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             traceback.print_exc()
         return FAILED
+
+
+def _prepare_home() -> None:
+    """Give jsii and the CDK CLI a folder of the checkout where they cannot write below HOME: jsii would never end."""
+    if not os.access(Path("~").expanduser(), os.W_OK | os.X_OK):
+        home = Path(__file__).resolve().parents[1] / ".trainyard" / "home"
+        os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(home / "jsii"))
+        os.environ.setdefault("CDK_HOME", str(home / "cdk"))
 
 
 def _message(error: Exception) -> str:

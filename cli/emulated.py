@@ -16,7 +16,7 @@ def up(options: argparse.Namespace) -> int:
     from local.commands import deployment
     from local.commands.session import open_session
 
-    with open_session(options.environment, options.state) as session:
+    with open_session(options.environment, options.state) as session, session.exclusive():
         deployment.up(session, options.port, hello_gpu=not options.no_hello)
     return DONE
 
@@ -31,10 +31,12 @@ def down(options: argparse.Namespace) -> int:
     from local.commands.session import open_session
 
     if options.force:
-        deployment.force_down(options.environment, options.state)
+        deployment.force_down(options.environment, options.state, delete_data=options.delete_data)
         return DONE
-    with open_session(options.environment, options.state) as session:
-        deployment.down(session, delete_data=options.delete_data)
+    with open_session(options.environment, options.state) as opened:
+        session = opened.as_deployed()
+        with session.exclusive():
+            deployment.down(session, delete_data=options.delete_data)
     return DONE
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from local.commands.session import exit_reason
+from local.emulator import processes
 from ops.aws import cdk
 
 if TYPE_CHECKING:
     from local.emulator.launch import Emulator
 
-KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TMPDIR", "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION")
+KEPT = (*processes.KEPT, "TERM", "TMPDIR", "CDK_HOME")
 """The user's variables that reach the CDK CLI: none of AWS."""
 
 TIME_LIMIT_S = 45 * 60

@@ -7,18 +7,21 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import boto3
 from rich.console import Console
 
 from local.commands import cdk, hello
-from local.commands.session import ROOT, Session, aws, state_folder
+from local.commands.session import ROOT, Deployed, Session, aws, exclusive
 from local.emulator import launch
 from local.emulator.launch import log_tail
 from ops.aws import stacks
 from ops.aws import status as table
+from ops.aws.cdk import end_orphans
 from ops.aws.progress import Progress
 from ops.problem import Problem
-from settings import environment_file
+from settings import Faults, environment_file
 
 BOOTSTRAP_STACK = "CDKToolkit"
 EXPORT_IN_USE = "as it is in use by"
@@ -34,7 +37,7 @@ if not console.is_terminal and "COLUMNS" not in os.environ:
 def execute(session: Session, port: int | None, line: list[str], *, start: bool) -> int:
     """Run a program with the emulated AWS in the place of AWS; returns its exit status."""
     quiet = Console(stderr=True, highlight=False)
-    emulator = session.start(port, quiet) if start else session.require_emulator()
+    emulator = session.ensure(port, quiet) if start else session.require_emulator()
     try:
         return subprocess.run(line, env=emulator.child_environment(), check=False).returncode
     except OSError as error:
@@ -44,23 +47,24 @@ def execute(session: Session, port: int | None, line: list[str], *, start: bool)
 def up(session: Session, port: int | None, *, hello_gpu: bool = True) -> None:
     """Start the emulator if none runs, bootstrap it, deploy every stack, show the result, and run a first job."""
     begun = time.monotonic()
+    _end_orphans(session)
     emulator = session.start(port, console)
     account = aws(emulator)
     stacks.settle(account, session.environment, console)
     _bootstrap(session, emulator)
     console.print("Deploying with the CDK CLI: cdk deploy --all")
-    changed, code = _deploy(session, emulator, "--all")
-    if code and any(EXPORT_IN_USE in reason for reason in stacks.failure_reasons(account, session.environment)):
+    done = _deploy(session, emulator, "--all")
+    if any(EXPORT_IN_USE in reason for reason in done.failures):
         console.print("The cluster still uses what the file no longer has: deploying the cluster first, then the rest")
         stacks.settle(account, session.environment, console)
-        changed, code = _deploy(session, emulator, "cluster", "--exclusively")
-        if not code:
-            changed, code = _deploy(session, emulator, "--all")
-    if code:
-        raise _failure("The deployment failed", session, emulator)
-    console.print("Deployed" if changed else "Nothing to change: the deployment matches the file")
+        done = _deploy(session, emulator, "cluster", "--exclusively")
+        if not done.code:
+            done = _deploy(session, emulator, "--all")
+    if done.code:
+        raise _failure("The deployment failed", session, done)
+    console.print("Deployed" if done.changed else "Nothing to change: the deployment matches the file")
     _show(session, emulator)
-    if hello_gpu and changed:
+    if hello_gpu and done.changed:
         hello.run(session, console)
     seconds = time.monotonic() - begun
     console.print(f"[dim]{seconds:.0f} s in all. Output of the CDK CLI: {_shown(session.log)}[/dim]")
@@ -71,9 +75,25 @@ def status(session: Session) -> None:
     _show(session, session.require_emulator())
 
 
-def force_down(name: str, state: Path | None) -> None:
-    """Stop an emulator whatever its file says, for one in which a destroy cannot finish."""
-    launch.stop(state_folder(environment_file(name), state))
+def force_down(name: str, given: Path | None, *, delete_data: bool) -> None:
+    """Stop an emulator without a destroy, whatever its file says.
+
+    Raises:
+        Problem: a bucket holds data and `delete_data` is False; or the folder is that of another environment.
+    """
+    try:
+        state = Session.open(name, given).as_deployed().state
+    except Faults:
+        deployed = Deployed.from_file(environment_file(name).resolve())
+        found = given or (deployed.state if deployed else None)
+        if found is None:
+            raise
+        state = found.resolve()
+    with exclusive(state):
+        emulator = launch.find(state)
+        if emulator is not None:
+            _user_data(aws(emulator), f"trainyard down {name} --force", delete_data=delete_data)
+        launch.stop(state)
     console.print("[green]Down.[/green] The emulated AWS was stopped without a destroy.")
 
 
@@ -83,34 +103,53 @@ def down(session: Session, *, delete_data: bool) -> None:
     Raises:
         Problem: a bucket holds data and `delete_data` is False, or the destroy failed.
     """
+    _end_orphans(session)
     emulator = session.emulator()
     if emulator is None:
         launch.stop(session.state)
         console.print(f"Nothing is up for {session.environment.name!r}.")
         return
     account = aws(emulator)
-    held = stacks.user_data(account, session.environment)
-    if held and not delete_data:
-        listed = "\n".join(f"  s3://{bucket}: {count} objects, for example {key}" for bucket, count, key in held)
-        raise Problem(
-            f"These buckets hold data, and the emulated AWS forgets everything when it stops:\n{listed}\n"
-            f"Copy what you need, then: trainyard down {session.name} --delete-data"
-        )
+    held = _user_data(account, f"trainyard down {session.name}", delete_data=delete_data)
     stacks.settle(account, session.environment, console)
-    for bucket, _, _ in held:
+    for bucket in held:
         stacks.empty_bucket(account, bucket)
         console.print(f"Emptied s3://{bucket}")
     stacks.unprotect(account, session.environment)
     console.print("Destroying with the CDK CLI: cdk destroy --all")
-    _, code = _run(session, emulator, "destroy", "--all", "--force", *_assembly(session))
-    if code:
-        raise _failure("The destruction failed", session, emulator)
+    done = _run(session, emulator, "destroy", "--all", "--force", *_assembly(session))
+    if done.code:
+        raise _failure("The destruction failed", session, done)
     if kept := stacks.kept(account, session.environment):
         console.print("Kept by the environment's retention, as in AWS; gone with the emulated AWS now:")
         for line in kept:
             console.print(f"  {line}")
     launch.stop(session.state)
     console.print("[green]Down.[/green] Nothing runs any more.")
+
+
+def _end_orphans(session: Session) -> None:
+    if orphans := end_orphans(session.assembly):
+        console.print(f"Ended the CDK CLI that a killed command left: {', '.join(map(str, orphans))}")
+
+
+def _user_data(account: boto3.Session, command: str, *, delete_data: bool) -> list[str]:
+    """The buckets with objects of the user's.
+
+    Raises:
+        Problem: there are some and `delete_data` is False.
+    """
+    held = stacks.user_data(account)
+    if held and not delete_data:
+        listed = "\n".join(
+            f"  s3://{bucket}: {count} {'object' if count == 1 else 'objects'}, for example {key}"
+            for bucket, count, key in held
+        )
+        raise Problem(
+            f"These buckets hold data, and the emulated AWS forgets everything when it stops:\n{listed}\n"
+            f"Copy what you need, then: {command} --delete-data"
+        )
+    return [bucket for bucket, _, _ in held]
 
 
 def _show(session: Session, emulator: launch.Emulator) -> None:
@@ -125,7 +164,15 @@ def _show(session: Session, emulator: launch.Emulator) -> None:
     )
 
 
-def _deploy(session: Session, emulator: launch.Emulator, *parts: str) -> tuple[bool, int]:
+class _Run(NamedTuple):
+    """A run of the CDK CLI: whether stacks changed, its exit status, and the failures of stacks."""
+
+    changed: bool
+    code: int
+    failures: list[str]
+
+
+def _deploy(session: Session, emulator: launch.Emulator, *parts: str) -> _Run:
     return _run(
         session,
         emulator,
@@ -137,10 +184,10 @@ def _deploy(session: Session, emulator: launch.Emulator, *parts: str) -> tuple[b
     )
 
 
-def _run(session: Session, emulator: launch.Emulator, *arguments: str) -> tuple[bool, int]:
+def _run(session: Session, emulator: launch.Emulator, *arguments: str) -> _Run:
     with Progress(console, aws(emulator), session.environment) as progress:
         code = cdk.run(emulator, *arguments, log=session.log)
-    return progress.changed, code
+    return _Run(progress.changed, code, progress.failures() if code else [])
 
 
 def _bootstrap(session: Session, emulator: launch.Emulator) -> None:
@@ -168,8 +215,8 @@ def _synthesis(session: Session) -> Sequence[str]:
     return ("--context", f"env={session.file}", "--output", str(session.assembly))
 
 
-def _failure(what: str, session: Session, emulator: launch.Emulator) -> Problem:
-    lines = stacks.failure_reasons(aws(emulator), session.environment) or [log_tail(session.log)]
+def _failure(what: str, session: Session, done: _Run) -> Problem:
+    lines = done.failures or [log_tail(session.log)]
     body = "\n".join(f"  {line}" for line in lines)
     return Problem(
         f"{what}:\n{body}\n"

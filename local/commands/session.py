@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import boto3
@@ -17,10 +19,15 @@ from local.emulator import launch
 from local.emulator.launch import Emulator
 from local.slurm import remote
 from local.steering import Steer
+from ops import lock
 from ops.problem import Problem
 from settings import Environment, environment_file, load
+from settings.files import ENVIRONMENTS
 
 ROOT = Path(__file__).resolve().parents[2]
+STATES = ROOT / ".trainyard"
+RECORD, COPY = "environment.json", "environment.yaml"
+"""In a state folder: which environment its emulator is for, and its file as it was deployed last."""
 DEFAULT_PORT = 4600
 """First of the two loopback ports of the emulator: AWS, and the next one for the ParallelCluster API."""
 
@@ -28,6 +35,48 @@ RAISED_TO = 20000
 """vCPUs: 104 instances of P5, more than any environment here has."""
 _RAISED = ("ec2/L-1216C47A", "ec2/L-DB2E81BA", "ec2/L-417A185B", "ec2/L-3819A6DF", "ec2/L-7212CCBC", "ec2/L-C4BD4855")
 """Quotas on vCPUs (Standard, G and P, on demand and spot) that a GPU account has raised."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What makes an environment another one if it changes in the file."""
+
+    name: str
+    account: str
+    region: str
+
+    def __str__(self) -> str:
+        return f"{self.name} in {self.account}, {self.region}"
+
+    @classmethod
+    def of(cls, environment: Environment) -> Identity:
+        """The identity of an environment."""
+        return cls(environment.name, environment.account, environment.region)
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What a state folder has on record: the environment, and the file that described it."""
+
+    identity: Identity
+    file: Path
+    state: Path
+
+    @classmethod
+    def read(cls, state: Path) -> Deployed | None:
+        """The record of a folder whose emulator runs, or None."""
+        try:
+            record = json.loads((state / RECORD).read_text("utf-8"))
+            found = cls(Identity(record["name"], record["account"], record["region"]), Path(record["file"]), state)
+        except (OSError, ValueError, KeyError):
+            return None
+        return found if launch.find(state) else None
+
+    @classmethod
+    def from_file(cls, file: Path) -> Deployed | None:
+        """The record of a running emulator in a default folder that was deployed from `file`, or None."""
+        records = (cls.read(path.parent) for path in sorted(STATES.glob(f"*/{RECORD}")))
+        return next((record for record in records if record and record.file == file), None)
 
 
 @dataclass(frozen=True)
@@ -55,12 +104,52 @@ class Session:
                 "which the emulated AWS does not have.\n"
                 "Leave network.existing out to try the environment here, or deploy it to AWS with `cdk deploy`."
             )
-        return cls(file, environment, state_folder(file, state))
+        return cls(file, environment, (state or STATES / environment.name).resolve())
+
+    @property
+    def deployed(self) -> Deployed | None:
+        """What runs in the state folder, or what was deployed from this file under another name."""
+        return Deployed.read(self.state) or (
+            Deployed.from_file(self.file) if self.state.parent == STATES.resolve() else None
+        )
+
+    def as_deployed(self) -> Session:
+        """The session of what was deployed from this file, where the file has another identity now.
+
+        Raises:
+            Problem: the folder holds the environment of another file.
+        """
+        deployed = self.deployed
+        if deployed is None or deployed.identity == Identity.of(self.environment):
+            return self
+        if deployed.file != self.file:
+            raise self._other(deployed)
+        return Session(self.file, load(deployed.state / COPY), deployed.state)
+
+    def _other(self, deployed: Deployed) -> Problem:
+        now = Identity.of(self.environment)
+        if deployed.file != self.file:
+            return Problem(
+                f"{deployed.state} holds the environment {deployed.identity}, deployed from {deployed.file}; "
+                f"{self.file} describes {now}. Nothing was changed.\n"
+                f"Give the file of the deployed environment, or another folder with --state."
+            )
+        return Problem(
+            f"{self.file.name} was deployed as {deployed.identity}, and describes {now} now. Another name, account or "
+            "region is another environment: the deployed one would stay as it is, with its cluster and its data. "
+            "Nothing was changed.\n"
+            f"To keep it, put the former values back, and describe the new one in a file of its own. "
+            f"To replace it, remove it first: trainyard down {self.name}"
+        )
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Keep other commands from changing this environment meanwhile; see `exclusive`."""
+        return exclusive(self.state)
 
     @property
     def name(self) -> str:
         """How a user names this environment on a command line."""
-        return self.file.stem
+        return self.file.stem if self.file.parent == ENVIRONMENTS else os.path.relpath(self.file)
 
     @property
     def assembly(self) -> Path:
@@ -76,16 +165,12 @@ class Session:
         """The running emulator, or None.
 
         Raises:
-            Problem: it runs for another account or region than the file names now.
+            Problem: the file described another environment when it was deployed.
         """
-        emulator = launch.find(self.state)
-        wanted = (self.environment.account, self.environment.region)
-        if emulator is not None and (emulator.account, emulator.region) != wanted:
-            raise Problem(
-                f"The emulated AWS of {self.file.name} runs for account {emulator.account} in {emulator.region}; "
-                f"the file says {wanted[0]} in {wanted[1]}.\nStop it first: trainyard down {self.name} --force"
-            )
-        return emulator
+        deployed = self.deployed
+        if deployed is not None and deployed.identity != Identity.of(self.environment):
+            raise self._other(deployed)
+        return launch.find(self.state)
 
     def require_emulator(self) -> Emulator:
         """The running emulator.
@@ -101,8 +186,8 @@ class Session:
     def start(self, port: int | None, console: Console) -> Emulator:
         """The running emulator, or a new one, with the reservations and quotas of `seeds`."""
         environment = self.environment
-        remote.remember(self.state, environment, self.file)
         emulator = self.emulator()
+        self._remember()
         if emulator is None:
             first = port or DEFAULT_PORT
             ports = f"{first} and {first + 1}"
@@ -125,6 +210,18 @@ class Session:
         Steer(emulator).seeds(self.seeds())
         return emulator
 
+    def ensure(self, port: int | None, console: Console) -> Emulator:
+        """The same, for a command that changes nothing else; no other command starts it meanwhile."""
+        with nullcontext() if self.emulator() else self.exclusive():
+            return self.start(port, console)
+
+    def _remember(self) -> None:
+        launch.make_state_folder(self.state)
+        remote.remember(self.state, self.environment, self.file)
+        with lock.open_private(self.state / RECORD, "w") as record:
+            json.dump({**asdict(Identity.of(self.environment)), "file": str(self.file)}, record)
+        shutil.copyfile(self.file, self.state / COPY)
+
     def seeds(self) -> Mapping[str, object]:
         """What the account holds before the deployment: the reservations that the file names, and raised quotas."""
         return {
@@ -142,6 +239,22 @@ class Session:
                 for compute in queue.compute[:1]
             ],
         }
+
+
+@contextmanager
+def exclusive(state: Path) -> Iterator[None]:
+    """Keep other commands from changing what a state folder belongs to.
+
+    Raises:
+        Problem: one is doing so; the message names it.
+    """
+    try:
+        with lock.hold(state / "lock"):
+            yield
+    except lock.Held as holder:
+        raise Problem(
+            f"Another command is at work with {state.name}: {holder}.\nWait until it ends, or end it."
+        ) from holder
 
 
 @contextmanager
@@ -166,7 +279,7 @@ def reach_emulator(name: str, state: Path | None, port: int | None, *, start: bo
     """
     with open_session(name, state) as session:
         console = Console(stderr=True, highlight=False)
-        emulator = session.start(port, console) if start else session.require_emulator()
+        emulator = session.ensure(port, console) if start else session.require_emulator()
         os.environ.update(emulator.env())
         yield
 
@@ -185,18 +298,15 @@ def require_setup() -> None:
             )
 
 
-def state_folder(file: Path, given: Path | None) -> Path:
-    """Where the emulator of an environment file keeps its state: named after the file, whose content may change."""
-    return (given or ROOT / ".trainyard" / file.stem).resolve()
-
-
 def forget_users_aws() -> None:
-    """Remove the user's AWS settings from this process: profile, keys and endpoints."""
+    """Remove the user's AWS settings from this process: profile, keys and endpoints; no proxy for loopback."""
     for key in [key for key in os.environ if key.startswith("AWS_")]:
         del os.environ[key]
     os.environ.update(
         AWS_CONFIG_FILE=os.devnull, AWS_SHARED_CREDENTIALS_FILE=os.devnull, AWS_EC2_METADATA_DISABLED="true"
     )
+    for key in ("NO_PROXY", "no_proxy"):
+        os.environ[key] = ",".join(filter(None, [os.environ.get(key), launch.HOST, "localhost"]))
 
 
 def aws(emulator: Emulator) -> boto3.Session:

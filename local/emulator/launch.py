@@ -20,6 +20,7 @@ from typing import Any
 
 from local.emulator import processes
 from local.emulator.processes import CHECKOUT, HOST, START_SECONDS, EmulatorError, log_tail
+from ops.lock import open_private
 from trainyard import parallelcluster
 
 __all__ = ["CHECKOUT", "HOST", "Account", "Emulator", "EmulatorError", "log_tail"]
@@ -116,14 +117,16 @@ def start(  # noqa: PLR0917 - account, region and ports, as callers have them
     for number in (port, *(api.api_port for api in apis.values())):
         processes.require_free(number)
     folder = state_dir.resolve()
-    (folder / "tmp").mkdir(parents=True, exist_ok=True)
+    make_state_folder(folder)
+    (folder / "tmp").mkdir(exist_ok=True)
     given = {
         **{"account": account, "region": region, "port": port, "api_port": api_port, "seeds": seeds or {}},
         "wait_scale": _wait_scale() if wait_scale is None else wait_scale,
         "others": [asdict(other) for other in others],
         "parallelcluster_version": parallelcluster.version(),
     }
-    (folder / "emulator.json").write_text(json.dumps(given, indent=1))
+    with open_private(folder / "emulator.json", "w") as file:
+        json.dump(given, file, indent=1)
     started = {}
 
     def spawn(name: str, interpreter: str, module: str, of: Account, *more: str) -> None:
@@ -137,8 +140,6 @@ def start(  # noqa: PLR0917 - account, region and ports, as callers have them
     addresses = {name: f"http://{HOST}:{api.api_port}/v3/clusters" for name, api in apis.items()}
     addresses = {"emulator": f"http://{HOST}:{port}/_ministack/health", **addresses}
     emulator = Emulator(state_dir, account, region, port, api_port, tuple(p.pid for p in started.values()))
-    state = {key: value for key, value in asdict(emulator).items() if key != "state_dir"}
-    (state_dir / "state.json").write_text(json.dumps(state, indent=1))
     try:
         deadline = time.monotonic() + START_SECONDS
         for name, address in addresses.items():
@@ -146,7 +147,15 @@ def start(  # noqa: PLR0917 - account, region and ports, as callers have them
     except EmulatorError:
         stop(state_dir)
         raise
+    # Last: whoever finds the file finds an emulator that answers.
+    with open_private(state_dir / "state.json", "w") as file:
+        json.dump({key: value for key, value in asdict(emulator).items() if key != "state_dir"}, file, indent=1)
     return emulator
+
+
+def make_state_folder(folder: Path) -> None:
+    """Create the folder of an emulator, for its owner only: logs have signed URLs. A folder that exists is kept."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _wait_scale() -> float:

@@ -13,12 +13,19 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
+from ops.lock import open_private
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
 START_SECONDS = 90
 STOP_SECONDS = 10
 LOG_TAIL_LINES = 25
-KEPT = ("PATH", "HOME", "LANG", "LC_ALL")
+JSII = (
+    "JSII_RUNTIME_PACKAGE_CACHE",
+    "JSII_RUNTIME_PACKAGE_CACHE_ROOT",
+    "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION",
+)
+KEPT = ("PATH", "HOME", "LANG", "LC_ALL", *JSII)
 """The caller's variables that reach the processes: none of AWS."""
 
 
@@ -67,7 +74,7 @@ def kept() -> dict[str, str]:
 
 def spawn(command: list[str], log: Path, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own, with its output in a log."""
-    with log.open("wb") as stream:
+    with open_private(log, "w") as stream:
         return subprocess.Popen(
             command,
             cwd=CHECKOUT,
@@ -76,6 +83,7 @@ def spawn(command: list[str], log: Path, settings: Mapping[str, str]) -> subproc
             stdout=stream,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            umask=0o077,
         )
 
 

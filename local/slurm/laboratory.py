@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 import shutil
 import subprocess
@@ -54,6 +55,7 @@ class Laboratory:
             Problem: it did not start; the message ends with the failed command's output. Nothing is left running.
         """
         host.check()
+        os.umask(0o022)  # users of the nodes read what is written here, whatever the umask of the user or the emulator
         root = base.ensure(plan.base, report)
         self.down()
         self.state.mkdir(parents=True, exist_ok=True)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from ops.lock import open_private
 from ops.problem import Problem
 
 ROOT = Path(__file__).resolve().parents[2]
 GUARD_INTERVAL_S = 2.0
+STOP_LIMIT_S = 10
 
 
 def run(*arguments: str, env: Mapping[str, str], log: Path, guard: Callable[[], str] = lambda: "") -> int:
@@ -28,7 +31,7 @@ def run(*arguments: str, env: Mapping[str, str], log: Path, guard: Callable[[], 
     if not program.exists():
         raise Problem(f"The CDK CLI is not installed: {program} is missing. Run: make setup")
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("a") as stream:
+    with open_private(log, "a") as stream:
         stream.write(f"\n$ cdk {' '.join(arguments)}\n")
         stream.flush()
         process = subprocess.Popen(
@@ -56,3 +59,27 @@ def run(*arguments: str, env: Mapping[str, str], log: Path, guard: Callable[[], 
     if reason:
         raise Problem(f"cdk {arguments[0]} was stopped: {reason}\nIts output: {log}")
     return code
+
+
+def end_orphans(assembly: Path) -> list[int]:
+    """End runs of the CLI on an assembly, which only a killed command leaves; returns their process groups.
+
+    The caller holds the lock of the environment.
+    """
+    groups = _runs_on(assembly)
+    for group in groups:
+        os.killpg(group, signal.SIGTERM)
+    end = time.monotonic() + STOP_LIMIT_S
+    while _runs_on(assembly) and time.monotonic() < end:
+        time.sleep(0.1)
+    return groups
+
+
+def _runs_on(assembly: Path) -> list[int]:
+    listing = subprocess.run(["ps", "-axww", "-o", "pgid=,command="], capture_output=True, text=True, check=True).stdout
+    lines = (line.strip().partition(" ") for line in listing.splitlines())
+    return [
+        int(group)
+        for group, _, command in lines
+        if f" {assembly} " in f"{command} " and command.startswith(("node ", f"{ROOT}/node_modules/"))
+    ]

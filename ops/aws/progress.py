@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 from rich.markup import escape
 
-from ops.aws.stacks import failure_reasons, stacks_of
+from ops.aws.stacks import Operations, failure_reasons, operations, stacks_of
 
 if TYPE_CHECKING:
     import boto3
@@ -30,12 +30,15 @@ class Progress:
         self._console, self._account, self._environment = console, account, environment
         self._started = self._last = time.monotonic()
         self._seen: dict[str, tuple[Any, ...]] = {}
+        self._before: Operations = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.changed = False
 
     def __enter__(self) -> Progress:
         self._seen = self._look()
+        with contextlib.suppress(ClientError, BotoCoreError):
+            self._before = operations(self._account, self._environment)
         self._thread.start()
         return self
 
@@ -45,6 +48,10 @@ class Progress:
         self._stop.set()
         self._thread.join()
         self._report()
+
+    def failures(self) -> list[str]:
+        """The failures since this was entered; see `failure_reasons`."""
+        return failure_reasons(self._account, self._environment, self._before)
 
     def _watch(self) -> None:
         while not self._stop.wait(LOOK_S):
@@ -68,7 +75,7 @@ class Progress:
 
     def _say_reasons(self) -> None:
         with contextlib.suppress(ClientError, BotoCoreError):  # the emulator has exited
-            for reason in failure_reasons(self._account, self._environment):
+            for reason in self.failures():
                 self._say(f"[red]{escape(reason)}[/red]")
 
     def _look(self) -> dict[str, tuple[Any, ...]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ops.problem import Problem
+from settings.stacks import STACKS, stack_name
 
 if TYPE_CHECKING:
     import boto3
@@ -25,12 +26,23 @@ OWN_PREFIXES = ("cluster/",)
 
 
 def stacks_of(account: boto3.Session, environment: Environment) -> list[dict[str, Any]]:
-    """The environment's stacks, newest first."""
+    """The environment's stacks with those nested in them, newest first."""
     client = account.client("cloudformation")
     pages = client.get_paginator("describe_stacks").paginate()
-    prefix = f"{environment.name}-"
-    found = [dict(stack) for page in pages for stack in page["Stacks"] if stack["StackName"].startswith(prefix)]
-    return [stack for stack in found if stack["StackStatus"] != "DELETE_COMPLETE"]
+    found = [dict(stack) for page in pages for stack in page["Stacks"] if stack["StackStatus"] != "DELETE_COMPLETE"]
+    names = {stack_name(environment, part) for part in STACKS}
+    own = {stack["StackId"] for stack in found if stack["StackName"] in names and "RootId" not in stack}
+    return [stack for stack in found if stack.get("RootId", stack["StackId"]) in own]
+
+
+Operations = Mapping[str, tuple[object, ...]]
+"""By the id of a stack: what changes with each operation on it."""
+
+
+def operations(account: boto3.Session, environment: Environment) -> Operations:
+    """The last operation on each stack, to be compared with those after a run. Their times are AWS's, not ours."""
+    keys = ("StackStatus", "LastUpdatedTime", "DeletionTime")
+    return {stack["StackId"]: tuple(map(stack.get, keys)) for stack in stacks_of(account, environment)}
 
 
 def settle(account: boto3.Session, environment: Environment, console: Console) -> None:
@@ -69,11 +81,14 @@ def settle(account: boto3.Session, environment: Environment, console: Console) -
             )
 
 
-def failure_reasons(account: boto3.Session, environment: Environment) -> list[str]:
-    """The first failure of each failed stack, in CloudFormation's words; cancelled resources are left out."""
+def failure_reasons(account: boto3.Session, environment: Environment, before: Operations) -> list[str]:
+    """The first failure of each stack that failed since `before`, in CloudFormation's words, without cancellations."""
     client = account.client("cloudformation")
+    now = operations(account, environment)
     reasons = []
     for stack in stacks_of(account, environment):
+        if before.get(stack["StackId"]) == now.get(stack["StackId"]):
+            continue
         pages = client.get_paginator("describe_stack_events").paginate(StackName=stack["StackName"])
         newest_first = (event for page in pages for event in page["StackEvents"])
         for event in reversed(list(_of_the_last_operation(newest_first))):
@@ -95,13 +110,13 @@ def _of_the_last_operation(newest_first: Iterable[StackEventTypeDef]) -> Iterato
             return
 
 
-def user_data(account: boto3.Session, environment: Environment) -> list[tuple[str, int, str]]:
+def user_data(account: boto3.Session) -> list[tuple[str, int, str]]:
     """Name, number of objects and a first key of each bucket with objects of the user's."""
     client = account.client("s3")
     found = []
     for bucket in client.list_buckets()["Buckets"]:
         name = bucket["Name"]
-        if name.startswith(OWN_BUCKETS) or name.endswith(f"{environment.region}-aws-parallelcluster"):
+        if name.startswith(OWN_BUCKETS) or name.endswith(f"{account.region_name}-aws-parallelcluster"):
             continue
         # Versions, not objects: deleted and overwritten ones are still there, and S3 deletes no bucket that holds any.
         keys = {

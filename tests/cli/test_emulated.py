@@ -6,13 +6,16 @@ import io
 import json
 import os
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import boto3
 import pytest
 from botocore.exceptions import EndpointConnectionError
 from botocore.stub import Stubber
+from botocore.utils import get_environ_proxies
 from rich.console import Console
 
 from cli import main
@@ -81,6 +84,34 @@ def test_nothing_of_the_users_aws_settings_reaches_the_cdk(monkeypatch: pytest.M
     session.forget_users_aws()
     assert "AWS_PROFILE" not in os.environ
     assert os.environ["AWS_CONFIG_FILE"] == os.devnull
+
+
+def test_loopback_never_goes_to_the_users_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"):
+        monkeypatch.setenv(key, "http://198.51.100.1:3128")
+    monkeypatch.setenv("NO_PROXY", "corp.internal")
+    monkeypatch.delenv("no_proxy", raising=False)
+    session.forget_users_aws()
+    assert os.environ["NO_PROXY"] == "corp.internal,127.0.0.1,localhost"
+    assert get_environ_proxies("http://127.0.0.1:4600/") == {}
+    assert urllib.request.proxy_bypass("127.0.0.1")
+    assert get_environ_proxies("http://example.com/")
+
+
+@pytest.mark.parametrize("home", ["/proc/nohome", ""])
+def test_tools_write_to_the_checkout_where_home_cannot_be_written(home: str, tmp_path: Path) -> None:
+    variables = {"JSII_RUNTIME_PACKAGE_CACHE_ROOT", "CDK_HOME"}
+    kept = {key: value for key, value in os.environ.items() if key not in variables}
+    with mock.patch.dict(os.environ, kept | {"HOME": home or str(tmp_path)}, clear=True):
+        assert main(["names", "local"]) == 0
+        assert variables & set(cdk.environment_for({})) == (variables if home else set())
+
+
+def test_the_users_own_settings_of_jsii_and_the_cdk_reach_them() -> None:
+    given = {"JSII_RUNTIME_PACKAGE_CACHE": "disabled", "JSII_RUNTIME_PACKAGE_CACHE_ROOT": "/mine", "CDK_HOME": "/mine"}
+    with mock.patch.dict(os.environ, given | {"HOME": "/proc/nohome"}):
+        assert main(["names", "local"]) == 0
+        assert given.items() <= cdk.environment_for({}).items()
 
 
 def test_seeds_hold_the_reservations_that_the_file_names(tmp_path: Path) -> None:
@@ -155,6 +186,7 @@ def test_progress_shows_failed_resources_when_a_stack_begins_to_fail(monkeypatch
     status = "CREATE_IN_PROGRESS"
     account = boto3.Session("key", "secret", region_name="us-east-1")
     monkeypatch.setattr(progress, "stacks_of", lambda *_: [{"StackName": "local-images", "StackStatus": status}])
+    monkeypatch.setattr(progress, "operations", lambda *_: {})
     monkeypatch.setattr(progress, "failure_reasons", lambda *_: ["local-images: Repository: [no]"])
     cluster = Stubber(account.client("cloudformation"))
     cluster.add_client_error("describe_stacks", "ValidationError")
