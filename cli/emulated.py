@@ -15,8 +15,9 @@ def up(options: argparse.Namespace) -> int:
     """
     from local.commands import deployment
     from local.commands.session import open_session
+    from ops import lock
 
-    with open_session(options.environment, options.state) as session, session.exclusive():
+    with open_session(options.environment, options.state) as session, lock.hold(session.state):
         deployment.up(session, options.port, hello_gpu=not options.no_hello)
     return DONE
 
@@ -29,13 +30,14 @@ def down(options: argparse.Namespace) -> int:
     """
     from local.commands import deployment
     from local.commands.session import open_session
+    from ops import lock
 
     if options.force:
         deployment.force_down(options.environment, options.state, delete_data=options.delete_data)
         return DONE
     with open_session(options.environment, options.state) as opened:
         session = opened.as_deployed()
-        with session.exclusive():
+        with lock.hold(session.state):
             deployment.down(session, delete_data=options.delete_data)
     return DONE
 

@@ -11,41 +11,39 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
-PRIVATE = 0o600
-"""Mode of files with what only their owner needs: state, logs, signed URLs."""
+from ops.problem import Problem
 
 
 def open_private(path: Path, mode: str) -> IO[str]:
-    """Open a text file that only its owner may read, also one that an earlier version left readable by others."""
+    """Open a text file that only its owner may read, also one that others could read until now."""
 
     def opener(name: str, flags: int) -> int:
-        descriptor = os.open(name, flags, PRIVATE)
-        os.fchmod(descriptor, PRIVATE)
+        descriptor = os.open(name, flags, 0o600)
+        os.fchmod(descriptor, 0o600)
         return descriptor
 
     return open(path, mode, encoding="utf-8", opener=opener)
 
 
-class Held(Exception):
-    """Another process holds the lock; the message names its process, command and start."""
-
-
 @contextmanager
-def hold(file: Path) -> Iterator[None]:
-    """Hold the lock `file`, which is created and never removed: a removed one could be held twice.
+def hold(state: Path) -> Iterator[None]:
+    """Hold the lock of a state folder. Its file is never removed: a removed one could be held twice.
 
     Raises:
-        Held: another process holds it.
+        Problem: another process holds it; the message names its id, command and start.
     """
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open_private(file, "a+") as stream:
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open_private(state / "lock", "a+") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             stream.seek(0)
-            raise Held(stream.read().strip() or "a process that has just started") from error
+            holder = stream.read().strip() or "a process that has just started"
+            raise Problem(
+                f"Another command is changing {state.name}: {holder}.\nWait until it ends, or end it."
+            ) from error
         stream.truncate(0)
         command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
-        stream.write(f"process {os.getpid()} ({command}), since {datetime.now():%Y-%m-%d %H:%M:%S}\n")
+        stream.write(f"process {os.getpid()} ({command}), since {datetime.now():%Y-%m-%d %H:%M:%S}")
         stream.flush()
         yield

@@ -13,12 +13,12 @@ import boto3
 from rich.console import Console
 
 from local.commands import cdk, hello
-from local.commands.session import ROOT, Deployed, Session, aws, exclusive
+from local.commands.session import ROOT, Deployed, Session, aws
 from local.emulator import launch
 from local.emulator.launch import log_tail
+from ops import lock
 from ops.aws import stacks
 from ops.aws import status as table
-from ops.aws.cdk import end_orphans
 from ops.aws.progress import Progress
 from ops.problem import Problem
 from settings import Faults, environment_file
@@ -47,7 +47,6 @@ def execute(session: Session, port: int | None, line: list[str], *, start: bool)
 def up(session: Session, port: int | None, *, hello_gpu: bool = True) -> None:
     """Start the emulator if none runs, bootstrap it, deploy every stack, show the result, and run a first job."""
     begun = time.monotonic()
-    _end_orphans(session)
     emulator = session.start(port, console)
     account = aws(emulator)
     stacks.settle(account, session.environment, console)
@@ -89,7 +88,7 @@ def force_down(name: str, given: Path | None, *, delete_data: bool) -> None:
         if found is None:
             raise
         state = found.resolve()
-    with exclusive(state):
+    with lock.hold(state):
         emulator = launch.find(state)
         if emulator is not None:
             _user_data(aws(emulator), f"trainyard down {name} --force", delete_data=delete_data)
@@ -103,7 +102,6 @@ def down(session: Session, *, delete_data: bool) -> None:
     Raises:
         Problem: a bucket holds data and `delete_data` is False, or the destroy failed.
     """
-    _end_orphans(session)
     emulator = session.emulator()
     if emulator is None:
         launch.stop(session.state)
@@ -126,11 +124,6 @@ def down(session: Session, *, delete_data: bool) -> None:
             console.print(f"  {line}")
     launch.stop(session.state)
     console.print("[green]Down.[/green] Nothing runs any more.")
-
-
-def _end_orphans(session: Session) -> None:
-    if orphans := end_orphans(session.assembly):
-        console.print(f"Ended the CDK CLI that a killed command left: {', '.join(map(str, orphans))}")
 
 
 def _user_data(account: boto3.Session, command: str, *, delete_data: bool) -> list[str]:

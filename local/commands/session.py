@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import boto3
@@ -38,27 +37,10 @@ _RAISED = ("ec2/L-1216C47A", "ec2/L-DB2E81BA", "ec2/L-417A185B", "ec2/L-3819A6DF
 
 
 @dataclass(frozen=True)
-class Identity:
-    """What makes an environment another one if it changes in the file."""
-
-    name: str
-    account: str
-    region: str
-
-    def __str__(self) -> str:
-        return f"{self.name} in {self.account}, {self.region}"
-
-    @classmethod
-    def of(cls, environment: Environment) -> Identity:
-        """The identity of an environment."""
-        return cls(environment.name, environment.account, environment.region)
-
-
-@dataclass(frozen=True)
 class Deployed:
-    """What a state folder has on record: the environment, and the file that described it."""
+    """What runs for a state folder: name, account and region of the environment, and the file that described it."""
 
-    identity: Identity
+    identity: str
     file: Path
     state: Path
 
@@ -67,14 +49,14 @@ class Deployed:
         """The record of a folder whose emulator runs, or None."""
         try:
             record = json.loads((state / RECORD).read_text("utf-8"))
-            found = cls(Identity(record["name"], record["account"], record["region"]), Path(record["file"]), state)
+            found = cls(record["identity"], Path(record["file"]), state)
         except (OSError, ValueError, KeyError):
             return None
         return found if launch.find(state) else None
 
     @classmethod
     def from_file(cls, file: Path) -> Deployed | None:
-        """The record of a running emulator in a default folder that was deployed from `file`, or None."""
+        """The record of a default folder that was deployed from `file`, whatever the file says now, or None."""
         records = (cls.read(path.parent) for path in sorted(STATES.glob(f"*/{RECORD}")))
         return next((record for record in records if record and record.file == file), None)
 
@@ -107,44 +89,42 @@ class Session:
         return cls(file, environment, (state or STATES / environment.name).resolve())
 
     @property
+    def identity(self) -> str:
+        """What makes the environment another one if it changes."""
+        return f"{self.environment.name} in {self.environment.account}, {self.environment.region}"
+
+    @property
     def deployed(self) -> Deployed | None:
         """What runs in the state folder, or what was deployed from this file under another name."""
-        return Deployed.read(self.state) or (
-            Deployed.from_file(self.file) if self.state.parent == STATES.resolve() else None
-        )
+        by_default = self.state.parent == STATES.resolve()
+        return Deployed.read(self.state) or (Deployed.from_file(self.file) if by_default else None)
 
     def as_deployed(self) -> Session:
-        """The session of what was deployed from this file, where the file has another identity now.
+        """The session of what was deployed from this file, where the file describes another environment now.
 
         Raises:
             Problem: the folder holds the environment of another file.
         """
         deployed = self.deployed
-        if deployed is None or deployed.identity == Identity.of(self.environment):
+        if deployed is None or deployed.identity == self.identity:
             return self
         if deployed.file != self.file:
             raise self._other(deployed)
         return Session(self.file, load(deployed.state / COPY), deployed.state)
 
     def _other(self, deployed: Deployed) -> Problem:
-        now = Identity.of(self.environment)
         if deployed.file != self.file:
             return Problem(
                 f"{deployed.state} holds the environment {deployed.identity}, deployed from {deployed.file}; "
-                f"{self.file} describes {now}. Nothing was changed.\n"
-                f"Give the file of the deployed environment, or another folder with --state."
+                f"{self.file} describes {self.identity}. Nothing was changed.\n"
+                "Give the file of the deployed environment, or another folder with --state."
             )
         return Problem(
-            f"{self.file.name} was deployed as {deployed.identity}, and describes {now} now. Another name, account or "
-            "region is another environment: the deployed one would stay as it is, with its cluster and its data. "
-            "Nothing was changed.\n"
-            f"To keep it, put the former values back, and describe the new one in a file of its own. "
+            f"{self.file.name} was deployed as {deployed.identity}, and describes {self.identity} now: another "
+            "environment. The deployed one would stay as it is, with its cluster and its data. Nothing was changed.\n"
+            "To keep it, put the former values back, and describe the new one in a file of its own. "
             f"To replace it, remove it first: trainyard down {self.name}"
         )
-
-    def exclusive(self) -> AbstractContextManager[None]:
-        """Keep other commands from changing this environment meanwhile; see `exclusive`."""
-        return exclusive(self.state)
 
     @property
     def name(self) -> str:
@@ -168,7 +148,7 @@ class Session:
             Problem: the file described another environment when it was deployed.
         """
         deployed = self.deployed
-        if deployed is not None and deployed.identity != Identity.of(self.environment):
+        if deployed is not None and deployed.identity != self.identity:
             raise self._other(deployed)
         return launch.find(self.state)
 
@@ -212,15 +192,16 @@ class Session:
 
     def ensure(self, port: int | None, console: Console) -> Emulator:
         """The same, for a command that changes nothing else; no other command starts it meanwhile."""
-        with nullcontext() if self.emulator() else self.exclusive():
+        with nullcontext() if self.emulator() else lock.hold(self.state):
             return self.start(port, console)
 
     def _remember(self) -> None:
-        launch.make_state_folder(self.state)
+        self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
         remote.remember(self.state, self.environment, self.file)
         with lock.open_private(self.state / RECORD, "w") as record:
-            json.dump({**asdict(Identity.of(self.environment)), "file": str(self.file)}, record)
-        shutil.copyfile(self.file, self.state / COPY)
+            json.dump({"identity": self.identity, "file": str(self.file)}, record)
+        with lock.open_private(self.state / COPY, "w") as copy:
+            copy.write(self.file.read_text("utf-8"))
 
     def seeds(self) -> Mapping[str, object]:
         """What the account holds before the deployment: the reservations that the file names, and raised quotas."""
@@ -239,22 +220,6 @@ class Session:
                 for compute in queue.compute[:1]
             ],
         }
-
-
-@contextmanager
-def exclusive(state: Path) -> Iterator[None]:
-    """Keep other commands from changing what a state folder belongs to.
-
-    Raises:
-        Problem: one is doing so; the message names it.
-    """
-    try:
-        with lock.hold(state / "lock"):
-            yield
-    except lock.Held as holder:
-        raise Problem(
-            f"Another command is at work with {state.name}: {holder}.\nWait until it ends, or end it."
-        ) from holder
 
 
 @contextmanager

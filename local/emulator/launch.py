@@ -117,8 +117,8 @@ def start(  # noqa: PLR0917 - account, region and ports, as callers have them
     for number in (port, *(api.api_port for api in apis.values())):
         processes.require_free(number)
     folder = state_dir.resolve()
-    make_state_folder(folder)
-    (folder / "tmp").mkdir(exist_ok=True)
+    for made in (folder, folder / "tmp"):  # for their owner only: logs have signed URLs
+        made.mkdir(mode=0o700, parents=True, exist_ok=True)
     given = {
         **{"account": account, "region": region, "port": port, "api_port": api_port, "seeds": seeds or {}},
         "wait_scale": _wait_scale() if wait_scale is None else wait_scale,
@@ -151,11 +151,6 @@ def start(  # noqa: PLR0917 - account, region and ports, as callers have them
     with open_private(state_dir / "state.json", "w") as file:
         json.dump({key: value for key, value in asdict(emulator).items() if key != "state_dir"}, file, indent=1)
     return emulator
-
-
-def make_state_folder(folder: Path) -> None:
-    """Create the folder of an emulator, for its owner only: logs have signed URLs. A folder that exists is kept."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _wait_scale() -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from ops.lock import open_private
@@ -14,7 +15,10 @@ from ops.problem import Problem
 
 ROOT = Path(__file__).resolve().parents[2]
 GUARD_INTERVAL_S = 2.0
-STOP_LIMIT_S = 10
+
+# Linux ends the CLI with the command that runs it, also with one that is killed. Not in macOS's C library.
+_prctl = getattr(ctypes.CDLL(None), "prctl", None)
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def run(*arguments: str, env: Mapping[str, str], log: Path, guard: Callable[[], str] = lambda: "") -> int:
@@ -42,6 +46,7 @@ def run(*arguments: str, env: Mapping[str, str], log: Path, guard: Callable[[], 
             stdout=stream,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=_prctl and partial(_prctl, _PR_SET_PDEATHSIG, signal.SIGTERM),  # noqa: PLW1509 - one system call
         )
     reason = ""
     try:
@@ -59,27 +64,3 @@ def run(*arguments: str, env: Mapping[str, str], log: Path, guard: Callable[[], 
     if reason:
         raise Problem(f"cdk {arguments[0]} was stopped: {reason}\nIts output: {log}")
     return code
-
-
-def end_orphans(assembly: Path) -> list[int]:
-    """End runs of the CLI on an assembly, which only a killed command leaves; returns their process groups.
-
-    The caller holds the lock of the environment.
-    """
-    groups = _runs_on(assembly)
-    for group in groups:
-        os.killpg(group, signal.SIGTERM)
-    end = time.monotonic() + STOP_LIMIT_S
-    while _runs_on(assembly) and time.monotonic() < end:
-        time.sleep(0.1)
-    return groups
-
-
-def _runs_on(assembly: Path) -> list[int]:
-    listing = subprocess.run(["ps", "-axww", "-o", "pgid=,command="], capture_output=True, text=True, check=True).stdout
-    lines = (line.strip().partition(" ") for line in listing.splitlines())
-    return [
-        int(group)
-        for group, _, command in lines
-        if f" {assembly} " in f"{command} " and command.startswith(("node ", f"{ROOT}/node_modules/"))
-    ]

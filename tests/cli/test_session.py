@@ -19,7 +19,7 @@ from cli import main
 from local.commands import deployment, session
 from local.emulator import launch
 from ops import lock
-from ops.aws import cdk, stacks
+from ops.aws import stacks
 from ops.problem import Problem
 from settings import environment_file, load
 from tests.settings.conftest import write_edited
@@ -108,7 +108,7 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         from pathlib import Path
         from ops import lock
         sys.argv = ["trainyard", "up", "base"]
-        with lock.hold(Path({str(tmp_path / "state" / "lock")!r})):
+        with lock.hold(Path({str(tmp_path / "state")!r})):
             print("held", flush=True)
             time.sleep(60)
     """
@@ -131,19 +131,32 @@ def test_a_second_command_is_refused_with_the_holder_and_a_kill_releases_the_loc
         assert "Wait until it ends, or end it" in said
     holder.kill()
     holder.wait()
-    with lock.hold(state / "lock"):
+    with lock.hold(state):
         assert (state / "lock").stat().st_mode & 0o777 == 0o600
         assert f"process {os.getpid()} " in (state / "lock").read_text()
 
 
-def test_a_run_of_the_cdk_cli_that_a_killed_command_left_is_ended(tmp_path: Path) -> None:
-    line = ["node", "-e", "setTimeout(() => {}, 60000)", "--", "deploy", "--output", str(tmp_path / "cdk.out"), "--all"]
-    with subprocess.Popen(line, start_new_session=True) as orphan:
-        time.sleep(0.1)
-        assert cdk.end_orphans(tmp_path / "other") == []
-        assert orphan.poll() is None
-        assert cdk.end_orphans(tmp_path / "cdk.out") == [orphan.pid]
-        assert orphan.wait(10) != 0
+def test_the_cdk_cli_ends_with_a_killed_command(tmp_path: Path) -> None:
+    sleeper = tmp_path / "node_modules" / ".bin" / "cdk"
+    sleeper.parent.mkdir(parents=True)
+    sleeper.write_text("#!/bin/sh\necho $$\nexec sleep 60\n")
+    sleeper.chmod(0o755)
+    log = tmp_path / "cdk.log"
+    program = f"""
+        from pathlib import Path
+        from ops.aws import cdk
+        cdk.ROOT = Path({str(tmp_path)!r})
+        cdk.run("deploy", env={{}}, log=Path({str(log)!r}))
+    """
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)]) as command:
+        end = time.monotonic() + 20
+        while not (log.exists() and log.read_text().split()[-1].isdigit()) and time.monotonic() < end:
+            time.sleep(0.05)
+        pid = int(log.read_text().split()[-1])
+        command.kill()
+    while Path(f"/proc/{pid}/stat").exists() and " Z " not in Path(f"/proc/{pid}/stat").read_text():
+        assert time.monotonic() < end, "the CLI still runs"
+        time.sleep(0.05)
 
 
 class CloudFormation:
