@@ -28,9 +28,11 @@ class EnvironmentStack(cdk.Stack):
         holds: str,
         termination_protection: bool | None = None,
     ) -> None:
+        boundary = environment.cluster.permissions_boundary
         super().__init__(
             scope,
             part,
+            permissions_boundary=cdk.PermissionsBoundary.from_arn(boundary) if boundary else None,
             env=cdk.Environment(account=environment.account, region=environment.region),
             stack_name=stack_name(environment, part),
             description=f"Trainyard {environment.name}: {holds}",

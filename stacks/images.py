@@ -23,7 +23,9 @@ class ImagesStack(EnvironmentStack):
         super().__init__(
             scope, "images", environment=environment, holds="ECR repositories", termination_protection=kept
         )
-        self.repositories = ImageRepositories(self, "Images", images=environment.images, kept=kept).repositories
+        self.repositories = ImageRepositories(
+            self, "Images", images=environment.images, name_of=environment.repository_name, kept=kept
+        ).repositories
         if not self.repositories:
             self.add_placeholder()
         if (build := environment.images.build) is not None:

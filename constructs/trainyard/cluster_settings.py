@@ -49,7 +49,7 @@ def cluster_settings(
         },
         "buckets": {"data": data_bucket, "checkpoints": checkpoints_bucket, "assets": assets_bucket},
         "repositories": [
-            {"name": repository.name, "uri": repository_uris[repository.name]}
+            {"name": environment.repository_name(repository.name), "uri": repository_uris[repository.name]}
             for repository in environment.images.repositories
         ],
         "mounts": _mounts(environment),

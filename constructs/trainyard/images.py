@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_ecr as ecr
@@ -13,20 +13,28 @@ from trainyard.retention import retain
 
 
 class ImageRepositories(Construct):
-    """The repositories of an environment: private, encrypted, scanned, and cleaned of old images."""
+    """The repositories of an environment: private, encrypted, scanned, and cleaned of old images.
+
+    `name_of` gives the name in ECR of a repository of the settings. A change of it makes a new, empty repository and
+    keeps the old one with its images.
+    """
 
     repositories: Mapping[str, ecr.IRepository]
 
-    def __init__(self, scope: Construct, construct_id: str, *, images: Images, kept: bool) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, images: Images, name_of: Callable[[str], str], kept: bool
+    ) -> None:
         super().__init__(scope, construct_id)
-        self.repositories = {item.name: self._repository(item, kept) for item in images.repositories}
+        self.repositories = {
+            item.name: self._repository(item, name_of(item.name), kept) for item in images.repositories
+        }
 
-    def _repository(self, settings: Repository, kept: bool) -> ecr.Repository:
+    def _repository(self, settings: Repository, name: str, kept: bool) -> ecr.Repository:
         repository = ecr.Repository(
             self,
             # A construct id must not contain a slash; no repository name contains a colon.
             settings.name.replace("/", ":"),
-            repository_name=settings.name,
+            repository_name=name,
             encryption=ecr.RepositoryEncryption.AES_256,
             image_scan_on_push=settings.scan_on_push,
             image_tag_mutability=(ecr.TagMutability.IMMUTABLE if settings.immutable else ecr.TagMutability.MUTABLE),

@@ -22,6 +22,8 @@ from ops import lock
 from ops.problem import Problem
 from settings import Environment, environment_file, load
 from settings.files import ENVIRONMENTS
+from settings.model.network import ExistingNetwork
+from trainyard.addresses import split
 
 ROOT = Path(__file__).resolve().parents[2]
 STATES = ROOT / ".trainyard"
@@ -74,18 +76,12 @@ class Session:
         """Read the environment.
 
         Raises:
-            Problem: no environment has this name, or it names a VPC that the emulator does not have.
+            Problem: no environment has this name.
             Faults: the file has faults.
         """
         require_setup()
         file = environment_file(name).resolve()
         environment = load(file)
-        if environment.network.existing:
-            raise Problem(
-                f"{file.name} names an existing VPC ({environment.network.existing.vpc_id}), "
-                "which the emulated AWS does not have.\n"
-                "Leave network.existing out to try the environment here, or deploy it to AWS with `cdk deploy`."
-            )
         return cls(file, environment, (state or STATES / environment.name).resolve())
 
     @property
@@ -204,8 +200,13 @@ class Session:
             copy.write(self.file.read_text("utf-8"))
 
     def seeds(self) -> Mapping[str, object]:
-        """What the account holds before the deployment: the reservations that the file names, and raised quotas."""
+        """What the account holds before the deployment: what the file names by id or ARN, and raised quotas."""
+        cluster, network = self.environment.cluster, self.environment.network
+        accounting, boundary, existing = cluster.slurm.accounting, cluster.permissions_boundary, network.existing
         return {
+            "policies": [boundary] if boundary else [],
+            "secrets": [accounting.password_secret_arn] if accounting else [],
+            "networks": [_network(existing, network.zone)] if existing else [],
             "quotas": [{"quota": quota, "value": RAISED_TO} for quota in _RAISED],
             "capacity_reservations": [
                 {
@@ -220,6 +221,12 @@ class Session:
                 for compute in queue.compute[:1]
             ],
         }
+
+
+def _network(existing: ExistingNetwork, zone: str) -> Mapping[str, object]:
+    ids = (existing.private_subnet_id, existing.public_subnet_id)
+    subnets = {name: block for name, block in zip(ids, split(existing.vpc_cidr), strict=True) if name}
+    return {"vpc_id": existing.vpc_id, "cidr": existing.vpc_cidr, "zone_id": zone, "subnets": subnets}
 
 
 @contextmanager

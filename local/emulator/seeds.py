@@ -9,23 +9,30 @@ A seeds file is JSON; every key may be absent:
      "instances": [{"instance_type": "p5.48xlarge", "count": 1, "lifecycle": "spot"}],
      "not_offered": [{"instance_type": "p5.48xlarge", "zone_id": "use1-az4"}],
      "missing_images": ["aws-parallelcluster-*-ubuntu-2204-*"],
+     "policies": ["arn:aws:iam::111122223333:policy/boundary"],
+     "secrets": ["arn:aws:secretsmanager:us-east-1:111122223333:secret:slurm-AbCdEf"],
+     "networks": [{"vpc_id": "vpc-0123456789abcdef0", "cidr": "10.0.0.0/16", "zone_id": "use1-az4",
+                   "subnets": {"subnet-0123456789abcdef0": "10.0.0.0/17"}}],
      "taken_buckets": ["acme-data"]}
 
 A reservation's `type` is on-demand (the default) or capacity-block, `count` a number of instances. It may have
 `available` (free instances, all by default), `state` (active), `tenancy` (default), `platform` (Linux/UNIX), `owner`
 (an account id), `starts` and `ends` (ISO 8601). A `quota` is named by service and code (quotas.py). `instances` run in
 the account's default VPC; `lifecycle` is on-demand (the default), spot or capacity-block, `reservation` the id of the
-one whose room they take, `tags` a mapping. `taken_buckets` belong to another account.
+one whose room they take, `tags` a mapping. `taken_buckets` belong to another account. `policies` allow everything:
+permissions boundaries are meant. `networks` are VPCs with private subnets by id.
 """
 
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 from ministack.core.responses import get_account_id, get_region, request_scope
-from ministack.services import ec2, s3, ssm
+from ministack.services import ec2, iam, s3, secretsmanager, ssm
 
 from local.emulator import quotas
 from local.emulator.ec2 import catalogue, images, reservations
@@ -154,6 +161,31 @@ def _take_bucket_name(name: str) -> None:
         raise ValueError(f"{name}: {body!r}")
 
 
+def _policy(arn: str) -> None:
+    everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [everything]})
+    iam.store_policy(arn, arn.rpartition("/")[2], "/", document)
+
+
+def _secret(arn: str) -> None:
+    name = arn.rpartition(":")[2]
+    secretsmanager._store_new_secret(name, secret_string="emulated")  # noqa: S106 - of no database
+    secretsmanager._secrets[name]["ARN"] = arn
+
+
+def _network(*, vpc_id: str, cidr: str, zone_id: str, subnets: dict[str, str]) -> None:
+    if vpc_id in ec2._vpcs:
+        return
+    # ministack chooses the ids of what it creates.
+    with mock.patch.object(ec2, "_new_vpc_id", lambda: vpc_id):
+        ec2._create_vpc({"CidrBlock": [cidr]})
+    for attribute in ("EnableDnsSupport", "EnableDnsHostnames"):
+        ec2._modify_vpc_attribute({"VpcId": [vpc_id], f"{attribute}.Value": ["true"]})
+    for subnet_id, block in subnets.items():
+        with mock.patch.object(ec2, "_new_subnet_id", lambda subnet_id=subnet_id: subnet_id):
+            ec2._create_subnet({"VpcId": [vpc_id], "CidrBlock": [block], "AvailabilityZoneId": [zone_id]})
+
+
 _ACTS: dict[str, Callable[[Any], None]] = {
     "capacity_reservations": _reserve,
     "ssm_parameters": _parameter,
@@ -161,5 +193,8 @@ _ACTS: dict[str, Callable[[Any], None]] = {
     "instances": lambda entry: _run_instances(**entry),
     "not_offered": lambda entry: catalogue.withdraw(entry["instance_type"], entry["zone_id"]),
     "missing_images": images.MISSING.add,
+    "policies": _policy,
+    "secrets": _secret,
+    "networks": lambda entry: _network(**entry),
     "taken_buckets": _take_bucket_name,
 }

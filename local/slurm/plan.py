@@ -124,7 +124,7 @@ class Plan:
 
     def repository_uri(self, name: str) -> str:
         """URI of a repository as ECR writes it, without a tag."""
-        return f"{self.registry}/{name}"
+        return f"{self.registry}/{self.environment.repository_name(name)}"
 
     def settings(self) -> dict[str, object]:
         """The cluster/settings.json of this environment, as the product writes it."""

@@ -66,6 +66,10 @@ class Environment(Part):
     account: Account = Field(description="AWS account id, in quotes.")
     region: Region = Field(description="AWS region, for example us-east-1.")
     tags: dict[str, str] = Field(default_factory=dict, description="Tags of every resource; at most 40.")
+    production: bool = Field(
+        False,
+        description="A production environment. It must have a permissions boundary (cluster.permissions_boundary).",
+    )
     retention: Retention = Field(Retention(), description="What remains after `cdk destroy`.")
     network: Network = Field(description="VPC, subnets and who may connect.")
     storage: Storage = Field(Storage(), description="Buckets and file systems.")
@@ -73,6 +77,11 @@ class Environment(Part):
     cluster: Cluster = Field(description="The Slurm cluster.")
     models: tuple[Model, ...] = Field((), description="The training projects that share the cluster.")
     validation: Validation = Field(Validation(), description="The validation of a deployed cluster.")
+
+    def repository_name(self, name: str) -> str:
+        """Name of a repository in ECR."""
+        prefix = self.name if self.images.prefix is None else self.images.prefix
+        return f"{prefix}/{name}" if prefix else name
 
     @property
     def cluster_name(self) -> str:

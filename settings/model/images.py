@@ -9,7 +9,9 @@ from pydantic import Field
 from settings.model.base import LogDays, Part, Tag, text
 
 _REPOSITORY = "lower-case letters and digits, parts separated by one of . _ / -"
-RepositoryName = Annotated[str, text("[a-z0-9]+([._/-][a-z0-9]+)*", _REPOSITORY, 256, least=2)]
+_PATTERN = "[a-z0-9]+([._/-][a-z0-9]+)*"
+# ECR allows 256 characters, of which the longest environment's name and a slash take 26.
+RepositoryName = Annotated[str, text(_PATTERN, _REPOSITORY, 230, least=2)]
 
 
 class Repository(Part):
@@ -45,5 +47,10 @@ class Images(Part):
 
     repositories: tuple[Repository, ...] = Field(
         (Repository(name="pytorch-training-custom"),), description="ECR repositories."
+    )
+    prefix: Annotated[str, text(f"({_PATTERN})?", f"{_REPOSITORY}, or an empty text", 25)] | None = Field(
+        None,
+        description="ECR names the repositories <prefix>/<name>. Default: the environment's name, so that several"
+        " environments fit into one account and region. Empty: no prefix.",
     )
     build: Build | None = Field(None, description="Build of the training image in AWS. Default: no build.")

@@ -119,4 +119,18 @@ def tags(environment: Environment) -> Iterator[Finding]:
             yield Finding(at, repr(value[:60]), "at most 256 letters, digits, spaces and _ . : / = + - @")
 
 
-RULES = (cluster, not_default, unique, image_build, bucket_prefix, tags)
+def permissions_boundary(environment: Environment) -> Iterator[Finding]:
+    """A production environment has a boundary: its ParallelCluster API creates roles. IAM finds it in the account.
+
+    Source: IAM user guide, "Permissions boundaries for IAM entities": an AWS managed or a customer managed policy.
+    """
+    key, boundary = ("cluster", "permissions_boundary"), environment.cluster.permissions_boundary
+    if boundary is None:
+        if environment.production:
+            advice = "create the policy (docs/permissions.md) and name it here, or leave production out"
+            yield Finding(key, "nothing, with production: true", "the ARN of a policy", advice)
+    elif boundary.split(":")[4] not in (environment.account, "aws"):
+        yield Finding(key, boundary, f"a policy of the environment's account {environment.account}, or of AWS")
+
+
+RULES = (permissions_boundary, cluster, not_default, unique, image_build, bucket_prefix, tags)

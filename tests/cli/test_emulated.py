@@ -66,14 +66,24 @@ def test_a_file_with_faults_is_refused_with_its_lines(capsys: pytest.CaptureFixt
     assert not (tmp_path / "state").exists()
 
 
-def test_an_existing_vpc_is_not_emulated(tmp_path: Path) -> None:
+def test_what_the_file_names_by_id_exists_in_the_emulated_account(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     text = (ROOT / "environments" / "local.yaml").read_text()
     ids = "vpc_id: vpc-0123456789abcdef0, private_subnet_id: subnet-0123456789abcdef0"
     existing = f"  existing: {{vpc_cidr: 10.0.0.0/16, {ids}}}\n"
-    file.write_text(text.replace("  cidr: 10.0.0.0/16\n", existing))
-    with pytest.raises(Problem, match="vpc-0123456789abcdef0"):
-        session.Session.open(str(file), tmp_path)
+    boundary = "arn:aws:iam::000000000000:policy/boundary"
+    text = text.replace("  cidr: 10.0.0.0/16\n", existing)
+    file.write_text(text.replace("  os: ubuntu2204\n", f"  os: ubuntu2204\n  permissions_boundary: {boundary}\n"))
+    seeds = session.Session.open(str(file), tmp_path).seeds()
+    assert seeds["policies"] == [boundary]
+    assert seeds["networks"] == [
+        {
+            "vpc_id": "vpc-0123456789abcdef0",
+            "cidr": "10.0.0.0/16",
+            "zone_id": "use1-az4",
+            "subnets": {"subnet-0123456789abcdef0": "10.0.0.0/17"},
+        }
+    ]
 
 
 def test_nothing_of_the_users_aws_settings_reaches_the_cdk(monkeypatch: pytest.MonkeyPatch) -> None:

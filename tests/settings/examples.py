@@ -36,6 +36,7 @@ ELSEWHERE = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:x"
 TWIN = {"name": "p5", "instance_types": ["p5.48xlarge"], "max": 1}
 A = f"{C}.slurm.accounting"
 AMI = "ami-0123456789abcdef0"
+BOUNDARY = "arn:aws:iam::111122223333:policy/boundary"
 
 GOOD: list[dict[str, Any]] = [
     # File systems, associations, buckets and repositories
@@ -59,6 +60,8 @@ GOOD: list[dict[str, Any]] = [
     {"images.build": {}},
     {"images.repositories": [{"name": "team/ab"}], "images.build": {"repository": "team/ab", "every_days": 7}},
     {"storage.buckets.name_prefix": "my-team"},
+    {"images.prefix": ""},
+    {"images.prefix": "ml/team"},
     # Addresses, zones, egress
     {f"{N}.cidr": "192.168.4.0/24"},
     {f"{N}.cidr": "172.18.0.0/16"},
@@ -83,7 +86,8 @@ GOOD: list[dict[str, Any]] = [
     {f"{C}.name": "a" * 40, A: ACCOUNTING},
     {f"{C}.slurm.settings": {"MaxJobCount": 20000, "PriorityType": "priority/multifactor"}},
     {f"{C}.os": "rocky9", f"{C}.head_node.ami": AMI, f"{Q}.ami": AMI, f"{C}.queues.1.ami": AMI},
-    {f"{C}.permissions_boundary": "arn:aws:iam::aws:policy/job-function/ReadOnly"},
+    {f"{C}.permissions_boundary": "arn:aws:iam::aws:policy/PowerUserAccess"},
+    {"production": True, f"{C}.permissions_boundary": BOUNDARY},
     {f"{C}.head_node.key_name": "team key (1)"},
     {"tags": {"cost centre": "a/b:c+d=e@f_g.h-i"}},
     {"tags": {f"t{i}": "v" for i in range(40)}},
@@ -215,6 +219,14 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({f"{C}.head_node.key_name": "$(id)"}, "cluster.head_node.key_name", "key pair"),
     ({f"{C}.permissions_boundary": "arn:aws:iam::1:policy/x"}, "cluster.permissions_boundary", "one policy"),
     ({f"{C}.permissions_boundary": "arn:aws:iam::111122223333:policy/*"}, "cluster.permissions_boundary", "one policy"),
+    ({f"{C}.permissions_boundary": f"{BOUNDARY[:-1]}/x"}, "cluster.permissions_boundary", "without a path"),
+    (
+        {f"{C}.permissions_boundary": "arn:aws:iam::999988887777:policy/x"},
+        "cluster.permissions_boundary",
+        "account 1111",
+    ),
+    ({"production": True}, "cluster.permissions_boundary", "docs/permissions.md"),
+    ({"images.prefix": "team/"}, "images.prefix", "or an empty text"),
     ({f"{Q}.name": "a" * 26, **NO_MODELS}, "cluster.queues[0].name", "at most 25"),
     ({f"{P}.name": "a" * 26}, "cluster.queues[0].compute[0].name", "at most 25"),
     ({f"{P}.name": "P5"}, "cluster.queues[0].compute[0].name", "lower-case"),

@@ -72,6 +72,17 @@ def test_stacks_wait_for_what_they_need_and_nothing_else(synthesis: Synthesis) -
     }
 
 
+def test_a_permissions_boundary_is_on_every_role(synthesis: Synthesis) -> None:
+    boundary = synthesis.environment.cluster.permissions_boundary
+    roles = [role for stack in STACKS for role in synthesis.resources(stack, "AWS::IAM::Role").values()]
+    assert roles
+    assert {role["Properties"].get("PermissionsBoundary") for role in roles} == {boundary}
+    [api] = synthesis.resources("api", "AWS::CloudFormation::Stack").values()
+    assert api["Properties"]["Parameters"].get("PermissionsBoundaryPolicy") == boundary
+    [cluster] = synthesis.resources("cluster", "Custom::ParallelCluster").values()
+    assert cluster["Properties"]["Configuration"].get("Iam", {}).get("PermissionsBoundary") == boundary
+
+
 def test_the_cluster_gets_its_configuration_as_a_structure(synthesis: Synthesis) -> None:
     [cluster] = synthesis.resources("cluster", "Custom::ParallelCluster").values()
     properties = cluster["Properties"]

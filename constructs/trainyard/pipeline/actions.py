@@ -16,7 +16,10 @@ PREFLIGHT: tuple[str, ...] = (
     "ec2:DescribeNatGateways",
     "ec2:DescribeSubnets",
     "ec2:DescribeVpcs",
+    "ecr:DescribeRepositories",
+    "ecr:ListTagsForResource",
     "fsx:DescribeFileSystems",
+    "logs:DescribeLogGroups",
     "resource-groups:ListGroupResources",
     # HeadBucket is authorized as ListBucket.
     "s3:ListBucket",

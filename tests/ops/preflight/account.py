@@ -99,6 +99,8 @@ class Account(Aws):
     offers: dict[str, list[str]] = field(default_factory=dict)
     images: list[Answer] = field(default_factory=list)
     buckets: dict[str, str] = field(default_factory=dict)  # an HTTP status, or a region, by name
+    repositories: dict[str, str] = field(default_factory=dict)  # the environment in the tag, or empty, by name
+    log_groups: list[str] = field(default_factory=list)
     stacks: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
     denied: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
@@ -128,6 +130,19 @@ class Account(Aws):
     def _listed(self, values: Mapping[str, float]) -> list[Answer]:
         names = self.quota_names
         return [{"QuotaCode": code, "QuotaName": names.get(code, code), "Value": values[code]} for code in values]
+
+    def _describe_repositories(self, repositoryNames: list[str]) -> Answer:  # noqa: N803
+        [name] = repositoryNames
+        if name not in self.repositories:
+            raise refusal("RepositoryNotFoundException", f"{name} does not exist", "DescribeRepositories")
+        return {"repositories": [{"repositoryArn": f"arn:aws:ecr:us-east-1:{ACCOUNT}:repository/{name}"}]}
+
+    def _list_tags_for_resource(self, resourceArn: str) -> Answer:  # noqa: N803
+        owner = self.repositories[resourceArn.partition("/")[2]]
+        return {"tags": [{"Key": "trainyard:environment", "Value": owner}] if owner else []}
+
+    def _describe_log_groups(self, logGroupNamePrefix: str) -> Answer:  # noqa: N803
+        return {"logGroups": [{"logGroupName": n} for n in self.log_groups if n.startswith(logGroupNamePrefix)]}
 
     def _describe_capacity_reservations(self) -> Answer:
         return {"CapacityReservations": self.reservations}

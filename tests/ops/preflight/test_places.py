@@ -10,7 +10,7 @@ import pytest
 from aws_cdk.assertions import Template
 
 from ops import pcluster_subprocess
-from ops.preflight.checks import addresses, buckets, images, offerings
+from ops.preflight.checks import addresses, buckets, images, names, offerings
 from ops.preflight.results import CheckResult, Verdict
 from settings import Environment, environment_file, load
 from settings.rules import findings
@@ -262,5 +262,46 @@ def test_bucket_names_are_those_of_the_templates() -> None:
     wanted = PREFIXED.storage.buckets
     Buckets(stack, "Buckets", buckets=wanted, retention="keep", expiring=())
     found = Template.from_stack(stack).find_resources("AWS::S3::Bucket")
-    names = {resource["Properties"]["BucketName"] for resource in found.values()}
-    assert names == {f"acme-{part}" for part in buckets.NAMES}
+    made = {resource["Properties"]["BucketName"] for resource in found.values()}
+    assert made == {f"acme-{part}" for part in buckets.NAMES}
+
+
+# --- repositories and log groups -------------------------------------------------------------------------------------
+REPOSITORY, LOG_GROUP = "small/pytorch-training-custom", "/aws/fsx/small-storage"
+
+
+@pytest.mark.parametrize(
+    ("there", "verdicts", "text"),
+    [
+        ({"log_groups": [f"{LOG_GROUP}-of-another"]}, "ok ok", "free"),
+        ({"repositories": {REPOSITORY: "small"}}, "warning ok", "--import-existing-resources"),
+        ({"repositories": {REPOSITORY: "other"}}, "fault ok", "of the environment other"),
+        ({"repositories": {REPOSITORY: ""}}, "fault ok", "images.prefix"),
+        ({"log_groups": [LOG_GROUP]}, "ok warning", "--import-existing-resources"),
+        (
+            {
+                "repositories": {REPOSITORY: "small"},
+                "log_groups": [LOG_GROUP],
+                "stacks": {
+                    "small-images": [("AWS::ECR::Repository", "Images", REPOSITORY)],
+                    "small-storage": [("AWS::Logs::LogGroup", "Logs", LOG_GROUP)],
+                },
+            },
+            "ok ok",
+            "the environment's own",
+        ),
+    ],
+)
+def test_fixed_names(there: dict[str, Any], verdicts: str, text: str) -> None:
+    wanted = environment(storage={"lustre": [{"name": "data", "mount": "/fsx", "capacity_gib": 1200}]})
+    found = results(names.check, Account(**there), wanted)
+    assert " ".join(result.verdict for result in found) == verdicts
+    assert text in " ".join(result.found + result.todo for result in found)
+
+
+def test_fixed_names_without_lustre_and_with_another_prefix() -> None:
+    wanted = environment(images={"prefix": "", "repositories": [{"name": "ab"}, {"name": "cd/e"}]})
+    assert [result.subject for result in results(names.check, Account(), wanted)] == [
+        "repository ab",
+        "repository cd/e",
+    ]
