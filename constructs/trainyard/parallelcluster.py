@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from settings.regions import domain_suffix
 
-_PROJECT = Path(__file__).parents[2] / "parallelcluster" / "pyproject.toml"
+_FOLDER = Path(__file__).parents[2] / "parallelcluster"
+_PROJECT = _FOLDER / "pyproject.toml"
 
 
 @functools.cache
@@ -36,3 +39,16 @@ def api_template_url(region: str) -> str:
     """
     host = f"{region}-aws-parallelcluster.s3.{region}.{domain_suffix(region)}"
     return f"https://{host}/parallelcluster/{version()}/api/parallelcluster-api.yaml"
+
+
+@functools.cache
+def facts(name: str) -> dict[str, Any]:
+    """Facts about ParallelCluster from its sources: parallelcluster/facts/<name>.json, whose head names the source."""
+    found: dict[str, Any] = json.loads((_FOLDER / "facts" / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def user_role_pattern() -> str:
+    """The name of the API user role, with * for the id of the API's stack (facts: api.json)."""
+    name, _ = facts("api")["user_role_name"]["Fn::Sub"]
+    return str(name).replace("${IAMRoleAndPolicyPrefix}", "").replace("${StackIdSuffix}", "*")

@@ -20,6 +20,7 @@ from typing import Any
 
 from local.emulator import processes
 from local.emulator.processes import CHECKOUT, HOST, START_SECONDS, EmulatorError, log_tail
+from local.steering.client import PREFIX
 from ops.lock import open_private
 from trainyard import parallelcluster
 
@@ -132,6 +133,11 @@ def start(  # noqa: PLR0917 - account, region and ports, as callers have them
     def spawn(name: str, interpreter: str, module: str, of: Account, *more: str) -> None:
         line = [str(interpreters[interpreter]), "-m", module, "--state-dir", str(folder), *more]
         environment = {**processes.aws_settings(port, of.account, of.region), "TMPDIR": str(folder / "tmp")}
+        if module == "local.api":
+            # It acts with the role that the API's template gives to its function, not as the account.
+            del environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"]
+            address = f"http://{HOST}:{port}{PREFIX}/api-session/{of.account}"
+            environment["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = address
         started[name] = processes.spawn(line, state_dir / f"{name}.log", environment)
 
     spawn("emulator", "local", "local.emulator", apis["api"])

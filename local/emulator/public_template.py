@@ -1,10 +1,11 @@
-"""The stand-in for the public template of the ParallelCluster API.
+"""The stand-in for the public templates of the ParallelCluster API.
 
 The genuine one is at https://<region>-aws-parallelcluster.s3.<region>.amazonaws.com/parallelcluster/<version>/api/
-parallelcluster-api.yaml and cannot be used here: it runs the API from a container image in Lambda. This one
-is at the same address in the emulator's S3, with the same parameters and outputs. In front of the API is a REST API of
-API Gateway with the same authorization: AWS_IAM on every method, and a resource policy that denies everyone but the API
-user role. Behind it, instead of the Lambda, runs the genuine API code on loopback.
+parallelcluster-api.yaml and cannot be used here: it runs the API as a function with a layer of AWS. This one is at the
+same address in the emulator's S3, with the parameters, outputs, role names and policies that are recorded from upstream
+(parallelcluster/facts). In front of the API is a REST API of API Gateway with the same authorization: AWS_IAM on every
+method, and a resource policy that denies everyone but the API user role. Behind it, instead of the Lambda, runs the
+genuine API code on loopback, with the function's role.
 """
 
 from __future__ import annotations
@@ -12,23 +13,58 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ministack.core.responses import get_region
 from ministack.services import s3
 
 TEMPLATE = Path(__file__).parent / "parallelcluster-api.yaml"
+FACTS = Path(__file__).parents[2] / "parallelcluster" / "facts"
+FUNCTION_ROLE = "ParallelClusterLambdaRole"
 
 
 def install(version: str, api_urls: Mapping[str, str], gateway_url: str) -> None:
-    """Put the template where the public one is, in the current region.
+    """Put the templates where the public ones are, in the current region.
 
     `api_urls` is where the genuine API of each account listens, `gateway_url` where the emulator does.
     """
+    facts = _facts("api")
     body = TEMPLATE.read_text()
-    apis = json.dumps({account: {"Url": url} for account, url in api_urls.items()})
-    for name, value in (("__VERSION__", version), ("__APIS__", apis), ("__GATEWAY_URL__", gateway_url)):
-        body = body.replace(name, value)
+    values = {key.upper(): json.dumps(value) for key, value in facts.items()}
+    values["APIS"] = json.dumps({account: {"Url": url} for account, url in api_urls.items()})
+    for name, value in (values | {"VERSION": version, "GATEWAY_URL": gateway_url}).items():
+        body = body.replace(f"__{name}__", value)
     bucket = f"{get_region()}-aws-parallelcluster"
-    key = f"parallelcluster/{version}/api/parallelcluster-api.yaml"
     s3._create_bucket(bucket, b"")
-    s3._put_object(bucket, key, body.encode(), {"content-type": "application/x-yaml"})
+    files = {"api/parallelcluster-api.yaml": body, "templates/policies/policies.yaml": json.dumps(_policies())}
+    for name, text in files.items():
+        s3._put_object(
+            bucket, f"parallelcluster/{version}/{name}", text.encode(), {"content-type": "application/x-yaml"}
+        )
+
+
+def _facts(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((FACTS / f"{name}.json").read_text())
+    return found
+
+
+def _policies() -> dict[str, Any]:
+    """The template of the function's role, from the recorded statements."""
+    facts = _facts("policies")
+    trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "lambda.amazonaws.com"}}
+    role = {**facts["role"], "AssumeRolePolicyDocument": _document([trust])}
+    resources: dict[str, Any] = {FUNCTION_ROLE: {"Type": "AWS::IAM::Role", "Properties": role}}
+    for name, policy in facts["policies"].items():
+        properties: dict[str, Any] = {"PolicyDocument": _document(policy["statements"])}
+        if policy["roles"]:
+            properties["Roles"] = [{"Ref": FUNCTION_ROLE}]
+        resources[name] = {"Type": "AWS::IAM::ManagedPolicy", "Properties": properties}
+        if policy["condition"]:
+            resources[name]["Condition"] = policy["condition"]
+    outputs = {f"{FUNCTION_ROLE}Arn": {"Value": {"Fn::GetAtt": [FUNCTION_ROLE, "Arn"]}}}
+    template = {"Parameters": facts["parameters"], "Conditions": facts["conditions"], "Resources": resources}
+    return {"AWSTemplateFormatVersion": "2010-09-09", **template, "Outputs": outputs}
+
+
+def _document(statements: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"Version": "2012-10-17", "Statement": statements}

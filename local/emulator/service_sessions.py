@@ -1,4 +1,4 @@
-"""Sessions of roles that an AWS service assumes, as CodePipeline and CodeBuild do.
+"""Sessions of roles that an AWS service assumes, as CodePipeline, CodeBuild and Lambda do.
 
 The role's trust policy must allow the service, for the account and the resource for which the service acts
 (aws:SourceAccount, aws:SourceArn).
@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 from ministack.core.iam_evaluator import EvalContext, evaluate_trust_policy
-from ministack.core.responses import get_region
+from ministack.core.responses import get_region, request_scope
 from ministack.services import iam, sts
 
+from local.emulator.public_template import FUNCTION_ROLE
+
 _SECONDS = 3600
+_REFRESHED_SECONDS = 12 * 60
 
 
 class SessionRefused(ValueError):
@@ -60,6 +64,23 @@ def order(wish: dict[str, Any]) -> dict[str, Any]:
         },
     )
     return {"key": key, "secret": secret, "token": token}
+
+
+def of_api(account: str) -> dict[str, Any]:
+    """Credentials for the ParallelCluster API of an account, in the format of a container's credentials.
+
+    They are a session of the function's role that the newest API stack created, as Lambda would have it. Without an API
+    stack they are the account's own. botocore asks for new ones before each call, because these expire within 15
+    minutes, so a role that was replaced is not used again.
+    """
+    until = datetime.fromtimestamp(time.time() + _REFRESHED_SECONDS, UTC).isoformat()
+    with request_scope(account, get_region()):
+        roles = [role for name, role in iam._roles.items() if FUNCTION_ROLE in name]
+    if not roles:
+        return {"AccessKeyId": account, "SecretAccessKey": "local", "Token": None, "Expiration": until}
+    function = f"arn:aws:lambda:{get_region()}:{account}:function:ParallelClusterFunction"
+    keys = order({"role_arn": roles[-1]["Arn"], "service": "lambda.amazonaws.com", "source_arn": function})
+    return {"AccessKeyId": keys["key"], "SecretAccessKey": keys["secret"], "Token": keys["token"], "Expiration": until}
 
 
 def _statements_on(policy: Any, service: str) -> dict[str, Any]:

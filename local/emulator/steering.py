@@ -1,7 +1,7 @@
 """What clients asked the emulator to do otherwise (local/steering), and the interface that takes their wishes.
 
 It listens at /_local/steering of the emulator's address: POST outcomes, faults, limits and the orders of `install`; GET
-the faults that are not used up, or calls; DELETE all.
+the faults that are not used up, calls, or credentials of the ParallelCluster API; DELETE all.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from ministack import app
 from ministack.core import lambda_runtime
 
+from local.emulator import service_sessions
 from local.steering.client import PREFIX
 from local.steering.gate import Gate, Queue, Receive, Scope, Send, body_of, respond
 from local.steering.model import Fault, Limit, Operation, Outcome, SteeringError, read
@@ -96,6 +97,8 @@ class _Interface:
                 return [dataclasses.asdict(call) for call in list(self._gate.calls)]
             case "GET", "faults":
                 return [dataclasses.asdict(fault) for fault in _faults.pending()]
+            case "GET", _ if name.startswith("api-session/"):
+                return self._scope.copy().run(service_sessions.of_api, name.partition("/")[2])
             case "POST", _ if name in self._orders:
                 # A page in a browser cannot send this type without a preflight request.
                 if dict(scope["headers"]).get(b"content-type") != b"application/json":

@@ -12,7 +12,7 @@ from aws_cdk.assertions import Template
 from trainyard.cluster_provider import ClusterProvider
 from trainyard.retention import FunctionLogs
 
-ROLE = "arn:aws:iam::111122223333:role/ParallelClusterApiUserRole-1"
+ROLE = "arn:aws:iam::111122223333:role/PCAPIUserRole-1"
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 from collections.abc import Callable
 from typing import Any
@@ -217,30 +218,81 @@ def test_a_role_may_do_what_its_policies_allow_and_no_more(client: Clients, emul
     assert "AccessDenied" in refused(fsx.delete_file_system, FileSystemId="fs-0123456789abcdef1")
 
 
-def test_only_sessions_of_the_user_role_may_call_the_parallelcluster_api(
-    client: Clients, emulator: launch.Emulator
-) -> None:
-    """The genuine API is behind the emulator's API Gateway, from the template at the address that the product names."""
-    bucket, version = f"{REGION}-aws-parallelcluster", parallelcluster.version()
-    template = f"https://{bucket}.s3.{REGION}.amazonaws.com/parallelcluster/{version}/api/parallelcluster-api.yaml"
+API_CAPABILITIES = ["CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"]
+
+Answer = Callable[[Credentials | None], tuple[int, Any]]
+
+
+@pytest.fixture(scope="module")
+def api_outputs(client: Clients) -> dict[str, str]:
+    """Outputs of a stack of the API's template, from the address that the product names."""
     stacks = client("cloudformation")
-    capabilities = ["CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"]
-    stacks.create_stack(StackName="pcluster-api", TemplateURL=template, Capabilities=capabilities)
+    template = parallelcluster.api_template_url(REGION)
+    given = [{"ParameterKey": "EnableIamAdminAccess", "ParameterValue": "true"}]
+    stacks.create_stack(StackName="pcluster-api", TemplateURL=template, Parameters=given, Capabilities=API_CAPABILITIES)
     stacks.get_waiter("stack_create_complete").wait(StackName="pcluster-api", WaiterConfig={"Delay": 1})
     [stack] = stacks.describe_stacks(StackName="pcluster-api")["Stacks"]
-    outputs = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
-    foreign = role(client, "foreign")
-    client("iam").attach_role_policy(RoleName="foreign", PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
-    ours = credentials_of(client, outputs["ParallelClusterApiUserRole"])
-    url = f"{outputs['ParallelClusterApiInvokeUrl']}/v3/clusters"
+    return {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
 
-    def answer(keys: Credentials | None) -> tuple[int, Any]:
+
+@pytest.fixture(scope="module")
+def answer(api_outputs: dict[str, str]) -> Answer:
+    """The API's answer to a list of clusters that a caller signs."""
+    url = f"{api_outputs['ParallelClusterApiInvokeUrl']}/v3/clusters"
+
+    def call(keys: Credentials | None) -> tuple[int, Any]:
         request = AWSRequest("GET", url)
         if keys:
             SigV4Auth(keys, "execute-api", REGION).add_auth(request)
         found = urllib3.request("GET", url, headers=dict(request.headers.items()))
         return found.status, found.json()
 
+    return call
+
+
+def test_the_public_template_is_as_recorded_from_upstream(client: Clients, api_outputs: dict[str, str]) -> None:
+    facts = parallelcluster.facts("api")
+    assert sorted(api_outputs) == facts["outputs"]
+    role = api_outputs["ParallelClusterApiUserRole"]
+    assert fnmatch.fnmatchcase(role, f"arn:aws:iam::{ACCOUNT}:role/{parallelcluster.user_role_pattern()}")
+    summary = client("cloudformation").get_template_summary(StackName="pcluster-api")["Parameters"]
+    found = {item["ParameterKey"]: item.get("DefaultValue") for item in summary}
+    assert found == {name: item["Default"] for name, item in facts["parameters"].items()}
+    create = client("cloudformation").create_stack
+    given = [{"ParameterKey": "PermissionsBoundaryPolicy", "ParameterValue": "arn:aws:iam::1:policy/path/boundary"}]
+    said = refused(
+        create,
+        StackName="refused-boundary",
+        TemplateURL=parallelcluster.api_template_url(REGION),
+        Parameters=given,
+        Capabilities=API_CAPABILITIES,
+    )
+    assert facts["parameters"]["PermissionsBoundaryPolicy"]["AllowedPattern"] in said
+
+
+def test_the_parallelcluster_api_acts_with_the_role_of_its_stack(
+    client: Clients, api_outputs: dict[str, str], answer: Answer
+) -> None:
+    ours = credentials_of(client, api_outputs["ParallelClusterApiUserRole"])
+    iam = client("iam")
+    [name] = [r["RoleName"] for r in iam.list_roles()["Roles"] if "ParallelClusterLambdaRole" in r["RoleName"]]
+    statement = {"Effect": "Deny", "Action": "cloudformation:DescribeStacks", "Resource": "*"}
+    denied = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    iam.put_role_policy(RoleName=name, PolicyName="denied", PolicyDocument=denied)
+    status, said = answer(ours)
+    assert status != 200
+    assert f"{name}/lambda is not authorized to perform: cloudformation:DescribeStacks" in json.dumps(said)
+    iam.delete_role_policy(RoleName=name, PolicyName="denied")
+    assert answer(ours)[0] == 200
+
+
+def test_only_sessions_of_the_user_role_may_call_the_parallelcluster_api(
+    client: Clients, emulator: launch.Emulator, api_outputs: dict[str, str], answer: Answer
+) -> None:
+    """The genuine API is behind the emulator's API Gateway."""
+    foreign = role(client, "foreign")
+    client("iam").attach_role_policy(RoleName="foreign", PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
+    ours = credentials_of(client, api_outputs["ParallelClusterApiUserRole"])
     callers = {
         "unsigned": None,
         "root of the account": Credentials(emulator.account, "local"),

@@ -148,7 +148,7 @@ def granted(template: dict[str, Any], policy: str) -> dict[str, list[Any]]:
 def test_preflight_permissions(synthesis: Synthesis) -> None:
     found = granted(synthesis.stage_templates("dev")["promotion"], "Preflight")
     assert set(found) == {*PREFLIGHT, "sts:AssumeRole"}
-    assert found["sts:AssumeRole"] == ["arn:aws:iam::222233334444:role/ParallelClusterApiUserRole-*"]
+    assert found["sts:AssumeRole"] == ["arn:aws:iam::222233334444:role/PCAPIUserRole-*"]
     assert not [a for a in found if not re.match(r".*:(Describe|List|Get|AssumeRole)", a)]
 
 
@@ -164,7 +164,7 @@ def test_preflight_assumes_only_its_environments_api_role(synthesis: Synthesis, 
 
 def test_existing_api_role_is_granted_by_its_arn(synthesis: Synthesis) -> None:
     environment = synthesis.promotion.targets[0].environment
-    role = "arn:aws:iam::222233334444:role/ParallelClusterApiUserRole-shared"
+    role = "arn:aws:iam::222233334444:role/PCAPIUserRole-shared"
     api = Api(url="https://abc.execute-api.us-west-2.amazonaws.com/prod", user_role_arn=role)
     cluster = environment.cluster.model_copy(update={"api": api})
     _, taken = grants(environment.model_copy(update={"cluster": cluster}))["preflight"]

@@ -11,6 +11,7 @@ from settings.model import Environment
 from settings.regions import partition
 from settings.stacks import ENVIRONMENT_TAG
 from trainyard.head_node_documents import head_node_only
+from trainyard.parallelcluster import user_role_pattern
 from trainyard.pipeline.actions import ASSUME, DIFF, PREFLIGHT, VALIDATION
 from trainyard.pipeline.names import Purpose
 
@@ -49,7 +50,7 @@ def grants(environment: Environment) -> Mapping[Purpose, tuple[Grant, ...]]:
         return f"arn:{partition(environment.region)}:{service}:{place}:{resource}"
 
     name, api = environment.name, environment.cluster.api
-    api_user_role = f"arn:{partition(environment.region)}:iam::{environment.account}:role/ParallelClusterApiUserRole-*"
+    api_user_role = f"arn:{partition(environment.region)}:iam::{environment.account}:role/{user_role_pattern()}"
     own_api = {"StringEquals": {f"iam:ResourceTag/{ENVIRONMENT_TAG}": name}}
     own = ("ssm:GetParameter", "ssm:SendCommand")
     return {

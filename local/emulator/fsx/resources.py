@@ -20,6 +20,9 @@ _NAMED = ("SnapshotId", "AssociationId", "VolumeId", "FileSystemId")
 # A creation is authorized on every resource of its kind. CreateSnapshot is authorized on the volume: the snapshot to
 # come, which AWS checks too, has no id yet.
 _CREATED = {"CreateFileSystem": "file-system/*", "CreateVolume": "volume/*"}
+# A description names a list of ids, and is authorized on its kind: ParallelCluster's policies, which work, grant FSx on
+# arn:aws:fsx:<region>:<account>:* and not on *.
+_DESCRIBED = {"DescribeFileSystems": "file-system/*", "DescribeVolumes": "volume/*"}
 
 
 def install() -> None:
@@ -114,7 +117,7 @@ def _resource(operation: str, request: Properties, prefix: str) -> str:
                 return str(operations.get(key, request[key])["ResourceARN"])
             except ApiError:
                 return f"{prefix}*/{request[key]}"
-    return "*"
+    return prefix + _DESCRIBED[operation] if operation in _DESCRIBED else "*"
 
 
 def _authorization() -> None:
