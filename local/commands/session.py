@@ -125,7 +125,10 @@ class Session:
     @property
     def name(self) -> str:
         """How a user names this environment on a command line."""
-        return self.file.stem if self.file.parent == ENVIRONMENTS else os.path.relpath(self.file)
+        if self.file.parent == ENVIRONMENTS:
+            return self.file.stem
+        here = Path.cwd()
+        return str(self.file.relative_to(here) if self.file.is_relative_to(here) else self.file)
 
     @property
     def assembly(self) -> Path:

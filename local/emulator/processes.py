@@ -142,7 +142,8 @@ def end(state_dir: Path) -> None:
         raise EmulatorError(f"processes {', '.join(map(str, pids))} of {state_dir} do not end: end them by hand")
     for name in ("tmp", "runtime"):
         shutil.rmtree(state_dir / name, ignore_errors=True)
-    (state_dir / "state.json").unlink(missing_ok=True)
+    for name in ("state.json", "cognito-rsa-key.pem", "cognito-rsa-key.pem.lock"):
+        (state_dir / name).unlink(missing_ok=True)
 
 
 def _reap(pids: list[int]) -> None:

@@ -30,7 +30,7 @@ def review_report(verdict: Verdict, cdk_diff: str = "") -> Report:
         for key in cluster.keys
     )
     resources = (
-        Row((f"{change.stack}: {label(change)}", str(change.effect), Code(_differences(change))))
+        Row((f"{change.stack}: {label(change)}", _effect(change), Code(_differences(change))))
         for change in verdict.resources
     )
     left = f"No longer part of the app, and kept as they are: {', '.join(verdict.left_stacks)}"
@@ -62,6 +62,12 @@ def review_report(verdict: Verdict, cdk_diff: str = "") -> Report:
         notes=(left,) if verdict.left_stacks else (),
         attachment=("cdk diff", cdk_diff),
     )
+
+
+def _effect(change: ResourceChange) -> str:
+    # CloudFormation changes the custom resource in place; what that does to the cluster is in the cluster's section.
+    of_cluster = change.effect is Effect.CHANGED and change.type.startswith("Custom::ParallelCluster")
+    return "changed as above" if of_cluster else str(change.effect)
 
 
 def _differences(change: ResourceChange) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +25,13 @@ _FAILED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
 
 @dataclass(frozen=True)
 class Stack:
-    """One stack. `id` is its construct id, `name` its name in CloudFormation."""
+    """One stack. `id` is its construct id, `name` its name in CloudFormation, `account` empty where it is not known."""
 
     id: str
     name: str
     region: str
     template: Mapping[str, Any]
+    account: str = ""
 
     @property
     def resources(self) -> Mapping[str, Mapping[str, Any]]:
@@ -106,11 +107,13 @@ def _stack(folder: Path, key: str, item: Mapping[str, Any]) -> Stack:
     properties = item["properties"]
     # In a stage, an artifact's key is its path and a hash; its display name is the path.
     path = item.get("displayName", key)
+    account, region = item["environment"].removeprefix("aws://").split("/")
     return Stack(
         path.rpartition("/")[2],
         properties.get("stackName", key),
-        item["environment"].rpartition("/")[2],
+        region,
         json.loads((folder / properties["templateFile"]).read_text("utf-8")),
+        account,
     )
 
 
@@ -121,7 +124,7 @@ def deployed(client: CloudFormationClient, wanted: Stacks) -> dict[str, Stack]:
         Problem: CloudFormation cannot be read, or has a template that is not JSON.
     """
     return {
-        key: Stack(key, stack.name, stack.region, _template(client, stack.name))
+        key: replace(stack, template=_template(client, stack.name))
         for key, stack in wanted.items()
         if _status(client, stack.name) not in _EMPTY
     }

@@ -9,7 +9,7 @@ from ops.review import resources
 from ops.review.cluster import Cluster, Key, Need, Outcome
 from ops.review.data_loss import LOST, is_shorter
 from ops.review.resources import Effect, ResourceChange
-from ops.review.stacks import Stacks
+from ops.review.stacks import Stack, Stacks
 
 # Replacing or removing one of these interrupts running jobs, although it has no data.
 _INTERRUPTING = ("AWS::EC2::", "AWS::FSx::")
@@ -91,8 +91,8 @@ class Verdict:
 
 def judge(environment: str, against: str, old: Stacks, new: Stacks) -> Verdict:
     """Compare two sides of one environment. Raises Problem where a tool that this needs is not installed."""
-    # A stack with another name is another stack: the old one stays.
-    paired = {key: stack for key, stack in old.items() if key in new and new[key].name == stack.name}
+    # A stack with another name, region or account is another stack: the old one stays.
+    paired = {key: stack for key, stack in old.items() if key in new and _place(new[key]) == _place(stack)}
     changed = resources.changes(paired, new)
     replaced = {(change.stack, change.logical_id) for change in changed if change.effect is Effect.REPLACED}
     return Verdict(
@@ -103,6 +103,10 @@ def judge(environment: str, against: str, old: Stacks, new: Stacks) -> Verdict:
         tuple(stack.name for key, stack in new.items() if key not in paired),
         tuple(stack.name for key, stack in old.items() if key not in paired),
     )
+
+
+def _place(stack: Stack) -> tuple[str, str, str]:
+    return stack.name, stack.region, stack.account
 
 
 def meaning(key: Key, cluster: Cluster) -> str:
@@ -143,7 +147,7 @@ def _of_data(verdict: Verdict) -> Iterator[Reason]:
         elif change.expires:
             text = f"{label(change)}: {', '.join(change.expires)}"
         else:
-            text = f"{label(change)} {change.effect}, data {change.data_disposition}"
+            text = f"{label(change)} {change.effect}, {_contents(change)} {change.data_disposition}"
         yield Reason(Level.DESTRUCTIVE, text)
 
 
@@ -186,6 +190,9 @@ def _of_resources(verdict: Verdict) -> Iterator[Reason]:
             yield Reason(Level.DISRUPTIVE, f"{label(change)} {change.effect}")
     if rest:
         yield Reason(Level.SAFE, f"{_count(len(rest), 'resource')} added or changed")
+    if verdict.left_stacks:
+        text = "stay as they are, with their cluster and data, until they are destroyed with the former file"
+        yield Reason(Level.DISRUPTIVE, f"another environment: {_few(list(verdict.left_stacks))} {text}")
     if verdict.new_stacks:
         yield Reason(Level.SAFE, f"new stacks: {', '.join(verdict.new_stacks)}")
 
@@ -200,7 +207,11 @@ def at_stake(change: ResourceChange) -> str:
     """What happens to a resource with data."""
     if change.effect is Effect.REFUSED:
         return "refused: it cannot change this way"
-    return ", ".join(change.expires) or f"{change.effect}; data {change.data_disposition}"
+    return ", ".join(change.expires) or f"{change.effect}; {_contents(change)} {change.data_disposition}"
+
+
+def _contents(change: ResourceChange) -> str:
+    return "logs" if change.type == _LOG_GROUP else "data"
 
 
 def _few(paths: list[str], most: int = 4) -> str:

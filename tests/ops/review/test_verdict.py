@@ -1,5 +1,6 @@
 """The level and the words of verdicts, on hand-made changes. No synthesis, no process: `make mutants` runs these."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,7 +110,7 @@ def test_resources_without_data_at_stake(changes: list[ResourceChange], reasons:
 def test_data_are_not_counted_twice_and_the_highest_level_is_the_headline() -> None:
     lost = change_of(Effect.REMOVED, LOGS, stateful=True, data_disposition="lost")
     verdict = verdict_of(change_of(Effect.ADDED, TOPIC, "t"), lost, new=("dev-a", "dev-b"))
-    destructive = "Logs LogGroup data removed, data lost"
+    destructive = "Logs LogGroup data removed, logs lost"
     assert said(verdict) == [("DESTRUCTIVE", destructive), ONE, ("SAFE", "new stacks: dev-a, dev-b")]
     assert verdict.headline == f"DESTRUCTIVE: {destructive}"
 
@@ -273,3 +274,16 @@ def test_stacks_are_paired_by_their_names(monkeypatch: pytest.MonkeyPatch) -> No
     assert [change.name for change in verdict.resources] == ["t", "data"]
     assert (verdict.new_stacks, verdict.left_stacks) == (("new-b", "dev-d"), ("old-b", "dev-c"))
     assert asked == [({"a": old["a"]}, new), ({"a": old["a"]}, new, {("storage", "Logicalt")})]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"name": "other-network"}, {"region": "us-west-2"}, {"account": "444455556666"}],
+    ids=["name", "region", "account"],
+)
+def test_an_environment_that_is_left_behind_is_never_safe(change: dict[str, str]) -> None:
+    old = {"network": replace(stack_of("network", "dev-network"), account="111122223333")}
+    verdict = judge("dev", "main", old, {"network": replace(old["network"], **change)})
+    assert verdict.left_stacks == ("dev-network",)
+    assert verdict.level is Level.DISRUPTIVE
+    assert verdict.headline.startswith("DISRUPTIVE: another environment: dev-network stay as they are")
