@@ -107,6 +107,9 @@ def main(arguments: list[str]) -> int:
     except NotFoundError as error:
         sys.stderr.write(f"{error}\n")
         return 2
+    except KeyError as error:
+        sys.stderr.write(f"The templates of {arguments[0]} lack {error}; adapt scripts/refresh_facts.py.\n")
+        return 2
     return 0
 
 

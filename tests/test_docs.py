@@ -116,5 +116,8 @@ def check(words: list[str]) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_exist(page: str) -> None:
-    for words in commands((ROOT / page).read_text("utf-8")):
+    text = (ROOT / page).read_text("utf-8")
+    for words in commands(text):
         check(words)
+    for command in re.findall(r"`((?:node_modules/\.bin/)?cdk [a-z][^`]*)`", text):
+        check(shlex.split(command))
