@@ -75,6 +75,11 @@ class Environment(Part):
     storage: Storage = Field(Storage(), description="Buckets and file systems.")
     images: Images = Field(Images(), description="Container images.")
     cluster: Cluster = Field(description="The Slurm cluster.")
+    parallelcluster: dict[str, object] = Field(
+        default_factory=dict,
+        description="Keys of a ParallelCluster configuration that this file has no key for. They are merged last:"
+        " mappings by key, lists of items with a Name by Name; other lists replace.",
+    )
     models: tuple[Model, ...] = Field((), description="The training projects that share the cluster.")
     validation: Validation = Field(Validation(), description="The validation of a deployed cluster.")
 

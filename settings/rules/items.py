@@ -79,11 +79,16 @@ def volumes(environment: Environment) -> Items[Volume]:
         yield from listed((*key, "volumes"), system.volumes)
 
 
+def shared(environment: Environment) -> Items[Lustre | Volume]:
+    """Everything that is mounted on all nodes."""
+    yield from lustres(environment)
+    yield from volumes(environment)
+
+
 def mounts(environment: Environment) -> Items[str]:
-    """The mount point of each Lustre file system and each OpenZFS volume."""
-    for items in (lustres(environment), volumes(environment)):
-        for key, item in items:
-            yield (*key, "mount"), item.mount
+    """The mount point of each of them."""
+    for key, item in shared(environment):
+        yield (*key, "mount"), item.mount
 
 
 def queues(environment: Environment) -> Items[Queue]:

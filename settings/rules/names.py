@@ -37,15 +37,10 @@ def cluster(environment: Environment) -> Iterator[Finding]:
         yield Finding(("cluster", "predecessor"), name, allowed, "give the new cluster a name")
 
 
-def _storage(environment: Environment) -> Items[Named]:
-    yield from items.lustres(environment)
-    yield from items.volumes(environment)
-
-
 def _named_for_parallelcluster(environment: Environment) -> Items[Named]:
     yield from items.queues(environment)
     yield from items.computes(environment)
-    yield from _storage(environment)
+    yield from items.shared(environment)
     if environment.cluster.login_nodes:
         yield ("cluster", "login_nodes"), environment.cluster.login_nodes
 
@@ -68,7 +63,7 @@ def unique(environment: Environment) -> Iterator[Finding]:
     namespaces: list[tuple[str, Items[Named]]] = [
         ("queue", items.queues(environment)),
         ("model", items.models(environment)),
-        ("file system or volume", _storage(environment)),
+        ("file system or volume", items.shared(environment)),
         ("repository", items.repositories(environment)),
     ]
     for key, queue in items.queues(environment):

@@ -9,7 +9,7 @@ import pytest
 from tests.cluster_config.builder import environment, rendered
 from tests.cluster_config.references import ENTRY_SCRIPT, references
 from trainyard.cluster_config import render
-from trainyard.cluster_config.rendering import LONG_GPU_CHECK
+from trainyard.cluster_config.rendering import LONG_GPU_CHECK, merged
 
 HEALTH_CHECK = [
     {"HealthCheckProgram": "/opt/trainyard/current/scans/node-health.sh"},
@@ -180,3 +180,28 @@ def test_tags_are_sorted() -> None:
         {"Key": "team", "Value": "ml"},
         {"Key": "trainyard:environment", "Value": "small"},
     ]
+
+
+def test_keys_of_parallelclusters_own_are_merged_last() -> None:
+    efs = {"Name": "efs", "MountDir": "/efs", "StorageType": "Efs", "EfsSettings": {"FileSystemId": "fs-1"}}
+    queue = {"Name": "cpu", "AllocationStrategy": "prioritized", "ComputeResources": [{"Name": "c7i", "SpotPrice": 3}]}
+    plain = rendered(storage=STORAGE)
+    changed = rendered(
+        storage=STORAGE,
+        parallelcluster={
+            "HeadNode": {"Ssh": {"AllowedIps": "10.0.0.0/8"}},
+            "Scheduling": {"SlurmQueues": [queue]},
+            "SharedStorage": [efs],
+            "DeploymentSettings": {"DefaultUserHome": "Local"},
+        },
+    )
+    assert changed["SharedStorage"] == [*plain["SharedStorage"], efs]
+    assert changed["DeploymentSettings"] == {"DefaultUserHome": "Local"}
+    assert changed["HeadNode"] == plain["HeadNode"] | {"Ssh": {"AllowedIps": "10.0.0.0/8"}}
+    [before], [after] = (side["Scheduling"]["SlurmQueues"] for side in (plain, changed))
+    computes = [before["ComputeResources"][0] | {"SpotPrice": 3}]
+    assert after == before | {"AllocationStrategy": "prioritized", "ComputeResources": computes}
+
+
+def test_other_lists_replace() -> None:
+    assert merged({"Ids": ["a", "b"], "Kept": 1}, {"Ids": ["c"]}) == {"Ids": ["c"], "Kept": 1}

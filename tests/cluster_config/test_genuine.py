@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from settings import Environment
+from settings.rules.parallelcluster import known_keys
 from tests.cluster_config.bad_configurations import BAD
 from tests.cluster_config.builder import GPU, environment
 from tests.cluster_config.references import environments, references
@@ -86,6 +87,22 @@ FEATURES: dict[str, Environment] = {
         cluster={"queues": [{"name": "gpu", "compute": [GPU]}], "login_nodes": {"count": 1}},
     ),
 }
+
+# Every key for what an environment file cannot describe.
+FEATURES["open-shape"] = environment(
+    storage={"lustre": [{"name": "data", "mount": "/fsx", "capacity_gib": 1200}]},
+    cluster={"queues": [{"name": "gpu", "compute": [GPU]}], "login_nodes": {"count": 1}},
+    parallelcluster={
+        "HeadNode": {"DisableSimultaneousMultithreading": True, "Ssh": {"AllowedIps": "10.0.0.0/8"}},
+        "LoginNodes": {"Pools": [{"Name": "login", "Ssh": {"AllowedIps": "10.0.0.0/8"}}]},
+        "Scheduling": {
+            "SlurmSettings": {"Dns": {"UseEc2Hostnames": True, "DisableManagedDns": True}},
+            "SlurmQueues": [{"Name": "gpu", "ComputeResources": [{"Name": "p5", "StaticNodePriority": 5}]}],
+        },
+        "DeploymentSettings": {"DefaultUserHome": "Local"},
+        "DevSettings": {"Timeouts": {"HeadNodeBootstrapTimeout": 2400}},
+    },
+)
 
 GOOD = {**environments(), **FEATURES}
 
@@ -162,6 +179,22 @@ def test_bad_configurations_fail(reports: dict[str, Any], name: str) -> None:
     else:
         errors = [m["message"] for m in report["messages"] if (m["level"], m["type"]) == ("ERROR", bad.validator)]
         assert any(bad.says in error for error in errors), report["messages"]
+
+
+def test_the_rules_know_the_keys_of_the_pinned_package() -> None:
+    """After a new version: the command in parallelcluster/keys.py."""
+    done = subprocess.run([str(PYTHON), "-m", "parallelcluster.keys"], cwd=ROOT, capture_output=True, check=True)
+    assert json.loads(done.stdout) == known_keys()
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_the_keys_of_every_configuration_are_known(name: str) -> None:
+    def strange(given: Any, wanted: Any) -> list[str]:  # noqa: ANN401 - JSON
+        if isinstance(given, dict) and isinstance(wanted, dict):
+            return [key for key, value in given.items() if key not in wanted or strange(value, wanted[key])]
+        return [key for item in given for key in strange(item, wanted[0])] if isinstance(given, list) else []
+
+    assert strange(render(GOOD[name], references(GOOD[name])), known_keys()) == []
 
 
 def test_wrong_use_is_told_apart(tmp_path: Path) -> None:

@@ -37,6 +37,9 @@ TWIN = {"name": "p5", "instance_types": ["p5.48xlarge"], "max": 1}
 A = f"{C}.slurm.accounting"
 AMI = "ami-0123456789abcdef0"
 BOUNDARY = "arn:aws:iam::111122223333:policy/boundary"
+X, XQ = "parallelcluster", "parallelcluster.Scheduling.SlurmQueues"
+SMT = {"DisableSimultaneousMultithreading": True}
+EFS = {"Name": "efs", "MountDir": "/efs", "StorageType": "Efs", "EfsSettings": {"FileSystemId": "fs-0123456789abcdef0"}}
 
 GOOD: list[dict[str, Any]] = [
     # File systems, associations, buckets and repositories
@@ -91,6 +94,10 @@ GOOD: list[dict[str, Any]] = [
     {f"{C}.head_node.key_name": "team key (1)"},
     {"tags": {"cost centre": "a/b:c+d=e@f_g.h-i"}},
     {"tags": {f"t{i}": "v" for i in range(40)}},
+    # Keys of ParallelCluster's own
+    {X: {"HeadNode": SMT, "DirectoryService": {"AdditionalSssdConfigs": {"debug_level": "1"}}}},
+    {XQ: [{"Name": "gpu", "ComputeResources": [{"Name": "p5", "SpotPrice": 3, **SMT}]}]},
+    {f"{X}.SharedStorage": [EFS]},
     # The models that train on the cluster
     NO_MODELS,
 ]
@@ -260,6 +267,47 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({f"{C}.answer_minutes": 56}, "cluster.answer_minutes", "55 or less"),
     ({f"{C}.updates.stop_fleet": "always"}, "cluster.updates.stop_fleet", "when-needed"),
     ({f"{C}.updates.running_jobs": "kill"}, "cluster.updates.running_jobs", "may-be-killed"),
+    # Keys of ParallelCluster's own
+    ({f"{X}.HeadNod": {}}, f"{X}.HeadNod", "did you mean HeadNode?"),
+    ({f"{X}.HeadNode.Sequence": 1}, f"{X}.HeadNode.Sequence", "unknown key"),
+    ({f"{X}.HeadNode": []}, f"{X}.HeadNode", "a mapping"),
+    ({f"{X}.HeadNode": None}, f"{X}.HeadNode", "a mapping"),
+    ({f"{X}.Imds.ImdsSupport": "v3"}, f"{X}.Imds.ImdsSupport", "v1.0, v2.0"),
+    ({f"{X}.CustomS3Bucket": 2}, f"{X}.CustomS3Bucket", "a text"),
+    ({f"{X}.HeadNode.Dcv.Port": True}, f"{X}.HeadNode.Dcv.Port", "a whole number"),
+    ({f"{X}.HeadNode.Dcv.Enabled": "yes"}, f"{X}.HeadNode.Dcv.Enabled", "true or false"),
+    ({XQ: {}}, XQ, "a list"),
+    *(
+        ({f"{X}.{key}": value}, f"{X}.{key}", advice)
+        for key, value, advice in (
+            ("Region", "us-east-1", "use region"),
+            ("Tags", [], "use tags"),
+            ("Image.Os", "rhel9", "use cluster.os"),
+            ("Image.CustomAmi", AMI, "use ami"),
+            ("Scheduling.Scheduler", "awsbatch", "slurm"),
+            ("Scheduling.SlurmSettings.CustomSlurmSettings", [], "cluster.slurm.settings"),
+            ("HeadNode.InstanceType", "m7i.large", "head_node.instance_type"),
+            ("HeadNode.CustomActions", {}, "cluster.hooks"),
+            ("HeadNode.Networking.SubnetId", "subnet-1", "use network"),
+            ("HeadNode.Networking.SecurityGroups", [], "security_groups"),
+            ("HeadNode.Iam.S3Access", [], "policies"),
+            ("HeadNode.Iam.InstanceRole", "x", "policies"),
+        )
+    ),
+    ({XQ: [{"Name": "gpu", "CapacityType": "SPOT"}]}, f"{XQ}[0].CapacityType", "capacity"),
+    (
+        {XQ: [{"Name": "gpu", "ComputeResources": [{"Name": "p5", "MaxCount": 9}]}]},
+        f"{XQ}[0].ComputeResources[0].MaxCount",
+        "min and max",
+    ),
+    ({XQ: [{"Name": "gpus"}]}, f"{XQ}[0]", "once: gpu, cpu"),
+    ({XQ: [{"Name": "gpu"}, {"Name": "gpu"}]}, f"{XQ}[1]", "once: gpu, cpu"),
+    ({XQ: [{"Name": "cpu", "ComputeResources": [{"Name": "p5"}]}]}, f"{XQ}[0].ComputeResources[0]", "once: c7i"),
+    ({f"{X}.LoginNodes.Pools": [{"Name": "login"}]}, f"{X}.LoginNodes.Pools[0]", "(none)"),
+    ({f"{X}.SharedStorage": [EFS | {"EfsSettings": {}}]}, f"{X}.SharedStorage[0]", "FileSystemId"),
+    ({f"{X}.SharedStorage": [EFS | {"Name": "fast"}]}, f"{X}.SharedStorage[0]", "no other file system"),
+    ({f"{X}.SharedStorage": [EFS | {"MountDir": "/fsx"}]}, f"{X}.SharedStorage[0]", "no other file system"),
+    ({f"{X}.SharedStorage": [EFS, EFS]}, f"{X}.SharedStorage[1]", "no other file system"),
     # The models that train on the cluster
     ({f"{M}.1.name": "one"}, "models[1].name", "models[0]"),
     ({f"{M}.0.queue": "gpus"}, "models[0].queue", "gpu, cpu"),

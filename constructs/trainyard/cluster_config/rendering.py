@@ -37,7 +37,7 @@ def render(environment: Environment, references: References) -> Section:
     cluster = environment.cluster
     # On every role that ParallelCluster makes.
     boundary = cluster.permissions_boundary
-    return {
+    configuration = {
         "Region": environment.region,
         # The official AMI; the operating system can only change with a new cluster.
         "Image": {"Os": cluster.os},
@@ -59,6 +59,27 @@ def render(environment: Environment, references: References) -> Section:
             for key, value in sorted({**environment.tags, ENVIRONMENT_TAG: environment.name}.items())
         ],
     }
+    return merged(configuration, environment.parallelcluster)
+
+
+def merged(base: Mapping[str, object], changes: Mapping[str, object]) -> Section:
+    """`base` with `changes`: mappings by key, lists of items with a Name by Name; anything else replaces."""
+    result = dict(base)
+    for key, value in changes.items():
+        old = result.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            result[key] = merged(old, value)
+        elif isinstance(old, list) and isinstance(value, list) and all(map(_is_named, (*old, *value))):
+            by_name = {item["Name"]: item for item in old}
+            by_name |= {item["Name"]: merged(by_name.get(item["Name"], {}), item) for item in value}
+            result[key] = list(by_name.values())
+        else:
+            result[key] = value
+    return result
+
+
+def _is_named(item: object) -> bool:
+    return isinstance(item, Mapping) and "Name" in item
 
 
 def _slurm_settings(environment: Environment) -> Section:

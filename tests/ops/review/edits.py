@@ -89,6 +89,10 @@ ACCOUNTING = (
 ONE_LOGIN_NODE = (r"  queues:", LOGIN.format(count=1, kind="m7i.xlarge"))
 CLIENTS = after(r"cidr: 10\.0\.0\.0/16", "  clients: [203.0.113.0/24]")
 OTHER_RESERVATION = ((r"cr-0123456789abcdef0", "cr-0fedcba9876543210"),)
+OWN_KEYS = (
+    r"\nnetwork:",
+    "\nparallelcluster:\n  HeadNode: {Imds: {Secured: false}}\n  Monitoring: {DetailedMonitoring: true}\nnetwork:",
+)
 
 CLUSTER: dict[str, Edit] = {
     "more nodes": Edit(SAFE, ((GPU_MAX, r"max: 4\1"),)),
@@ -135,6 +139,9 @@ CLUSTER: dict[str, Edit] = {
     "no placement group": Edit(DISRUPTIVE, (gpu_queue("placement_group: false"),), {"PlacementGroup.Enabled": FLEET}),
     "no health check of GPUs": Edit(SAFE, (gpu_queue("gpu_health_check: false"),)),
     "jobs share nodes": Edit(SAFE, ((r"exclusive: true", "exclusive: false"),)),
+    "keys of ParallelCluster's own": Edit(
+        DESTRUCTIVE, (OWN_KEYS,), {"HeadNode.Imds.Secured": NEW, "DetailedMonitoring": FLEET}
+    ),
     "login nodes": Edit(SAFE, (ONE_LOGIN_NODE,), emulated=False),
     "other login nodes": Edit(
         DISRUPTIVE,
