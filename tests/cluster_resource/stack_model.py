@@ -32,6 +32,7 @@ class Stack:
     past: list[dict[str, Any]] = field(default_factory=list)
     crashes: list[int] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
+    left_with_jobs: set[str] = field(default_factory=set)
 
     def create(self, wanted: dict[str, Any], *, later_fails: bool = False) -> None:
         self.aws.stack = "CREATE_IN_PROGRESS"
@@ -85,7 +86,8 @@ class Stack:
     def _clean_up(self, wanted: dict[str, Any], old_id: str) -> None:
         if old_id != self.physical_id:
             self.aws.stack = f"{self.status}_CLEANUP_IN_PROGRESS"
-            any(self._delete(wanted, old_id) for _ in range(3))
+            if not any(self._delete(wanted, old_id) for _ in range(3)) and "delete it later: `pcluster" in self.log[-1]:
+                self.left_with_jobs.add(old_id.partition("/")[0])
 
     def _delete(self, wanted: dict[str, Any], physical_id: str) -> bool:
         return self._send(events.event("Delete", wanted, physical_id=physical_id))[0]
@@ -103,7 +105,7 @@ class Stack:
         verdict = machine.run(request, 2 if cancelled else MOST_STEPS, cancelled=cancelled)
         self.log.append(
             f"{request['RequestType']} {request['ResourceProperties']['ClusterName']} in {self.aws.stack}:"
-            f" {verdict.status} {verdict.reason[:300]}"
+            f" {verdict.status} {verdict.reason[:600]}"
         )
         if verdict.status == "SUCCESS":
             _check(self, request)

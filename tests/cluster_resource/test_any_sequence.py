@@ -207,6 +207,8 @@ class Sequences(RuleBasedStateMachine):
         if self.stack.status != "NONE":
             self.stack.delete()
         assert self.stack.status == "NONE", self._story()
+        for name in self.stack.left_with_jobs:
+            self.api.clusters.pop(name, None)
         left = [cluster for cluster in self.api.clusters.values() if is_ours(cluster)]
         assert all(cluster.stack_status.startswith("DELETE") for cluster in left) or not left, (
             f"{left}\n{self._story()}"
@@ -222,7 +224,7 @@ class Steered(FakeApi):
     def __init__(self) -> None:
         super().__init__()
         self.looks = 0
-        self._guarded: Callable[[], bool] = lambda: False
+        self._guarded: Callable[[str], bool] = lambda _: False
 
     def describe(self, name: str) -> Any:  # noqa: ANN401
         self.looks = max(0, self.looks - 1)
@@ -238,10 +240,10 @@ class Steered(FakeApi):
     def protecting(self, stack: Stack, given: dict[str, Any]) -> Iterator[None]:
         """During an update that must protect jobs, no call may end some on the cluster that it keeps."""
         kills = any(item.get("Updates", {}).get("RunningJobs") == "may-be-killed" for item in (given, stack.properties))
-        renames = given["ClusterName"] != stack.properties.get("ClusterName")
-        self._guarded = lambda: not kills and not renames and stack.aws.jobs != 0
+        kept = stack.properties.get("ClusterName")
+        self._guarded = lambda name: not kills and name == kept and stack.aws.jobs != 0
         yield
-        self._guarded = lambda: False
+        self._guarded = lambda _: False
 
     def request_fleet(self, name: str, *, running: bool) -> None:
         if not running:
@@ -258,7 +260,7 @@ class Steered(FakeApi):
 
     def guard(self, name: str) -> None:
         cluster = self.clusters.get(name)
-        if cluster and cluster.compute_nodes and self._guarded():
+        if cluster and cluster.compute_nodes and self._guarded(name):
             raise AssertionError(f"the jobs of {name} were to be protected")
 
 

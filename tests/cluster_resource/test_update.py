@@ -6,7 +6,7 @@ from cluster_resource.api import ApiError, ApiUnknownError, ClusterView
 from tests.cluster_resource import events
 from tests.cluster_resource.cases import Case, table
 from tests.cluster_resource.events import ROLLING_BACK, FakeAws, own_id, properties, text_of
-from tests.cluster_resource.fake_api import Cluster, FakeApi, foreign, owned
+from tests.cluster_resource.fake_api import MAX_COUNT, Cluster, FakeApi, foreign, owned
 
 SMALL, LARGE = properties(max_count=2), properties(max_count=4)
 OLD, NEW = properties("old"), properties("new")
@@ -120,6 +120,32 @@ def test_an_update_fails(case: Case) -> None:
     case.check()
 
 
+@table(
+    {
+        "changed by hand": Case(
+            FakeApi(owned(max_count=8)),
+            GROW,
+            "FAILED",
+            (f"Changed outside CloudFormation, {MAX_COUNT}: now 8, deployed 2",),
+            (),
+        ),
+        "deployed properties wrong": Case(
+            FakeApi(owned(max_count=8)),
+            events.update(LARGE, {**SMALL, "Configuration": "wrong"}),
+            "FAILED",
+            (f"{MAX_COUNT}: now 8, asked for 4",),
+        ),
+    }
+)
+def test_a_refusal_names_what_somebody_changed(case: Case) -> None:
+    case.check()
+
+
+def test_a_refusal_of_our_own_change_blames_nobody() -> None:
+    verdict = Case(FakeApi(owned(max_count=4)), events.update(SMALL, LARGE), "FAILED").check()
+    assert "Changed outside" not in verdict.reason
+
+
 def test_an_update_that_somebody_undid_is_sent_again_and_fails() -> None:
     class Undone(FakeApi):
         def describe(self, name: str) -> ClusterView | None:
@@ -137,6 +163,70 @@ def test_a_rename_makes_a_new_cluster_and_the_delete_of_the_old_id_removes_the_o
     # The properties of this Delete do not matter: its physical id names the cluster.
     Case(api, events.delete(NEW, physical_id=own_id("old"))).check()
     assert list(api.clusters) == ["new"]
+
+
+def renamed(**updates: str) -> dict[str, Any]:
+    return events.update({**NEW, "Updates": updates}, OLD)
+
+
+CLEAN_UP = "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS"
+DELETE_OLD = events.delete(NEW, physical_id=own_id("old"))
+
+
+def busy(**settings: Any) -> FakeApi:  # noqa: ANN401 - the attributes of FakeApi
+    return FakeApi(owned(name="old", compute_nodes=2), **settings)
+
+
+@table(
+    {
+        **{
+            f"rename, {jobs} jobs": Case(
+                busy(),
+                renamed(),
+                "FAILED",
+                ("rename to new deletes the cluster old, and " + said,),
+                (),
+                aws=FakeAws(jobs=jobs),
+            )
+            for jobs, said in ((3, "3 jobs run. Nothing was touched"), (None, "whether jobs run could not"))
+        },
+        "rename, no nodes": Case(FakeApi(owned(name="old")), renamed(), changing=("create new",)),
+        "rename, no jobs": Case(busy(), renamed(), changing=("create new",), aws=FakeAws(jobs=0)),
+        "rename, jobs may be killed": Case(
+            busy(), renamed(RunningJobs="may-be-killed"), changing=("create new",), aws=FakeAws(jobs=3)
+        ),
+        "rename, 504": Case(
+            busy(faults={"create": [ApiUnknownError("504")]}),
+            renamed(),
+            changing=("create new",) * 2,
+            aws=FakeAws(jobs=0),
+        ),
+        "clean-up, jobs started meanwhile": Case(
+            busy(),
+            DELETE_OLD,
+            "FAILED",
+            ("removed the cluster old from the stack, and 1 job runs", "pcluster delete-cluster --cluster-name old"),
+            (),
+            polls=55 * 4,
+            aws=FakeAws(stack=CLEAN_UP, jobs=1),
+        ),
+        "clean-up, stack status unknown": Case(
+            busy(), DELETE_OLD, "FAILED", changing=(), aws=FakeAws(stack=None, jobs=1)
+        ),
+        "clean-up, no jobs": Case(busy(), DELETE_OLD, changing=("delete old",), aws=FakeAws(stack=CLEAN_UP, jobs=0)),
+        "clean-up after a rollback": Case(
+            busy(),
+            DELETE_OLD,
+            changing=("delete old",),
+            aws=FakeAws(stack=f"{ROLLING_BACK[:15]}_COMPLETE_CLEANUP", jobs=1),
+        ),
+        "the stack is deleted": Case(
+            busy(), DELETE_OLD, changing=("delete old",), aws=FakeAws(stack="DELETE_IN_PROGRESS", jobs=1)
+        ),
+    }
+)
+def test_the_jobs_of_the_old_cluster_are_protected(case: Case) -> None:
+    case.check()
 
 
 def test_a_rename_to_a_name_that_is_taken_keeps_both_clusters() -> None:

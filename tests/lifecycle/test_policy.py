@@ -71,6 +71,9 @@ def test_jobs_are_protected(known: Cluster, life: Life, base: Base) -> None:
     assert known.max_count() == 4
     assert fleet(known) == "RUNNING"
     assert len(base.api("GET", f"/{known.name}/instances?nodeType=ComputeNode")[1]["instances"]) == 2
+    assert life.update(wish.but(cluster=f"{known.name}-b")) == "UPDATE_ROLLBACK_COMPLETE", life.story()
+    assert f"deletes the cluster {known.name}, and 3 jobs run" in life.failures()[-1]
+    assert Cluster(base, f"{known.name}-b").status() == GONE
     base.steer.jobs(known.name, 0)
     assert life.update(wish.but(max_count=3)) == "UPDATE_COMPLETE", life.story()
     base.steer.nodes(known.name, "cpu", "cpu", 2, "c7i.large")

@@ -5,9 +5,10 @@ An update needs a dry run first. It stops the fleet or replaces the cluster only
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from cluster_resource import decide, failures, outcomes
-from cluster_resource.api import Accepted, ApiError, ApiTrouble, ApiUnknownError, Change
+from cluster_resource.api import Accepted, ApiError, ApiTrouble, ApiUnknownError, Change, ClusterView
 from cluster_resource.decide import Create, Decision, Delete, Fail, Replace, Succeed, Update, Verify
 from cluster_resource.operation import Operation
 from cluster_resource.outcomes import Turn
@@ -161,7 +162,7 @@ def _send(turn: Turn, wanted: Sequence[Change]) -> Operation:
 
 
 def _refused(turn: Turn, error: ApiError) -> Operation:
-    details = failures.refusal_lines(error)
+    details = (*failures.refusal_lines(error), *_changed_outside(turn))
     policy = turn.policy
     stopping_helps = failures.stopping_helps(error.refused) and turn.operation.progress.fleet != "stopped"
     if stopping_helps and (policy.stop_fleet or policy.rollback):
@@ -171,7 +172,20 @@ def _refused(turn: Turn, error: ApiError) -> Operation:
     undoes = policy.rollback and any(change.never_in_place for change in error.refused)
     if (policy.replace or undoes) and not stopping_helps:
         return replace_cluster(turn, "The API refuses to change what is asked for in place.", details)
-    return outcomes.refused(turn, error, touched=True)
+    return outcomes.refused(turn, error, touched=True, details=details)
+
+
+def _changed_outside(turn: Turn) -> tuple[str, ...]:
+    """What somebody changed in the cluster since the last deployment, by a dry run of the configuration of that one."""
+    deployed = turn.operation.request.deployed_text
+    if turn.policy.rollback or not deployed:
+        return ()
+    try:
+        changes = _dry_run(turn.api.update, turn.name, deployed).changes
+    except ApiTrouble as error:
+        return (f"Whether somebody changed the cluster outside CloudFormation could not be found out: {error}",)
+    lines = (f"Changed outside CloudFormation, {failures.change_line(replace(item, message=''))}" for item in changes)
+    return tuple(line.replace("asked for", "deployed") for line in lines)
 
 
 def _stop_fleet(turn: Turn) -> Operation:
@@ -187,13 +201,39 @@ def _stop_fleet(turn: Turn) -> Operation:
     return outcomes.wait(turn, "the compute fleet is being stopped for the update")
 
 
-def _protect_jobs(turn: Turn, why: str, details: tuple[str, ...]) -> Operation | None:
-    """None if no job runs, or jobs may be killed. With running jobs, a rollback waits and an update fails."""
-    if turn.policy.kill_jobs or turn.view is None:
+def protect_old_cluster(turn: Turn) -> Operation | None:
+    """None if an update may create the cluster with the new name, or if the Delete after an update may begin.
+
+    A rename fails while jobs run on the old cluster, because CloudFormation deletes that after the update. By then,
+    jobs may have started on it, so that Delete waits for their end. A rollback and the delete of a stack do not ask.
+    """
+    operation = turn.operation
+    request, progress = operation.request, operation.progress
+    if progress.asked != "nothing" or progress.clearing:
         return None
-    head_node = turn.view.head_node_instance_id
+    if operation.kind == "delete" and progress.clean_up:
+        return _protect_jobs(turn, f"The update removed the cluster {turn.name} from the stack", ())
+    name = request.cluster_of_id or request.old_name
+    if operation.kind != "create" or request.type != "Update" or progress.rollback or not name:
+        return None
+    view = turn.api.describe(name)
+    if view is None or not decide.is_ours(view, turn.wanted):
+        return None
+    return _protect_jobs(turn, f"The rename to {turn.name} deletes the cluster {name}", (), view)
+
+
+def _protect_jobs(turn: Turn, why: str, details: tuple[str, ...], view: ClusterView | None = None) -> Operation | None:
+    """None if no job runs, or jobs may be killed. With running jobs, a rollback waits and an update fails.
+
+    Args:
+        view: of the cluster with the jobs, where that is another one.
+    """
+    view = view or turn.view
+    if turn.policy.kill_jobs or view is None:
+        return None
+    head_node = view.head_node_instance_id
     try:
-        idle = turn.api.compute_nodes(turn.name) == 0
+        idle = turn.api.compute_nodes(view.name) == 0
     except ApiTrouble as error:
         return outcomes.blind(turn, error)
     count = 0 if idle else turn.aws.running_jobs(head_node) if head_node else None
@@ -202,6 +242,9 @@ def _protect_jobs(turn: Turn, why: str, details: tuple[str, ...]) -> Operation |
     sentence = "1 job runs" if count == 1 else f"{count} jobs run"
     if count is None:
         sentence = "whether jobs run could not be found out (the head node does not answer through SSM)"
+    if turn.operation.kind == "delete":
+        delete = f"pcluster delete-cluster --cluster-name {view.name}"
+        return outcomes.wait(turn, f"{why}, and {sentence}; if CloudFormation gives up, delete it later: `{delete}`")
     if turn.policy.rollback and count:
         return outcomes.wait(turn, f"{why}, and {sentence}; the rollback waits for their end")
     fail = Fail(

@@ -27,6 +27,7 @@ class Progress:
         leftover_tries: failed attempts to delete it.
         left_behind: the same cluster, after the last attempt.
         rollback: whether the stack is rolling back; None if CloudFormation does not answer.
+        clean_up: it is the Delete of a cluster that an update renamed or removed, or CloudFormation does not answer.
         fleet: the last request for the compute fleet.
         api_checked: the API has the wanted version, as far as it shows.
         note: what the operation waited for last, for the failure report at the time limit.
@@ -41,6 +42,7 @@ class Progress:
     leftover_tries: int = 0
     left_behind: str = ""
     rollback: bool | None = None
+    clean_up: bool = False
     fleet: Fleet = ""
     api_checked: bool = False
     note: str = ""

@@ -107,14 +107,14 @@ def no_access(turn: Turn, error: ApiAccessError) -> Operation:
     return finish(turn, fail)
 
 
-def refused(turn: Turn, error: ApiError, *, touched: bool, what: str = "") -> Operation:
+def refused(turn: Turn, error: ApiError, *, touched: bool, what: str = "", details: tuple[str, ...] = ()) -> Operation:
     """`what`: the report's first line, if the API refused something else than the operation."""
     what = what or (
         f"The ParallelCluster API refused the {turn.operation.kind} of the cluster {turn.name}"
         f" (HTTP {error.http_status})."
     )
     fail = Fail(what, failures.refusal_todo(error), touched=touched)
-    return finish(turn, fail, details=failures.refusal_lines(error))
+    return finish(turn, fail, details=details or failures.refusal_lines(error))
 
 
 def _start_fleet_again(turn: Turn) -> tuple[str, ...]:

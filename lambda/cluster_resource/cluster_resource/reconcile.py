@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from cluster_resource import api_calls, decide, outcomes, response, waiters
 from cluster_resource.api import ApiAccessError, ApiError, ApiTrouble, ApiUnknownError, ClusterApi, ClusterView
 from cluster_resource.aws import Aws
-from cluster_resource.decide import Create, Decision, Fail, Replace, Succeed, Update, Verify, Wait, Wanted
+from cluster_resource.decide import Create, Decision, Delete, Fail, Replace, Succeed, Update, Verify, Wait, Wanted
 from cluster_resource.operation import Kind, Operation, Progress, Verdict, epoch_seconds
 from cluster_resource.outcomes import Turn
 from cluster_resource.request import GONE_TYPE, WAIT_TYPE, Place, Policy, Request
@@ -55,11 +55,12 @@ def begin(request: Request, started: str, now: float, clients: Clients, executio
         return waiters.frozen(replace(operation, physical_id=given_id), clients.api_for)
     if kind != "delete":
         _ = request.cluster  # wrong properties fail here, before any call
-    status = clients.aws.stack_status(request.stack_id) if request.type == "Update" else ""
+    status = clients.aws.stack_status(request.stack_id) if request.type != "Create" else ""
     rollback = None if status is None else "ROLLBACK" in status
+    clean_up = request.type == "Delete" and status in (None, "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
     # After a failed rename, the event goes back to the cluster that the physical id still names.
     going_back = request.type == "Update" and request.cluster_of_id == name and request.old_name != name
-    progress = Progress(leftover=request.old_name if going_back else None, rollback=rollback)
+    progress = Progress(leftover=request.old_name if going_back else None, rollback=rollback, clean_up=clean_up)
     operation = replace(operation, progress=progress)
     return step(_timed(operation, name), now, clients)
 
@@ -109,6 +110,8 @@ def _carried_out(turn: Turn, decision: Decision) -> Operation:  # noqa: PLR0911 
             return outcomes.finish(turn, decision)
         case Wait(why):
             return turn.progress(note=why)
+        case Create() | Delete() if protected := api_calls.protect_old_cluster(turn):
+            return protected
         case Update():
             return api_calls.update(turn)
         case Replace(why):
@@ -216,7 +219,7 @@ def _turn(operation: Operation, now: float, clients: Clients) -> Turn:
         wanted = Wanted(request.place.cluster_name, request.text("Owner"), "")
         return Turn(api, clients.aws, operation, wanted, Policy(), now)
     properties = request.cluster if operation.kind != "delete" else None
-    policy = request.policy(rollback=rollback) if properties else Policy()
+    policy = request.policy(rollback=rollback and request.type == "Update")
     wanted = Wanted(
         name=_kind(request)[1],
         owner=request.owner,

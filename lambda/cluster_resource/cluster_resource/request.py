@@ -203,6 +203,17 @@ class Request:
         )
 
     @cached_property
+    def deployed_text(self) -> str:
+        """The configuration before an Update, as the API takes it; empty if that was another cluster's, or is wrong."""
+        configuration = self.old.get("Configuration")
+        if not isinstance(configuration, dict) or self.old.get("Frozen") or self.old_name != self.claimed_name:
+            return ""
+        try:
+            return render(restore(configuration, self.old.get(_TYPES_KEY) or {}), self.owner)
+        except ConfigurationError:
+            return ""
+
+    @cached_property
     def timing(self) -> Timing:
         return Timing(
             timeout_minutes=self._whole("TimeoutMinutes", 55, 1, _MOST_MINUTES),
@@ -218,11 +229,11 @@ class Request:
         A rollback may do what the update that it undoes was allowed to do: its own properties are those from before, in
         which the permission may be missing.
         """
-        sides = [_updates(self.given)]
-        if rollback:
+        sides = [] if self.type == "Delete" else [_updates(self.given)]
+        if rollback or self.type == "Delete":
             # Wrong values there made the update fail before it changed anything; its rollback must not fail too.
             with suppress(ConfigurationError):
-                sides.append(_updates(self.old))
+                sides.append(_updates(self.old if rollback else self.given))
         return Policy(
             stop_fleet=any(side.get("StopFleet") == "when-needed" for side in sides),
             replace=any(side.get("Replace") == "when-needed" for side in sides),
