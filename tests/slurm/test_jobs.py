@@ -121,5 +121,6 @@ def test_test_only_judges_by_the_whole_cluster(lab: Laboratory) -> None:
     assert "cpu-dy-c7i-[1-2]" in lab.run([*line, "-N2"]).stderr
     refused = lab.run([*line, "-N3"], check=False)
     assert refused.returncode != 0
-    assert "not available" in refused.stderr
+    # As EnforcePartLimits=ALL has it, which ParallelCluster sets.
+    assert "Node count specification invalid" in refused.stderr
     assert lab.output(["sinfo", "-h", "-p", "cpu", "-o", "%t"]) == "idle~"
