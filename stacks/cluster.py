@@ -92,6 +92,7 @@ class ClusterStack(EnvironmentStack):
                 answer_minutes=cluster.answer_minutes,
                 updates={_camel(policy): value for policy, value in cluster.updates.model_dump().items()},
                 frozen=name == cluster.predecessor,
+                generation=0 if name == cluster.predecessor else cluster.generation,
             )
             for name in (environment.cluster_name, cluster.predecessor)
             if name

@@ -26,6 +26,7 @@ class ClusterResource(Construct):
         answer_minutes: when CloudFormation gets its answer at the latest, up to 55; further resources wait for longer
             operations.
         updates: the update policies by property name, such as StopFleet.
+        generation: another number makes CloudFormation send an update, although nothing else changed.
         frozen: keep the existing cluster as it is, whatever the other arguments are, until this resource is deleted.
 
     Attributes:
@@ -47,6 +48,7 @@ class ClusterResource(Construct):
         timeout_minutes: int,
         answer_minutes: int,
         updates: Mapping[str, str],
+        generation: int = 0,
         frozen: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -66,6 +68,7 @@ class ClusterResource(Construct):
                 "WaitsBehind": links,
                 "WaitsBefore": links,
                 "Updates": dict(updates),
+                **({"Generation": generation} if generation else {}),
                 **({"Frozen": True} if frozen else {}),
             },
         )

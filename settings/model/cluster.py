@@ -202,6 +202,13 @@ class Cluster(Part):
     api: Api | None = Field(
         None, description="An existing ParallelCluster API. Default: the environment deploys its own."
     )
+    generation: int = Field(
+        0,
+        ge=0,
+        le=9999,
+        description="Raise it by one to create a cluster again that was deleted outside CloudFormation, or to undo what"
+        " was changed there.",
+    )
     timeout_minutes: int = Field(55, ge=10, le=720, description="Maximum minutes for a create, update or delete.")
     answer_minutes: int = Field(
         55,

@@ -12,6 +12,7 @@ SMALL, LARGE = properties(max_count=2), properties(max_count=4)
 OLD, NEW = properties("old"), properties("new")
 GROW = events.update(LARGE, SMALL)
 ASSETS = events.update(properties(AssetsVersion="2"), SMALL)
+NEXT = events.update(properties(Generation="1"), SMALL)
 BUSY = ApiError(409, "Cannot execute update while stack is in UPDATE_IN_PROGRESS status.")
 FAILS = {"UPDATE_IN_PROGRESS": "UPDATE_ROLLBACK_IN_PROGRESS"}
 
@@ -49,6 +50,9 @@ def changed(**configuration: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
             )
             for when, done, n in (("though done", True, 1), ("and done later", "late", 2), ("and not done", False, 2))
         },
+        "next generation, cluster gone": Case(FakeApi(), NEXT, changing=("create local",)),
+        "next generation, changed by hand": Case(FakeApi(owned(max_count=1)), NEXT, changing=("update local",)),
+        "next generation, unchanged": Case(FakeApi(owned()), NEXT, changing=()),
         "creation failed": Case(FakeApi(owned("ROLLBACK_COMPLETE")), GROW, changing=("delete local", "create local")),
         "deletion failed": Case(FakeApi(owned("DELETE_FAILED")), GROW, changing=("delete local", "create local")),
         "being deleted": Case(FakeApi(owned("DELETE_IN_PROGRESS")), GROW, changing=("create local",)),

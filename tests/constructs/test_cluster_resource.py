@@ -12,7 +12,7 @@ from aws_cdk.assertions import Template
 from trainyard.cluster_resource import ClusterResource, links_for
 
 
-def template(timeout_minutes: int, answer_minutes: int = 55) -> Template:
+def template(timeout_minutes: int, answer_minutes: int = 55, **others: int) -> Template:
     stack = cdk.Stack()
     cluster = ClusterResource(
         stack,
@@ -26,6 +26,7 @@ def template(timeout_minutes: int, answer_minutes: int = 55) -> Template:
         timeout_minutes=timeout_minutes,
         answer_minutes=answer_minutes,
         updates={"StopFleet": "never"},
+        **others,  # type: ignore[arg-type]
     )
     cdk.CfnOutput(stack, "Head", value=cluster.head_node_instance_id)
     return Template.from_stack(stack)
@@ -33,6 +34,13 @@ def template(timeout_minutes: int, answer_minutes: int = 55) -> Template:
 
 def of_type(found: Template, kind: str) -> dict[str, Any]:
     return dict(found.find_resources(kind))
+
+
+def test_another_generation_is_a_changed_property() -> None:
+    """Without one, a cluster keeps the template that it had before this property existed."""
+    for generation, expected in ((0, None), (2, 2)):
+        [cluster] = of_type(template(55, generation=generation), "Custom::ParallelCluster").values()
+        assert cluster["Properties"].get("Generation") == expected
 
 
 def test_within_the_hour_the_resource_stands_alone() -> None:

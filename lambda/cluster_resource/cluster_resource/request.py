@@ -24,6 +24,7 @@ _TAG_VALUE_LIMIT = 256  # Amazon EC2 and CloudFormation tag values
 _DIGEST_DIGITS = 12
 _CLUSTER_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{1,59}")  # the API's own pattern, with ParallelCluster's length limit
 _TYPES_KEY = "ConfigurationTypes"
+_CLUSTER_KEYS = ("ClusterName", "Configuration", _TYPES_KEY, "Generation")
 _TYPES = {"boolean": (bool,), "integer": (int,), "number": (int, float)}
 _MOST_MINUTES = 720
 _UPDATES = {
@@ -168,7 +169,7 @@ class Request:
 
         A frozen cluster was not touched, so its rollback has nothing to do either.
         """
-        same = all(self.given.get(key) == self.old.get(key) for key in ("ClusterName", "Configuration", _TYPES_KEY))
+        same = all(self.given.get(key) == self.old.get(key) for key in _CLUSTER_KEYS)
         return self.type == "Update" and (same or (rollback and str(self.old.get("Frozen")).lower() == "true"))
 
     @cached_property
