@@ -76,10 +76,10 @@ lab: setup ## Slurm on this machine with the bootstrap and jobs of ENV, and a sh
 lab-down: setup ## Stop the laboratory
 	@$(TRAINYARD) lab down
 
-check: .venv/.ready ## Check the environment file ENV, or the pipeline file PIPELINE=<name>, without synthesizing it
+check: tools .venv/.ready ## Check the environment file ENV, or the pipeline file PIPELINE=<name>, without synthesizing it
 	@$(TRAINYARD) check $${PIPELINE:+--pipeline} "$${PIPELINE:-$$ENV}"
 
-synth: .venv/.ready node_modules/.ready ## Synthesize the CloudFormation templates of ENV, or of PIPELINE=<name>, into cdk.out/
+synth: tools .venv/.ready node_modules/.ready ## Synthesize the CloudFormation templates of ENV, or of PIPELINE=<name>, into cdk.out/
 	@if [ -n "$$PIPELINE" ]; then given="pipeline=$$PIPELINE"; else given="env=$$ENV"; fi; $(CDK) synth --quiet -c "$$given"
 
 schema: .venv/.ready ## Write the JSON Schemas of environment and pipeline files, and the reference pages in docs/

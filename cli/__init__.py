@@ -13,15 +13,16 @@ from cli.parser import parser
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status (`cli.exits.TABLE`)."""
-    options = parser().parse_args(arguments)
-    _prepare_home()
-    if options.no_color:
-        os.environ["NO_COLOR"] = "1"
+    options = None
     try:
+        options = parser().parse_args(arguments)
+        _prepare_home()
+        if options.no_color:
+            os.environ["NO_COLOR"] = "1"
         status: int = options.run(options)
         return status
     except KeyboardInterrupt:
-        sys.stderr.write(f"\nInterrupted. {options.interrupted}\n")
+        sys.stderr.write(f"\nInterrupted. {options.interrupted if options else 'Nothing was begun.'}\n")
         return INTERRUPTED
     except Exception as error:
         if message := _message(error):

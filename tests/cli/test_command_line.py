@@ -102,19 +102,31 @@ def test_colours_can_be_turned_off(arguments: list[str], monkeypatch: pytest.Mon
     assert os.environ["NO_COLOR"] == "1"
 
 
-def make(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["make", "--silent", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+def make(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    line, env = ["make", "--silent", *arguments], {**os.environ, **variables}
+    return subprocess.run(line, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("variable", ["ENV", "PIPELINE"])
-@pytest.mark.parametrize("code", ["x; touch {}", "$(touch {})", "$(shell touch {})", "`touch {}`", '"; touch {}; "'])
-def test_make_runs_nothing_that_a_variable_holds(variable: str, code: str, tmp_path: Path) -> None:
+CODE = ["x; touch {}", "$(touch {})", "$$(touch {})", "$(shell touch {})", "`touch {}`", '"; touch {}; "']
+
+
+@pytest.mark.parametrize("code", CODE)
+@pytest.mark.parametrize(("target", "variable"), [("check", "ENV"), ("check", "PIPELINE"), ("diff", "PORT")])
+def test_make_runs_nothing_that_a_variable_holds(target: str, variable: str, code: str, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     given = code.format(trace)
-    done = make("check", f"{variable}={given}")
-    assert done.returncode == 2
-    assert f"{given!r}" in done.stderr
-    assert not trace.exists()
+    for done in (make(target, f"{variable}={given}"), make(target, **{variable: given})):
+        assert done.returncode == 2
+        assert f"{given!r}" in done.stderr
+        assert not trace.exists()
+
+
+def test_no_workflow_writes_an_input_into_a_script() -> None:
+    """GitHub replaces expressions before the shell reads the script: inputs reach scripts as variables only."""
+    for file in (ROOT / ".github").rglob("*.yml"):
+        for line in re.findall(r"^ *(?:- )?run: .*(?:\n {8,}.*)*", file.read_text(encoding="utf-8"), re.MULTILINE):
+            script = line.partition("env:")[0]
+            assert "${{" not in script, f"{file.name}: {script}"
 
 
 def test_make_takes_names_and_paths_and_lists_the_known_names() -> None:

@@ -99,7 +99,7 @@ def test_an_allowed_update_succeeds(case: Case) -> None:
             said: Case(
                 large(2), SHRINK_STOPPED, "FAILED", (said, "running_jobs: may-be-killed"), aws=FakeAws(jobs=jobs)
             )
-            for jobs, said in ((3, "3 jobs run"), (1, "1 job runs"), (None, "could not be found out"))
+            for jobs, said in ((3, "3 jobs run"), (1, "1 job runs"), (None, "Make the head node answer"))
         },
         "terminate": Case(
             large(1),

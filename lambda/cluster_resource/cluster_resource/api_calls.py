@@ -240,8 +240,10 @@ def _protect_jobs(turn: Turn, why: str, details: tuple[str, ...], view: ClusterV
     if count == 0:
         return None
     sentence = "1 job runs" if count == 1 else f"{count} jobs run"
+    todo = "Wait until the jobs have ended"
     if count is None:
         sentence = "whether jobs run could not be found out (the head node does not answer through SSM)"
+        todo = "Make the head node answer through SSM"
     if turn.operation.kind == "delete":
         delete = f"pcluster delete-cluster --cluster-name {view.name}"
         return outcomes.wait(turn, f"{why}, and {sentence}; if CloudFormation gives up, delete it later: `{delete}`")
@@ -249,7 +251,7 @@ def _protect_jobs(turn: Turn, why: str, details: tuple[str, ...], view: ClusterV
         return outcomes.wait(turn, f"{why}, and {sentence}; the rollback waits for their end")
     fail = Fail(
         f"{why}, and {sentence}. Nothing was touched.",
-        "Wait until the jobs have ended and deploy again, or let the environment allow it"
+        f"{todo} and deploy again, or let the environment allow it"
         " (cluster.updates.running_jobs: may-be-killed; docs/cluster-updates.md says what an environment can allow).",
     )
     return outcomes.finish(turn, fail, details)

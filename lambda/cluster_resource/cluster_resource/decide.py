@@ -128,7 +128,7 @@ def _create_has_failed(view: ClusterView, progress: Progress) -> Decision:
         return Wait("the remains of an earlier, failed creation are being deleted")
     return Fail(
         f"The creation of the cluster {view.name} failed; it is {view}.",
-        "Correct the cause below and deploy again.",
+        "Correct the cause above and deploy again.",
         events=True,
     )
 
@@ -219,7 +219,7 @@ def _updated(view: ClusterView) -> Decision:
     return Fail(
         f"The update of the cluster {view.name} failed; it is {view}"
         + (" and runs with its former configuration." if view.stack_status == "UPDATE_ROLLBACK_COMPLETE" else "."),
-        "Correct the cause below and deploy again.",
+        "Correct the cause above and deploy again.",
         events=True,
     )
 
@@ -228,7 +228,7 @@ def _rollback_failed(view: ClusterView) -> Fail:
     return Fail(
         f"The cluster {view.name} is {view}: an update failed, and so did its rollback. It takes no update in this"
         " state.",
-        f"Correct the cause below, run `aws cloudformation continue-update-rollback --stack-name {view.stack_arn}`,"
+        f"Correct the cause above, run `aws cloudformation continue-update-rollback --stack-name {view.stack_arn}`,"
         " wait for UPDATE_ROLLBACK_COMPLETE and deploy again.",
         events=True,
     )
@@ -247,7 +247,7 @@ def decide_delete(view: ClusterView | None, progress: Progress, wanted: Wanted) 
     if view.status == "DELETE_FAILED" and progress.asked == "accepted":
         return Fail(
             f"The cluster {view.name} could not be deleted: it is {view}.",
-            "Remove what holds it (see the events below), then delete the stack again.",
+            "Remove what holds it (see the events above), then delete the stack again.",
             events=True,
         )
     if view.status == "UPDATE_IN_PROGRESS" or view.stack_status == "ROLLBACK_IN_PROGRESS":
