@@ -281,7 +281,7 @@ def test_stacks_are_paired_by_their_names(monkeypatch: pytest.MonkeyPatch) -> No
     [{"name": "other-network"}, {"region": "us-west-2"}, {"account": "444455556666"}],
     ids=["name", "region", "account"],
 )
-def test_an_environment_that_is_left_behind_is_never_safe(change: dict[str, str]) -> None:
+def test_an_environment_that_is_left_behind_is_never_safe(change: dict[str, Any]) -> None:
     old = {"network": replace(stack_of("network", "dev-network"), account="111122223333")}
     verdict = judge("dev", "main", old, {"network": replace(old["network"], **change)})
     assert verdict.left_stacks == ("dev-network",)
