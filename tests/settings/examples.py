@@ -89,6 +89,7 @@ GOOD: list[dict[str, Any]] = [
     {f"{C}.name": "a" * 40, A: ACCOUNTING},
     {f"{C}.slurm.settings": {"MaxJobCount": 20000, "PriorityType": "priority/multifactor"}},
     {f"{C}.os": "rocky9", f"{C}.head_node.ami": AMI, f"{Q}.ami": AMI, f"{C}.queues.1.ami": AMI},
+    {f"{C}.os": "rhel9", f"{C}.head_node.ami": AMI},
     {f"{C}.permissions_boundary": "arn:aws:iam::aws:policy/PowerUserAccess"},
     {"production": True, f"{C}.permissions_boundary": BOUNDARY},
     {f"{C}.head_node.key_name": "team key (1)"},
@@ -217,6 +218,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({f"{C}.head_node.instance_type": "t3.small", f"{CPU}.max": 100}, "cluster.head_node.instance_type", "GiB"),
     ({f"{C}.queues.1.gpu_health_check": True}, f"{Q1}.gpu_health_check", "c7i.xlarge"),
     ({f"{C}.os": "rocky9"}, "cluster.head_node.ami", "publishes none"),
+    ({f"{C}.os": "rhel9"}, "cluster.head_node.ami", "Systems Manager agent"),
     ({f"{Q}.root_volume": {"size_gib": 100, "throughput": 1000}}, f"{Q0}.root_volume.throughput", "iops to 4000"),
     # Names, tags, Slurm's settings, limits of operations
     ({f"{C}.name": "a" * 41, A: ACCOUNTING}, "cluster.name", "at most 40"),
