@@ -2,16 +2,22 @@
 # Waits until all file systems of the environment are mounted, at most TRAINYARD_MOUNT_SECONDS in total.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 
+# Lustre is mounted at its first use (noauto,x-systemd.automount: aws-parallelcluster-cookbook f75d84c, lustre/partial/_mount_unmount.rb).
+# Until then the path is a mount point of type autofs. statfs is a use. It hangs if the file system's servers do not answer.
+mounts::is_mounted() {
+  local type
+  type="$(timeout 15 stat --file-system --format=%T "$1" 2>/dev/null)" && [[ "${type}" != autofs ]] && timeout 15 mountpoint -q "$1"
+}
+
 mounts::missing() {
   local path
   for path in "$@"; do
-    # A call on a file system whose servers do not answer hangs forever.
-    timeout 15 mountpoint -q "${TRAINYARD_ROOT}${path}" || printf '%s\n' "${path}"
+    mounts::is_mounted "${TRAINYARD_ROOT}${path}" || printf '%s\n' "${path}"
   done
 }
 
 mounts::main() {
-  base::need 1 mountpoint timeout
+  base::need 1 mountpoint stat timeout
   local paths missing
   local -r deadline=$((SECONDS + TRAINYARD_MOUNT_SECONDS))
   paths="$(settings::get '.mounts[].path')"

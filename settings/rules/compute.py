@@ -152,11 +152,11 @@ def _node_groups(environment: Environment) -> Items[HeadNode | Queue]:
 
 @for_each(_node_groups)
 def disks(environment: Environment, key: KeyPath, group: HeadNode | Queue) -> Iterator[Finding]:
-    """ParallelCluster publishes no images for Rocky Linux. Those for RHEL lack the Systems Manager agent, the only way to
-    the head node for users, validation and the handler's count of jobs. gp3 has up to 0.25 MB/s per IOPS.
+    """ParallelCluster publishes no images for Rocky Linux. Those for RHEL lack the Systems Manager agent, which users,
+    validation and the handler's count of jobs need on the head node. gp3 has up to 0.25 MB/s per IOPS.
 
     Sources: PRIVATE_OSES of ParallelCluster; Systems Manager user guide, "Find AMIs with the SSM Agent preinstalled",
-    which does not list RHEL, and aws-parallelcluster-cookbook f75d84c, which installs no agent; EBS user guide, "General
+    which lists no RHEL, and aws-parallelcluster-cookbook f75d84c, which installs no agent; EBS user guide, "General
     Purpose SSD". (The limit of 500 IOPS per GiB is above the most IOPS of the model at the least size.)
     """
     os, volume = environment.cluster.os, group.root_volume

@@ -37,6 +37,14 @@ def test_waits_for_a_mount_that_comes_late(node: Node, settings: Settings) -> No
     assert "waiting for /lustre" in node.log() and "waiting for /lustre /shared" not in node.log()
 
 
+def test_automount_that_did_not_mount_is_not_a_file_system(node: Node, settings: Settings) -> None:
+    """Its path is a mount point all the same, whose type is autofs."""
+    node.command("stat", '[[ "$*" == *%T*/lustre ]] && echo autofs || exec /usr/bin/stat "$@"')
+    node.environment["TRAINYARD_MOUNT_SECONDS"] = "0"
+    result = node.bootstrap(settings, role="compute-configured", code=70)
+    assert "not mounted after 0 s: /lustre." in result.stderr
+
+
 def test_environment_without_file_systems_waits_for_none(node: Node, settings: Settings) -> None:
     (node.fake / "mounts").write_text("")
     (node.fake / "disks").write_text("Amazon Elastic Block Store\n")

@@ -167,6 +167,7 @@ def head(tmp_path: Path) -> Machine:
     machine = machine_with(tmp_path, HEAD)
     machine.settings()
     pyxis(machine)
+    (machine.root / "fsx").mkdir()
     (machine.root / "shared/scripts/versions/abc").mkdir(parents=True)
     (machine.root / "shared/scripts/current").symlink_to("versions/abc")
     return machine

@@ -71,6 +71,12 @@ FAULTS: dict[str, tuple[Callable[[Machine], object], dict[str, str], str]] = {
     "an old plugin": (file(PLUGIN, "\0Initializing aws-ofi-nccl 1.7.4\0"), {"aws-ofi-nccl": "failure"}, "1.7.4"),
     "no plugin": (gone(PLUGIN.lstrip("/")), {"aws-ofi-nccl": "failure"}, "no libnccl-net.so"),
     "a disk is gone": (lambda m: m.settings(nvme_gb=10**9), {"scratch-size": "failure"}, " TB"),
+    # What statfs says of an automount that did not mount.
+    "only the automount of /fsx": (
+        tool("stat", '[[ "$*" == *%T*/fsx ]] && echo autofs || exec /usr/bin/stat "$@"'),
+        {"file-systems": "failure"},
+        "not mounted: /fsx",
+    ),
     "no /fsx": (tool("mountpoint", '[[ "$2" != */fsx ]]'), {"file-systems": "failure"}, "not mounted: /fsx"),
     "Enroot is gone": (without("enroot"), {"enroot": "failure"}, "no enroot"),
     "Slurm is gone": (without("sinfo"), {"slurm": "failure"}, "no sinfo"),

@@ -57,7 +57,11 @@ disks::check_mounts() {
     return 0
   fi
   for path in "${paths[@]}"; do
-    scan::run mountpoint -q "${TRAINYARD_ROOT}${path}"
+    # As in steps/mounts.sh: statfs mounts what is mounted at its first use, and an automount alone is none.
+    scan::run stat --file-system --format=%T "${TRAINYARD_ROOT}${path}"
+    if ((STATUS == 0)); then
+      [[ "${ANSWER}" == autofs ]] && STATUS=1 || scan::run mountpoint -q "${TRAINYARD_ROOT}${path}"
+    fi
     case "${STATUS}" in
       0) ;;
       124) silent+=("${path}") ;;
