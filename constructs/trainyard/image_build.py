@@ -81,6 +81,13 @@ class ImageBuild(Construct):
             # Existing layers are not pushed again, and serve as the build's cache.
             iam.PolicyStatement(sid="Push", actions=[*pull, *push], resources=[self._repository.repository_arn]),
             iam.PolicyStatement(sid="Context", actions=["s3:GetObject", "s3:GetObjectVersion"], resources=[context]),
+            # CodeBuild asks whose the bucket is, and where (its guide, "Allow CodeBuild to interact with other AWS
+            # services", statement S3BucketIdentity).
+            iam.PolicyStatement(
+                sid="ContextBucket",
+                actions=["s3:GetBucketAcl", "s3:GetBucketLocation"],
+                resources=[self._source.bucket.bucket_arn],
+            ),
             iam.PolicyStatement(
                 sid="Log",
                 actions=["logs:CreateLogStream", "logs:PutLogEvents"],

@@ -78,7 +78,7 @@ def test_where_the_region_has_no_known_account_the_base_image_is_the_public_one(
 
 def test_the_role_reaches_one_repository_one_object_and_one_log_group(made: Template) -> None:
     allowed = statements(made)
-    assert set(allowed) == {"Login", "Push", "Context", "Log", "Base"}
+    assert set(allowed) == {"Login", "Push", "Context", "ContextBucket", "Log", "Base"}
     assert allowed["Login"]["Action"] == "ecr:GetAuthorizationToken"
     [repository] = made.find_resources("AWS::ECR::Repository")
     assert allowed["Push"]["Resource"] == {"Fn::GetAtt": [repository, "Arn"]}
@@ -86,6 +86,8 @@ def test_the_role_reaches_one_repository_one_object_and_one_log_group(made: Temp
     key = location.rstrip('"}]').rpartition("/")[2]
     assert key.endswith(".zip")
     assert json.dumps(allowed["Context"]["Resource"]).rstrip('"}]').endswith(f"/{key}")
+    assert set(allowed["ContextBucket"]["Action"]) == {"s3:GetBucketAcl", "s3:GetBucketLocation"}
+    assert json.dumps(allowed["Context"]["Resource"]).startswith(json.dumps(allowed["ContextBucket"]["Resource"])[:-4])
     [group] = made.find_resources("AWS::Logs::LogGroup")
     assert allowed["Log"]["Resource"] == {"Fn::GetAtt": [group, "Arn"]}
     wild = [sid for sid, statement in allowed.items() if statement["Resource"] == "*"]

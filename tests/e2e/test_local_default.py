@@ -90,9 +90,12 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     assert "Nothing is up" in local.ok("down")
 
 
-@pytest.mark.parametrize("name", ["guide-2xg5", "jakarta-80xp5e", "megatron-2xp5"])
+@pytest.mark.parametrize("name", ["guide-2xg5", "jakarta-80xp5e", "megatron-2xp5", "staging"])
 def test_every_shipped_environment_with_loopback_as_the_only_network(local_of: LocalOf, name: str) -> None:
-    """In a network namespace that holds nothing but loopback, whatever else is contacted fails."""
+    """In a network namespace that holds nothing but loopback, whatever else is contacted fails.
+
+    tests/promotion deploys the other two: dev, and prod.
+    """
     local = local_of(name)
     script = ROOT / "tests" / "e2e" / "alone.sh"
     result = local.run(
@@ -101,6 +104,8 @@ def test_every_shipped_environment_with_loopback_as_the_only_network(local_of: L
     assert result.returncode == 0, result.stdout + local.logs()
     assert "CREATE_COMPLETE" in result.stdout
     assert "Down." in result.stdout
+    if name == "staging":
+        assert "0 NAT gateways, 15 endpoints" in result.stdout
     if name == "jakarta-80xp5e":
         assert re.search(r"p5e\.48xlarge x 0 to 80.*EFA.*cr-[0-9a-f]+", result.stdout), result.stdout
         assert result.stdout.count("Lustre PERSISTENT_2") == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -10,6 +11,8 @@ import pytest
 from aws_cdk import aws_s3 as s3
 from cfnlint.api import ManualArgs, lint
 
+from settings import Environment
+from tests.cluster_config.references import environments
 from tests.stacks.conftest import Synthesis, checked_app
 
 IGNORED = {
@@ -95,3 +98,20 @@ def test_the_cluster_gets_its_configuration_as_a_structure(synthesis: Synthesis)
     # The head node's first script fetches the assets, so they are there before.
     [published] = synthesis.resources("cluster", "Custom::CDKBucketDeployment")
     assert published in cluster["DependsOn"]
+
+
+FEATURES: dict[str, Callable[[Environment], object]] = {
+    "accounting": lambda environment: environment.cluster.slurm.accounting,
+    "login nodes": lambda environment: environment.cluster.login_nodes,
+    "image build": lambda environment: environment.images.build,
+    "an existing VPC": lambda environment: environment.network.existing,
+    "a network without internet access": lambda environment: environment.network.egress == "endpoints-only",
+    "a permissions boundary": lambda environment: environment.cluster.permissions_boundary,
+    "a capacity reservation": lambda environment: any(q.capacity.reservation for q in environment.cluster.queues),
+}
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_an_environment_shows_each_feature(feature: str) -> None:
+    """So the checks above, a golden and a deployment to the emulator cover it."""
+    assert any(FEATURES[feature](environment) for environment in environments().values())
