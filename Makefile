@@ -5,7 +5,7 @@ PYTHON ?= python3
 
 # What a user gives reaches recipes as environment variables only, taken literally: make expands nothing in it, and
 # no shell reads it as code.
-GIVEN := ENV ON PORT AGAINST FORMAT OUTPUT DELETE_DATA FORCE HELLO PIPELINE RESUME APPROVE SKIP ONLY
+GIVEN := ENV ON YES PORT AGAINST FORMAT OUTPUT DELETE_DATA FORCE HELLO PIPELINE RESUME APPROVE SKIP ONLY
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
 
@@ -19,6 +19,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 
 # Options from the variables that are set.
 AT_PORT := $${PORT:+--port "$$PORT"}
+ON_AWS := $${ON:+--on "$$ON"} $$([ "$$YES" != yes ] || echo --yes)
 REPORT := $${FORMAT:+--format "$$FORMAT"} $${OUTPUT:+--output "$$OUTPUT"}
 ACCOUNT := $${ON:+--on "$$ON"} $(AT_PORT) $(REPORT)
 PYTEST := .venv/bin/pytest
@@ -41,11 +42,11 @@ setup: tools .venv/.ready parallelcluster/.venv/.ready local/.venv/.ready node_m
 # What the steps of a pipeline run with: no emulated AWS.
 setup-steps: tools .venv/.ready parallelcluster/.venv/.ready node_modules/.ready
 
-up: setup ## Deploy ENV to an emulated AWS on this machine and create its cluster with ParallelCluster's API
-	@$(TRAINYARD) up "$$ENV" $(AT_PORT) $$([ "$$HELLO" != no ] || echo --no-hello)
+up: setup ## Deploy ENV to an emulated AWS on this machine, or to AWS (ON=aws, YES=yes: without a question)
+	@$(TRAINYARD) up "$$ENV" $(ON_AWS) $(AT_PORT) $$([ "$$HELLO" != no ] || echo --no-hello)
 
-down: setup ## Destroy ENV in the emulated AWS and stop it (DELETE_DATA=yes: also where buckets hold data)
-	@$(TRAINYARD) down "$$ENV" $$([ "$$DELETE_DATA" != yes ] || echo --delete-data) $$([ "$$FORCE" != yes ] || echo --force)
+down: setup ## Remove ENV from the emulated AWS and stop that, or from AWS (ON=aws; DELETE_DATA=yes: also where buckets hold data)
+	@$(TRAINYARD) down "$$ENV" $(ON_AWS) $$([ "$$DELETE_DATA" != yes ] || echo --delete-data) $$([ "$$FORCE" != yes ] || echo --force)
 
 # A verdict is not a failure: statuses 1 to 3 succeed here.
 diff: setup ## What a change does: ENV against the emulated AWS, AGAINST=<git revision>, or ON=aws (FORMAT=markdown|json|html)
@@ -65,8 +66,8 @@ promote: setup ## Take this checkout through a pipeline in an emulated AWS (PIPE
 	@$(TRAINYARD) promote "$${PIPELINE:-promotion}" $$([ "$$RESUME" != yes ] || echo --resume) \
 	  $${APPROVE:+--approve "$$APPROVE"} $${SKIP:+--skip "$$SKIP"} $(AT_PORT) || [ $$? -eq 3 ]
 
-status: setup ## Show what is deployed in the emulated AWS
-	@$(TRAINYARD) status "$$ENV"
+status: setup ## Show what is deployed in the emulated AWS, or in AWS (ON=aws)
+	@$(TRAINYARD) status "$$ENV" $${ON:+--on "$$ON"}
 
 lab: setup ## Slurm on this machine with the bootstrap and jobs of ENV, and a shell on its head node (root, Debian)
 	@scripts/install-lab-packages.sh

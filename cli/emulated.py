@@ -1,18 +1,22 @@
-"""`trainyard up`, `down`, `status`, `exec`, `promote` and `lab`: commands for the emulated AWS on this machine."""
+"""`trainyard up`, `down`, `status`, `exec`, `promote` and `lab`: commands for the emulated AWS, some also for AWS."""
 
 from __future__ import annotations
 
 import argparse
 
+from cli import account
 from cli.exits import DONE
 
 
 def up(options: argparse.Namespace) -> int:
-    """Deploy an environment to an emulated AWS on this machine.
+    """Deploy an environment: to an emulated AWS on this machine, or to AWS.
 
     trainyard up local
     trainyard up my.yaml --port 4700 --no-hello
+    trainyard up my.yaml --on aws
     """
+    if account.on_aws(options):
+        return account.up(options)
     from local.commands import deployment
     from local.commands.session import open_session
     from ops import lock
@@ -23,11 +27,14 @@ def up(options: argparse.Namespace) -> int:
 
 
 def down(options: argparse.Namespace) -> int:
-    """Destroy an environment in the emulated AWS and stop it.
+    """Remove an environment from the emulated AWS and stop that, or from AWS.
 
     trainyard down local
     trainyard down local --delete-data
+    trainyard down my.yaml --on aws
     """
+    if account.on_aws(options):
+        return account.down(options)
     from local.commands import deployment
     from local.commands.session import open_session
     from ops import lock
@@ -43,10 +50,13 @@ def down(options: argparse.Namespace) -> int:
 
 
 def status(options: argparse.Namespace) -> int:
-    """Show what the emulated AWS holds.
+    """Show what is deployed.
 
     trainyard status local
+    trainyard status my.yaml --on aws
     """
+    if account.on_aws(options):
+        return account.status(options)
     from local.commands import deployment
     from local.commands.session import open_session
 

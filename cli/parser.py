@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cli import emulated, files, verdicts
+from cli import account, emulated, files, verdicts
 from cli.exits import FAILED, TABLE
 
 FORMATS = ("text", "markdown", "json", "html")
@@ -76,8 +76,11 @@ def _checks(text: str) -> tuple[str, ...]:
 _ENV = _value("environment", "ENV", "name under environments/, or path of a .yaml file")
 _PORT: Option = ("--port", {"type": _between(*PORTS), "help": "first port of the emulated AWS"})
 _STATE = _state(".trainyard/<name>")
+_SSH = Path("~/.ssh/trainyard")
 _LINE = _value("line", "COMMAND", "a program and its arguments, after --", nargs="+")
-_ACCOUNT = (_choice("--on", ("local", "aws"), "local: emulated AWS (default); aws: your credentials"), _PORT, _STATE)
+_ON = _choice("--on", ("local", "aws"), "local: emulated AWS (default); aws: your credentials")
+_ACCOUNT = (_ON, _PORT, _STATE)
+_YES = _flag("--yes", "aws: do not ask for confirmation, for automation")
 _REPORT = (
     _choice("--format", FORMATS, "format of the report (default text)"),
     _path("--output", "FILE", "write the report there instead of printing it"),
@@ -85,17 +88,50 @@ _REPORT = (
 _ONLY = f"only these of {','.join(CHECKS)}; each must be able to run"
 
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | list[Option], ...]]] = {
-    "up": (emulated.up, (_ENV, _STATE, _PORT, _flag("--no-hello", "skip the first Slurm job, hello-gpu"))),
+    "up": (
+        emulated.up,
+        (
+            _ENV,
+            *_ACCOUNT,
+            _flag("--no-hello", "local: skip the first Slurm job, hello-gpu"),
+            _YES,
+            _flag("--destructive", "aws: with --yes, also where the verdict is DESTRUCTIVE"),
+            _flag("--despite-checks", "aws: also where permissions or the preflight are not ready"),
+        ),
+    ),
     "down": (
         emulated.down,
         (
             _ENV,
+            _ON,
             _STATE,
-            _flag("--delete-data", "also where buckets hold data"),
-            _flag("--force", "stop the emulated AWS without destroying the stacks first"),
+            _YES,
+            _flag("--delete-data", "also where buckets that are deleted hold data"),
+            _flag("--force", "local: stop the emulated AWS without destroying the stacks first"),
         ),
     ),
-    "status": (emulated.status, (_ENV, _STATE)),
+    "status": (emulated.status, (_ENV, _ON, _STATE)),
+    "connect": (
+        account.connect,
+        (
+            _ENV,
+            _path("--key", "FILE", "a private key of yours (default: a new one in the folder)"),
+            _path(
+                "--folder", "FOLDER", "where it is written (default ~/.ssh/trainyard)", default=Path("~/.ssh/trainyard")
+            ),
+        ),
+    ),
+    "init": (
+        account.init,
+        (
+            _path("file", "FILE", "new .yaml file; its name is the environment's"),
+            _value("--region", "REGION", "AWS region"),
+            _value("--reservation", "ID", "capacity reservation: gives zone, type and number of nodes"),
+            _value("--zone", "ZONE", "zone id, for example usw2-az2"),
+            _value("--instance-type", "TYPE", "of the compute nodes"),
+            _value("--nodes", "N", "most compute nodes"),
+        ),
+    ),
     "exec": (
         emulated.execute,
         (_ENV, _STATE, _PORT, _flag("--start", "start an empty emulated AWS if none runs"), _LINE),

@@ -87,9 +87,21 @@ def commands_page() -> str:
 def permissions_page() -> str:
     """The page on IAM actions, from the lists that the commands and the pipeline's roles use."""
     from ops.drift import ACTIONS as DRIFT
-    from trainyard.pipeline.actions import ASSUME, DIFF, PREFLIGHT, VALIDATION
+    from trainyard.pipeline.actions import ASSUME, CONNECT, DEPLOYMENT, DIFF, PREFLIGHT, VALIDATION
 
     groups = (
+        (
+            "up, status and down --on aws",
+            "On `*`, with `sts:AssumeRole` on the roles of `cdk bootstrap` (`cdk-hnb659fds-*`), which do the rest, and "
+            "on the API's user role. `down --delete-data` also needs `s3:DeleteObjectVersion`.",
+            DEPLOYMENT,
+        ),
+        (
+            "connect",
+            "`SendSSHPublicKey` and `StartSession` on the cluster's head and login nodes, `StartSession` also on the "
+            "document AWS-StartSSHSession. SSH calls both when it connects.",
+            CONNECT,
+        ),
         ("diff --on aws", "On the environment's own stacks.", DIFF),
         ("preflight --on aws", "On `*`: these reads know no resources, or are asked of all resources.", PREFLIGHT),
         ("The ParallelCluster API, for preflight and drift", "On the API's user role.", (ASSUME,)),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import boto3
 from rich.console import Console
@@ -17,21 +16,15 @@ from local.commands.session import ROOT, Deployed, Session, aws
 from local.emulator import launch
 from local.emulator.launch import log_tail
 from ops import lock
-from ops.aws import stacks
+from ops.aws import deployment, removal, stacks
 from ops.aws import status as table
+from ops.aws.deployment import Run
 from ops.aws.progress import Progress
 from ops.problem import Problem
 from settings import Faults, environment_file
 
 BOOTSTRAP_STACK = "CDKToolkit"
-EXPORT_IN_USE = "as it is in use by"
-"""CloudFormation's words where a stack would lose an export that another one imports (docs/decisions/0004)."""
-
-_WIDTH_IN_A_LOG = 160
-
-console = Console(highlight=False)
-if not console.is_terminal and "COLUMNS" not in os.environ:
-    console.width = _WIDTH_IN_A_LOG
+console = deployment.console()
 
 
 def execute(session: Session, port: int | None, line: list[str], *, start: bool) -> int:
@@ -52,13 +45,7 @@ def up(session: Session, port: int | None, *, hello_gpu: bool = True) -> None:
     stacks.settle(account, session.environment, console)
     _bootstrap(session, emulator)
     console.print("Deploying with the CDK CLI: cdk deploy --all")
-    done = _deploy(session, emulator, "--all")
-    if any(EXPORT_IN_USE in reason for reason in done.failures):
-        console.print("The cluster still uses what the file no longer has: deploying the cluster first, then the rest")
-        stacks.settle(account, session.environment, console)
-        done = _deploy(session, emulator, "cluster", "--exclusively")
-        if not done.code:
-            done = _deploy(session, emulator, "--all")
+    done = deployment.deploy(account, session.environment, console, partial(_deploy, session, emulator))
     if done.code:
         raise _failure("The deployment failed", session, done)
     console.print("Deployed" if done.changed else "Nothing to change: the deployment matches the file")
@@ -113,15 +100,16 @@ def down(session: Session, *, delete_data: bool) -> None:
     for bucket in held:
         stacks.empty_bucket(account, bucket)
         console.print(f"Emptied s3://{bucket}")
+    holdings = removal.holdings(account, session.environment)
     stacks.unprotect(account, session.environment)
     console.print("Destroying with the CDK CLI: cdk destroy --all")
     done = _run(session, emulator, "destroy", "--all", "--force", *_assembly(session))
     if done.code:
         raise _failure("The destruction failed", session, done)
-    if kept := stacks.kept(account, session.environment):
+    if kept := [item for item in holdings if item.kept]:
         console.print("Kept by the environment's retention, as in AWS; gone with the emulated AWS now:")
-        for line in kept:
-            console.print(f"  {line}")
+        for item in kept:
+            console.print(f"  {item.type} {item.id}")
     launch.stop(session.state)
     console.print("[green]Down.[/green] Nothing runs any more.")
 
@@ -151,21 +139,13 @@ def _show(session: Session, emulator: launch.Emulator) -> None:
     console.print(
         f"[bold]Next[/bold]\n  edit {session.file.name}, then: trainyard diff {name}, trainyard up {name}\n"
         f"  remove it all:    trainyard down {name}\n"
-        f"  deploy it to AWS: node_modules/.bin/cdk deploy --all -c env={name}  (with the account's credentials)\n"
-        f"  connect there:    the command in the output Connect of the stack {session.environment.name}-cluster",
+        f"  deploy it to AWS: trainyard up {name} --on aws  (with the account's credentials)\n"
+        f"  connect there:    trainyard connect {name}",
         highlight=False,
     )
 
 
-class _Run(NamedTuple):
-    """A run of the CDK CLI: whether stacks changed, its exit status, and the failures of stacks."""
-
-    changed: bool
-    code: int
-    failures: list[str]
-
-
-def _deploy(session: Session, emulator: launch.Emulator, *parts: str) -> _Run:
+def _deploy(session: Session, emulator: launch.Emulator, *parts: str) -> Run:
     return _run(
         session,
         emulator,
@@ -177,10 +157,10 @@ def _deploy(session: Session, emulator: launch.Emulator, *parts: str) -> _Run:
     )
 
 
-def _run(session: Session, emulator: launch.Emulator, *arguments: str) -> _Run:
+def _run(session: Session, emulator: launch.Emulator, *arguments: str) -> Run:
     with Progress(console, aws(emulator), session.environment) as progress:
         code = cdk.run(emulator, *arguments, log=session.log)
-    return _Run(progress.changed, code, progress.failures() if code else [])
+    return Run(progress.changed, code, progress.failures() if code else [])
 
 
 def _bootstrap(session: Session, emulator: launch.Emulator) -> None:
@@ -208,7 +188,7 @@ def _synthesis(session: Session) -> Sequence[str]:
     return ("--context", f"env={session.file}", "--output", str(session.assembly))
 
 
-def _failure(what: str, session: Session, done: _Run) -> Problem:
+def _failure(what: str, session: Session, done: Run) -> Problem:
     lines = done.failures or [log_tail(session.log)]
     body = "\n".join(f"  {line}" for line in lines)
     return Problem(

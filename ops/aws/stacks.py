@@ -141,18 +141,3 @@ def unprotect(account: boto3.Session, environment: Environment) -> None:
     for stack in stacks_of(account, environment):
         if stack.get("EnableTerminationProtection"):
             client.update_termination_protection(StackName=stack["StackName"], EnableTerminationProtection=False)
-
-
-def kept(account: boto3.Session, environment: Environment) -> list[str]:
-    """File systems and buckets of the environment that outlived its stacks."""
-    prefix = f"{environment.name}-"
-    systems = account.client("fsx").describe_file_systems()["FileSystems"]
-    lines = [f"FSx {system['FileSystemType']} {system['FileSystemId']}" for system in systems]
-    buckets = account.client("s3").list_buckets()["Buckets"]
-    lines += [f"s3://{bucket['Name']}" for bucket in buckets if bucket["Name"].startswith(prefix)]
-    repositories = account.client("ecr").describe_repositories()["repositories"]
-    return lines + [
-        f"ECR {repository['repositoryName']}"
-        for repository in repositories
-        if "cdk-" not in repository["repositoryName"]
-    ]

@@ -124,7 +124,7 @@ def deployed(client: CloudFormationClient, wanted: Stacks) -> dict[str, Stack]:
         Problem: CloudFormation cannot be read, or has a template that is not JSON.
     """
     return {
-        key: replace(stack, template=_template(client, stack.name))
+        key: replace(stack, template=template(client, stack.name))
         for key, stack in wanted.items()
         if _status(client, stack.name) not in _EMPTY
     }
@@ -147,7 +147,8 @@ def _status(client: CloudFormationClient, name: str) -> str:
         raise Problem(f"CloudFormation cannot be reached: {error}") from error
 
 
-def _template(client: CloudFormationClient, name: str) -> Mapping[str, Any]:
+def template(client: CloudFormationClient, name: str) -> Mapping[str, Any]:
+    """The template that a stack was deployed with. Raises Problem."""
     try:
         # boto3 parses JSON; it returns other text, and what some emulators answer, as a string.
         body: object = client.get_template(StackName=name, TemplateStage="Original")["TemplateBody"]

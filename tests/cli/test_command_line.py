@@ -17,7 +17,7 @@ from ops.report import FORMATS as FORMATS_OF_REPORTS
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = {
-    "up", "down", "status", "exec", "promote", "lab",
+    "up", "down", "status", "connect", "init", "exec", "promote", "lab",
     "diff", "gate", "preflight", "validate", "drift",
     "check", "names", "schema", "completion",
 }  # fmt: skip

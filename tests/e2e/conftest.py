@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
+from local.emulator import launch
+
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 600
 
@@ -108,6 +110,18 @@ class Local:
         assert "Traceback" not in result.stdout
         return result.stdout
 
+    def on_aws(self, command: str, *options: str, **keys: str) -> subprocess.CompletedProcess[str]:
+        """Run one command with `--on aws`, where the emulator of this environment is AWS."""
+        emulator = launch.find(self.state)
+        assert emulator is not None
+        folder = str(self.state.with_name("aws"))
+        return subprocess.run(
+            [sys.executable, "-m", "cli", command, str(self.file), "--on", "aws", "--state", folder, *options],
+            **{**self._place(), "env": {**emulator.child_environment(), "COLUMNS": "200", **keys}},
+            timeout=LIMIT_S,
+            check=False,
+        )
+
     def logs(self) -> str:
         """The last lines of every log of the emulator, for a failure's message."""
         tails = [
@@ -141,7 +155,5 @@ def local_of(tmp_path: Path) -> Iterator[object]:
         return local
 
     yield make
-    from local.emulator import launch
-
     for local in made:
         launch.stop(local.state)

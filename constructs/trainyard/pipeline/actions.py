@@ -47,3 +47,36 @@ VALIDATION: tuple[str, ...] = (
 and on the head node (tags parallelcluster:cluster-name and parallelcluster:node-type=HeadNode). The other two have no
 resource-level permissions.
 """
+
+DEPLOYMENT: tuple[str, ...] = tuple(
+    sorted(
+        {
+            *PREFLIGHT,
+            *DIFF,
+            "cloudformation:ContinueUpdateRollback",
+            "cloudformation:DescribeStackEvents",
+            "cloudformation:DescribeStackResources",
+            "cloudformation:UpdateTerminationProtection",
+            "ecr:DescribeRepositories",
+            "fsx:DescribeBackups",
+            "fsx:DescribeDataRepositoryAssociations",
+            "fsx:DescribeVolumes",
+            "iam:GetRole",
+            "iam:SimulatePrincipalPolicy",
+            "pricing:GetProducts",
+            "s3:GetBucketVersioning",
+            "s3:ListAllMyBuckets",
+            "s3:ListBucketVersions",
+            "ssm:GetParameter",
+        }
+    )
+)
+"""`up`, `status` and `down` on AWS. Everything else they do with the roles of `cdk bootstrap`."""
+
+CONNECT: tuple[str, ...] = (
+    "ec2-instance-connect:SendSSHPublicKey",
+    "ec2:DescribeInstances",
+    "ssm:StartSession",
+    "sts:GetCallerIdentity",
+)
+"""`connect`, and the SSH configuration that it writes."""

@@ -1,0 +1,140 @@
+"""`trainyard connect`: an SSH configuration for a cluster's head and login nodes.
+
+SSH runs through Systems Manager, so no port is open. Before each connection the public key is sent to the node, for 60
+seconds (EC2 Instance Connect API reference, SendSSHPublicKey). The private key stays on this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ops.lock import open_private
+from ops.preflight.aws import Aws
+from ops.problem import Problem
+from ops.validation.head_node import find
+from trainyard.cluster_settings import CLUSTER_USERS
+
+if TYPE_CHECKING:
+    import boto3
+
+    from settings import Environment
+
+TOOLS = {
+    "aws": "AWS CLI: https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html",
+    "session-manager-plugin": "Session Manager plugin: "
+    "https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-install-plugin.html",
+    "ssh": "OpenSSH client: the package openssh-client or openssh-clients of your system",
+}
+NO_INSTANCE_CONNECT = ("rhel8", "rhel9", "rocky8", "rocky9")
+"""Operating systems without the package ec2-instance-connect. Source: EC2 user guide, "Install EC2 Instance Connect on
+your EC2 instances": Amazon Linux 2023, Ubuntu 20.04 and later have it."""
+
+_PATH = re.compile(r"[^\0\n\r\"'%$`\\]+")
+"""Paths that mean the same to ssh's configuration and to a shell between quotes."""
+
+
+def missing_tools() -> list[str]:
+    """What a connection needs and this machine does not have, with where to get it."""
+    return [page for tool, page in TOOLS.items() if shutil.which(tool) is None]
+
+
+def hosts(aws: Aws, account: boto3.Session, environment: Environment) -> dict[str, str]:
+    """Instance ids by the names that users type: the environment's for the head node, then login nodes.
+
+    Raises:
+        Problem: there is no running head node.
+    """
+    name = environment.name
+    found = {name: find(account.client("ec2"), environment.cluster_name)}
+    tags = {"parallelcluster:cluster-name": environment.cluster_name, "parallelcluster:node-type": "LoginNode"}
+    filters: list[dict[str, Any]] = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
+    filters.append({"Name": "instance-state-name", "Values": ["running"]})
+    reservations = aws.items("ec2", "describe_instances", "Reservations", Filters=filters)
+    ids = sorted(item["InstanceId"] for reservation in reservations for item in reservation["Instances"])
+    return found | {f"{name}-login-{number}": instance for number, instance in enumerate(ids, 1)}
+
+
+def write(folder: Path, environment: Environment, nodes: dict[str, str], key: Path | None) -> Path:
+    """Write the configuration below `folder`, and a key pair if `key` is None; returns the configuration's path.
+
+    Args:
+        key: a private key of the user's, with its public key in the same folder under the same name and `.pub`.
+
+    Raises:
+        Problem: a file cannot be written, the key has no public key, or the operating system does not take keys.
+    """
+    if environment.cluster.os in NO_INSTANCE_CONNECT and key is None:
+        raise Problem(
+            f"{environment.cluster.os} does not take short-lived keys: its AMI has no EC2 Instance Connect. Give the "
+            "private key of cluster.head_node.key_name with --key, or open a shell with the output Connect of the "
+            f"stack {environment.name}-cluster."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    key = (key or _own_key(folder)).expanduser().resolve()
+    public = key.with_name(f"{key.name}.pub")
+    if not key.is_file() or not public.is_file():
+        raise Problem(f"{key} or {public} does not exist. Give the path of a private key that has its .pub next to it.")
+    if wrong := [str(path) for path in (key, folder) if not _PATH.fullmatch(str(path))]:
+        raise Problem(f"{wrong[0]!r} has a character that SSH's configuration cannot hold. Use another folder.")
+    file = folder / f"{environment.name}.conf"
+    text = "\n".join(_lines(environment, nodes, key, public, folder / "known_hosts"))
+    with open_private(file, "w") as stream:
+        stream.write(f"{text}\n")
+    return file
+
+
+def advice(file: Path, nodes: Sequence[str]) -> list[str]:
+    """Lines to copy: shell, copy, port forwarding, VS Code."""
+    head, config = nodes[0], shlex.quote(str(file))
+    return [
+        *(f"shell:            ssh -F {config} {name}" for name in nodes),
+        f"copy a file:      scp -F {config} FILE {head}:",
+        f"forward a port:   ssh -F {config} -N -L 8888:localhost:8888 {head}",
+        f'VS Code:          put this line first in ~/.ssh/config: Include "{file}"',
+        f"                  then Remote-SSH: Connect to Host, {head}",
+    ]
+
+
+def _own_key(folder: Path) -> Path:
+    key = folder / "id_ed25519"
+    if not key.exists():
+        made = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "trainyard", "-f", str(key)]
+        try:
+            subprocess.run(made, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise Problem(f"ssh-keygen made no key in {folder}: {error}. Give a key of yours with --key.") from error
+    return key
+
+
+def _lines(environment: Environment, nodes: dict[str, str], key: Path, public: Path, known: Path) -> Iterator[str]:
+    profile = os.environ.get("AWS_PROFILE", "")
+    if profile and not re.fullmatch(r"[\w.@+=/-]+", profile):
+        raise Problem(f"AWS_PROFILE {profile!r} has a character that SSH's configuration cannot hold. Rename it.")
+    options = f"--region {environment.region}" + (f" --profile {profile}" if profile else "")
+    send = (
+        f"aws ec2-instance-connect send-ssh-public-key {options} --instance-id %h --instance-os-user %r "
+        f"--ssh-public-key 'file://{public}' > /dev/null"
+    )
+    # OpenSSH puts `exec` before the command (ssh_config(5), ProxyCommand), so two commands need a shell of their own.
+    session = "--document-name AWS-StartSSHSession --parameters portNumber=%p"
+    start = f"aws ssm start-session {options} --target %h {session}"
+    command = start if environment.cluster.os in NO_INSTANCE_CONNECT else f"{send} && exec {start}"
+    yield f"# Written by `trainyard connect` for {environment.name}, {environment.account}, {environment.region}."
+    for name, instance in nodes.items():
+        yield f"Host {name}"
+        yield f"  HostName {instance}"
+        yield f"  User {CLUSTER_USERS[environment.cluster.os]}"
+        yield f'  IdentityFile "{key}"'
+        yield "  IdentitiesOnly yes"
+        # The instance id names one machine, and AWS delivers the connection to it; a new head node has a new id.
+        yield "  StrictHostKeyChecking accept-new"
+        yield f'  UserKnownHostsFile "{known}"'
+        yield f'  ProxyCommand sh -c "{command}"'

@@ -1,0 +1,258 @@
+"""`trainyard up`, `status` and `down` with `--on aws`: an environment in the account that your credentials reach."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from ops.aws import cdk, costs, permissions, stacks, status
+from ops.aws.progress import Progress
+from ops.preflight.aws import Aws, require_account
+from ops.preflight.checks import run as preflight
+from ops.problem import Problem
+from ops.report.commands import preflight_report, review_report
+from ops.report.rendering import text
+from ops.review.stacks import deployed, synthesized
+from ops.review.verdict import Level, Verdict, judge
+from trainyard.pipeline.actions import DEPLOYMENT
+
+if TYPE_CHECKING:
+    import boto3
+
+    from settings import Environment
+
+ROOT = cdk.ROOT
+_EXPORT_IN_USE = "as it is in use by"
+"""CloudFormation's words where a stack would lose an export that another one imports."""
+
+_WIDTH_IN_A_LOG = 160
+
+
+class Run(NamedTuple):
+    """A run of the CDK CLI: whether stacks changed, its exit status, and the failures of stacks."""
+
+    changed: bool
+    code: int
+    failures: list[str]
+
+
+@dataclass(frozen=True)
+class Target:
+    """An environment, its file, the account, and a folder for the assembly and the CDK CLI's output."""
+
+    file: Path
+    environment: Environment
+    account: boto3.Session
+    state: Path
+    console: Console
+
+    @property
+    def name(self) -> str:
+        """How a user names this environment on a command line."""
+        return self.file.stem if self.file.parent == ROOT / "environments" else str(self.file)
+
+    @cached_property
+    def aws(self) -> Aws:
+        return Aws(self.account, self.environment.region)
+
+    @property
+    def assembly(self) -> Path:
+        """What `up` synthesized, showed and deployed last."""
+        return self.state / "cdk.out"
+
+    @property
+    def log(self) -> Path:
+        """Everything that the CDK CLI printed."""
+        return self.state / "cdk.log"
+
+    @property
+    def app(self) -> tuple[str, ...]:
+        """Options of the CDK CLI: the assembly if there is one, else how to synthesize it."""
+        if (self.assembly / "manifest.json").is_file():
+            return "--app", str(self.assembly)
+        return "--context", f"env={self.file}", "--output", str(self.assembly)
+
+    def cdk(self, *arguments: str) -> int:
+        """Run the CDK CLI in the environment's region, with the credentials of the shell; returns its exit status."""
+        region = self.environment.region
+        settings = {"AWS_REGION": region, "AWS_DEFAULT_REGION": region, "CDK_DISABLE_VERSION_CHECK": "1"}
+        return cdk.run(*arguments, env={**os.environ, **settings}, log=self.log)
+
+    def watched(self, *arguments: str) -> Run:
+        """The same, with a line for each change of a stack."""
+        with Progress(self.console, self.account, self.environment) as progress:
+            code = self.cdk(*arguments)
+        return Run(progress.changed, code, progress.failures() if code else [])
+
+    def failure(self, what: str, done: Run) -> Problem:
+        """The error of a failed deployment or removal, with CloudFormation's reasons."""
+        body = "\n".join(f"  {line}" for line in done.failures or _tail(self.log))
+        return Problem(f"{what}:\n{body}\nOutput of the CDK CLI: {self.log}\nCorrect the cause and run it again.")
+
+
+def console() -> Console:
+    """A console; wide where it writes to a file or a pipe."""
+    made = Console(highlight=False)
+    if not made.is_terminal and "COLUMNS" not in os.environ:
+        made.width = _WIDTH_IN_A_LOG
+    return made
+
+
+def up(target: Target, *, yes: bool, destructive: bool, despite_checks: bool) -> None:
+    """Check, show what is created and what it costs, ask once, deploy, and show what exists.
+
+    Raises:
+        Problem: a check failed, nobody confirmed, or the deployment failed.
+    """
+    require_account(target.aws, target.environment)
+    require_somebody(yes=yes)
+    stacks.settle(target.account, target.environment, target.console)
+    target.console.print("Synthesizing with the CDK CLI")
+    if target.cdk("synth", "--quiet", "--context", f"env={target.file}", "--output", str(target.assembly)):
+        raise Problem("\n".join(["The synthesis failed:", *_tail(target.log), f"Whole output: {target.log}"]))
+    _require_ready(target, despite_checks=despite_checks)
+    new = synthesized(target.assembly)
+    against = f"what is deployed in {target.environment.account}"
+    verdict = judge(target.environment.name, against, deployed(target.account.client("cloudformation"), new), new)
+    _show_verdict(target, verdict)
+    show_costs(target.console, costs.costs(new, costs.Prices(target.environment.region, target.account)))
+    if verdict.level is not Level.NOTHING:
+        _confirm_deployment(target, verdict, yes=yes, destructive=destructive)
+    options = ("--app", str(target.assembly), "--require-approval", "never", "--concurrency", "4")
+
+    def run(*parts: str) -> Run:
+        return target.watched("deploy", *parts, *options)
+
+    done = deploy(target.account, target.environment, target.console, run)
+    if done.code:
+        raise target.failure("The deployment failed", done)
+    target.console.print("Deployed" if done.changed else "Nothing to change: the deployment matches the file")
+    show(target)
+
+
+def deploy(account: boto3.Session, environment: Environment, console: Console, run: Callable[..., Run]) -> Run:
+    """Deploy all stacks with `run`, the cluster first if it uses what another stack loses (docs/decisions/0004)."""
+    done = run("--all")
+    if any(_EXPORT_IN_USE in reason for reason in done.failures):
+        console.print("The cluster still uses what the file no longer has: deploying the cluster first, then the rest")
+        stacks.settle(account, environment, console)
+        done = run("cluster", "--exclusively")
+        if not done.code:
+            done = run("--all")
+    return done
+
+
+def show(target: Target) -> None:
+    """The table of what exists."""
+    status.show(target.account, target.environment, target.name, target.console)
+    name = target.name
+    target.console.print(
+        f"[bold]Next[/bold]\n  open a shell:     trainyard connect {name}\n"
+        f"  check the nodes:  trainyard validate {name} --on aws\n"
+        f"  change it:        edit {target.file.name}, then: trainyard up {name} --on aws\n"
+        f"  remove it:        trainyard down {name} --on aws",
+        highlight=False,
+    )
+
+
+def show_costs(console: Console, found: Sequence[costs.Cost]) -> None:
+    """The table of what costs by the hour, with both sums."""
+    table = Table(box=SIMPLE_HEAD, title="USD an hour, on demand, before taxes and discounts", title_justify="left")
+    for column in ("what", "one", "idle", "full size"):
+        table.add_column(column, justify="left" if column == "what" else "right")
+    for cost in found:
+        counted = (
+            f"{count} x" if cost.hourly is None else costs.dollars(cost.hourly * count)
+            for count in (cost.idle, cost.full)
+        )
+        table.add_row(cost.what, costs.dollars(cost.hourly), *counted)
+    console.print(table)
+    idle, full, unknown = costs.total(found)
+    console.print(
+        f"[bold]{costs.dollars(idle)} an hour idle, {costs.dollars(full)} an hour at full size[/bold], plus requests, "
+        "traffic, logs, backups and objects in S3. A capacity reservation is charged while it is unused, too."
+    )
+    if unknown:
+        console.print(f"[yellow]Without a known price, and in neither sum:[/yellow] {'; '.join(unknown)}")
+
+
+def confirm(question: str, word: str, *, yes: bool) -> None:
+    """Return if `yes`, or if the user types `word`.
+
+    Raises:
+        Problem: the user typed something else, or there is no terminal.
+    """
+    require_somebody(yes=yes)
+    if yes:
+        return
+    try:
+        given = input(f"{question} Type {word} to continue: ")
+    except EOFError:
+        given = ""
+    if given.strip() != word:
+        raise Problem(f"Nothing was changed: {given.strip()!r} is not {word!r}.")
+
+
+def require_somebody(*, yes: bool) -> None:
+    """Return if `yes`, or if there is a terminal to ask on. Raises Problem."""
+    if not yes and not sys.stdin.isatty():
+        raise Problem("There is no terminal to ask on. Nothing was changed. Give --yes to continue without a question.")
+
+
+def _require_ready(target: Target, *, despite_checks: bool) -> None:
+    environment, console = target.environment, target.console
+    unknown = [permissions.require_bootstrap(target.aws, environment, target.assembly)]
+    missing, reason = permissions.missing(target.aws, environment, target.assembly, DEPLOYMENT)
+    for line in filter(None, [*unknown, reason]):
+        console.print(f"[yellow]Not checked:[/yellow] {line}")
+    for line in missing:
+        console.print(f"[red]Missing permission:[/red] {line}")
+    unable = any(line.startswith("sts:AssumeRole") for line in missing)
+    now = datetime.now(UTC)
+    found = preflight(
+        target.aws, environment, target.file, now, progress=lambda line: console.print(f"[dim]{line}[/dim]")
+    )
+    text(preflight_report(found), console)
+    if despite_checks or (found.ready and not unable):
+        return
+    raise Problem(
+        "Nothing was changed: the checks above did not pass. Do what they say, or give --despite-checks to continue "
+        "without them."
+    )
+
+
+def _show_verdict(target: Target, verdict: Verdict) -> None:
+    """The verdict without its list of resources, which are counted."""
+    report = review_report(verdict)
+    text(replace(report, sections=tuple(item for item in report.sections if not item.folded)), target.console)
+    counts = Counter(f"{change.type.removeprefix('AWS::')} {change.effect}" for change in verdict.resources)
+    counted = ", ".join(f"{count} x {what}" for what, count in sorted(counts.items()))
+    if counted:
+        more = f"Each of them: trainyard diff {target.name} --on aws"
+        target.console.print(f"{len(verdict.resources)} resources: {counted}. {more}", markup=False)
+
+
+def _confirm_deployment(target: Target, verdict: Verdict, *, yes: bool, destructive: bool) -> None:
+    dangerous = verdict.level is Level.DESTRUCTIVE
+    if yes and dangerous and not destructive:
+        raise Problem(
+            f"Nothing was changed: the verdict is {verdict.headline}\nGive --destructive too if that is what you want."
+        )
+    environment = target.environment
+    question = f"Deploy {environment.name} to account {environment.account} in {environment.region}?"
+    confirm(question, environment.name if dangerous else "yes", yes=yes)
+
+
+def _tail(log: Path, lines: int = 30) -> list[str]:
+    return log.read_text("utf-8", errors="replace").splitlines()[-lines:]

@@ -1,0 +1,152 @@
+"""`trainyard down --on aws`: what is deleted, what is kept and goes on costing, and the removal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from ops.aws import costs, stacks
+from ops.aws.deployment import Target, confirm, require_somebody
+from ops.preflight.aws import code_of, require_account
+from ops.problem import Problem
+from ops.review.stacks import template
+
+if TYPE_CHECKING:
+    import boto3
+
+    from settings import Environment
+
+_WITH_DATA = ("AWS::S3::Bucket", "AWS::FSx::FileSystem", "AWS::FSx::Volume", "AWS::ECR::Repository")
+_KEPT = ("Retain", "RetainExceptOnCreate", "Snapshot")
+_FREE = ("AWS::EC2::", "AWS::IAM::")
+"""Kept with a file system that uses them; they cost nothing."""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A deployed resource that holds data, or that outlives its stack."""
+
+    stack: str
+    type: str
+    id: str
+    kept: bool
+
+
+def holdings(account: boto3.Session, environment: Environment) -> list[Holding]:
+    """Those of every stack of the environment."""
+    client = account.client("cloudformation")
+    found = []
+    for stack in _own(account, environment):
+        name = stack["StackName"]
+        declared: Mapping[str, Any] = template(client, name).get("Resources", {})
+        for page in client.get_paginator("list_stack_resources").paginate(StackName=name):
+            for item in page["StackResourceSummaries"]:
+                kept = declared.get(item["LogicalResourceId"], {}).get("DeletionPolicy", "Delete") in _KEPT
+                if item.get("PhysicalResourceId") and (kept or item["ResourceType"] in _WITH_DATA):
+                    found.append(Holding(name, item["ResourceType"], item["PhysicalResourceId"], kept))
+    return found
+
+
+def down(target: Target, *, yes: bool, delete_data: bool) -> None:
+    """Say what is deleted and kept, ask once, remove the stacks, and list what remains.
+
+    Raises:
+        Problem: nobody confirmed, a bucket that the removal would have to delete holds data and `delete_data` is
+            False, or the removal failed.
+    """
+    environment, account, console = target.environment, target.account, target.console
+    require_account(target.aws, environment)
+    require_somebody(yes=yes)
+    stacks.settle(account, environment, console)
+    existing = _own(account, environment)
+    if not existing:
+        console.print(f"Nothing of {environment.name!r} is deployed in {environment.account}, {environment.region}.")
+        return
+    held = holdings(account, environment)
+    prices = costs.Prices(environment.region)
+    systems = _file_systems(target, held)
+    console.print(f"Stacks that are removed: {', '.join(stack['StackName'] for stack in existing)}")
+    protected = [stack["StackName"] for stack in existing if stack.get("EnableTerminationProtection")]
+    if protected:
+        console.print(f"Termination protection is switched off for: {', '.join(protected)}")
+    for item in held:
+        if not item.kept:
+            console.print(f"[red]Deleted, with its data:[/red] {_described(item, systems, prices)}")
+            if systems.get(item.id, {}).get("FileSystemType") == "OPENZFS":
+                console.print("  FSx takes a final backup of it, which is kept and costs money until you delete it.")
+    _show_kept(target, held, systems, prices, "Kept by the file's `retention`, and still charged")
+    full = _buckets_with_data(target, held)
+    if full and environment.retention.buckets == "delete-if-empty" and not delete_data:
+        listed = "\n".join(f"  s3://{name}: {count} objects, for example {key}" for name, count, key in full)
+        raise Problem(
+            f"Nothing was changed: `retention.buckets` is delete-if-empty, and these buckets hold data:\n{listed}\n"
+            f"Copy what you need, then: trainyard down {target.name} --on aws --delete-data"
+        )
+    question = f"Remove {environment.name} from account {environment.account} in {environment.region}?"
+    confirm(question, environment.name, yes=yes)
+    for name, _, _ in full if delete_data else ():
+        stacks.empty_bucket(account, name)
+        console.print(f"Emptied s3://{name}")
+    stacks.unprotect(account, environment)
+    console.print("Removing with the CDK CLI: cdk destroy --all, dependants first")
+    done = target.watched("destroy", "--all", "--force", *target.app)
+    if done.code:
+        raise target.failure("The removal failed; what is left can be removed by running it again", done)
+    console.print("[green]Removed.[/green]")
+    _show_kept(target, held, systems, prices, "What remains, and costs")
+    for backup in _backups(target, systems):
+        console.print(f"  FSx backup {backup['BackupId']} of {backup['FileSystem']['FileSystemId']}: by its size")
+    console.print("  the account's bootstrap stack CDKToolkit, and ParallelCluster's bucket parallelcluster-*: by size")
+    console.print('How to delete what remains: docs/aws.md, "Remove everything"', highlight=False)
+
+
+def _own(account: boto3.Session, environment: Environment) -> list[dict[str, Any]]:
+    # A nested stack goes with its parent.
+    return [stack for stack in stacks.stacks_of(account, environment) if "ParentId" not in stack]
+
+
+def _show_kept(
+    target: Target, held: Sequence[Holding], systems: Mapping[str, Any], prices: costs.Prices, title: str
+) -> None:
+    kept = [item for item in held if item.kept and not item.type.startswith(_FREE)]
+    target.console.print(f"{title}:" if kept else f"{title}: nothing of the environment's stacks")
+    for item in kept:
+        target.console.print(f"  {_described(item, systems, prices)}")
+    monthly = [prices.file_system(systems[item.id]) for item in kept if item.id in systems]
+    if known := [price for price in monthly if price is not None]:
+        target.console.print(
+            f"  [bold]{costs.dollars(sum(known) * costs.HOURS)} a month[/bold] for file systems with a known price"
+        )
+
+
+def _described(item: Holding, systems: Mapping[str, Any], prices: costs.Prices) -> str:
+    kind = item.type.split("::", 1)[1].replace("::", " ")
+    if item.id not in systems:
+        by_size = "" if item.type == "AWS::FSx::Volume" else ": charged by its size"
+        return f"{kind} {item.id}{by_size}"
+    hourly = prices.file_system(systems[item.id])
+    monthly = "price unknown" if hourly is None else f"{costs.dollars(hourly * costs.HOURS)} a month"
+    return f"{kind} {item.id}, {costs.file_system_label(systems[item.id])}: {monthly}"
+
+
+def _file_systems(target: Target, held: Sequence[Holding]) -> dict[str, dict[str, Any]]:
+    wanted = {item.id for item in held if item.type == "AWS::FSx::FileSystem"}
+    found = target.aws.items("fsx", "describe_file_systems", "FileSystems") if wanted else ()
+    return {item["FileSystemId"]: item for item in found if item["FileSystemId"] in wanted}
+
+
+def _backups(target: Target, systems: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    if systems:
+        filters = [{"Name": "file-system-id", "Values": sorted(systems)}]
+        try:
+            yield from target.aws.items("fsx", "describe_backups", "Backups", Filters=filters)
+        except ClientError as error:
+            target.console.print(f"  FSx backups of {', '.join(systems)} cannot be listed: {code_of(error)}")
+
+
+def _buckets_with_data(target: Target, held: Sequence[Holding]) -> list[tuple[str, int, str]]:
+    deleted = {item.id for item in held if item.type == "AWS::S3::Bucket" and not item.kept}
+    return [found for found in stacks.user_data(target.account) if found[0] in deleted]
