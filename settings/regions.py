@@ -1,6 +1,20 @@
-"""Partitions of AWS regions."""
+"""Partitions of AWS regions, and what FSx offers in them."""
 
 from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FSX_REGIONS = Path(__file__).parent / "data" / "fsx_regions.json"
+
+
+@cache
+def fsx_regions() -> dict[str, Any]:
+    """What AWS's guides say about FSx's deployment types by region; no API lists them. See the data file's notes."""
+    data: dict[str, Any] = json.loads(FSX_REGIONS.read_text("utf-8"))
+    return data
 
 
 def partition(region: str) -> str:

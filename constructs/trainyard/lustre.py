@@ -16,7 +16,7 @@ from trainyard.retention import retain
 
 
 class LustreFileSystem(Construct):
-    """One FSx for Lustre file system: PERSISTENT_2, SSD, encrypted with the account's key of FSx.
+    """One FSx for Lustre file system on SSD, encrypted with the account's key of FSx.
 
     Warnings and errors, including those of imports from and exports to S3, go to `log_group`, whose name must begin
     with /aws/fsx/.
@@ -39,6 +39,9 @@ class LustreFileSystem(Construct):
         super().__init__(scope, construct_id)
         stack = Stack.of(self)
         backed_up = lustre.backups.days > 0
+        persistent, newest = lustre.deployment != "SCRATCH_2", lustre.deployment == "PERSISTENT_2"
+        mode = "AUTOMATIC" if lustre.metadata_iops is None else "USER_PROVISIONED"
+        metadata = fsx.CfnFileSystem.MetadataConfigurationProperty(mode=mode, iops=lustre.metadata_iops)
         # FSx takes the ARN of the group without the `:*` of its streams.
         log_group_arn = stack.format_arn(
             service="logs",
@@ -50,22 +53,21 @@ class LustreFileSystem(Construct):
             self,
             "FileSystem",
             file_system_type="LUSTRE",
-            # The newest that FSx offers, and the only one with configurable metadata performance.
+            # The newest that FSx offers, for all deployment types.
             file_system_type_version="2.15",
             storage_type="SSD",
             storage_capacity=lustre.capacity_gib,
             subnet_ids=[subnet.subnet_id],
             security_group_ids=[security_group.security_group_id],
             lustre_configuration=fsx.CfnFileSystem.LustreConfigurationProperty(
-                deployment_type="PERSISTENT_2",
-                per_unit_storage_throughput=lustre.throughput,
+                deployment_type=lustre.deployment,
+                # FSx refuses what does not belong to the deployment type. A scratch file system's throughput is fixed.
+                per_unit_storage_throughput=lustre.throughput if persistent else None,
                 data_compression_type=lustre.compression.upper(),
-                efa_enabled=lustre.efa,
-                metadata_configuration=fsx.CfnFileSystem.MetadataConfigurationProperty(
-                    mode="AUTOMATIC" if lustre.metadata_iops is None else "USER_PROVISIONED", iops=lustre.metadata_iops
-                ),
+                efa_enabled=lustre.efa if newest else None,
+                metadata_configuration=metadata if newest else None,
                 weekly_maintenance_start_time=lustre.maintenance_window,
-                automatic_backup_retention_days=lustre.backups.days,
+                automatic_backup_retention_days=lustre.backups.days if persistent else None,
                 daily_automatic_backup_start_time=lustre.backups.window if backed_up else None,
                 copy_tags_to_backups=True if backed_up else None,
                 log_configuration=fsx.CfnFileSystem.LogConfigurationProperty(

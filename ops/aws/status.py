@@ -94,7 +94,8 @@ def _file_system(system: Mapping[str, Any]) -> str:
         throughput = system["OpenZFSConfiguration"]["ThroughputCapacity"]
         return f"{system['FileSystemType']} {capacity} GiB, {throughput} MB/s"
     lustre = system["LustreConfiguration"]
-    per_tib = lustre["PerUnitStorageThroughput"]
+    # A scratch file system names none: its baseline is fixed.
+    per_tib = lustre.get("PerUnitStorageThroughput", 200)
     return (
         f"Lustre {lustre['DeploymentType']}, {capacity} GiB, {per_tib} MB/s per TiB "
         f"({lustre_throughput_mb_s(capacity, per_tib):,.0f} MB/s), compression {lustre['DataCompressionType']}"

@@ -53,16 +53,25 @@ def lustre_throughput_mb_s(capacity_gib: int, per_tib: int) -> int:
 
 
 class Lustre(Part):
-    """One FSx for Lustre file system, deployment type PERSISTENT_2, SSD."""
+    """One FSx for Lustre file system on SSD."""
 
     name: StorageName = Field(description="Name in the cluster and in outputs.")
     mount: MountPath = Field(description="Mount point on every node.")
     capacity_gib: int = Field(description="Storage capacity in GiB: 1200, or a multiple of 2400.", gt=0)
-    throughput: Literal[125, 250, 500, 1000] = Field(250, description="Throughput in MB/s for each TiB of capacity.")
+    deployment: Literal["PERSISTENT_2", "PERSISTENT_1", "SCRATCH_2"] = Field(
+        "PERSISTENT_2",
+        description="FSx deployment type. Not every region has PERSISTENT_2. SCRATCH_2 replicates nothing: a failed"
+        " server loses files.",
+    )
+    throughput: Literal[50, 100, 125, 200, 250, 500, 1000] = Field(
+        250,
+        description="Throughput in MB/s for each TiB of capacity: 125, 250, 500 or 1000 with PERSISTENT_2; 50, 100 or"
+        " 200 with PERSISTENT_1; 200 with SCRATCH_2.",
+    )
     compression: Literal["lz4", "none"] = Field("lz4", description="Compression of the data on disk.")
     efa: bool = Field(
         False,
-        description="Access over EFA, with GPUDirect Storage. The capacity must then be a multiple of 38400 GiB at"
+        description="Access over EFA, with PERSISTENT_2 only. The capacity must then be a multiple of 38400 GiB at"
         " throughput 125, of 19200 at 250, of 9600 at 500, of 4800 at 1000.",
     )
     # fmt: off
@@ -72,12 +81,12 @@ class Lustre(Part):
             156000, 168000, 180000, 192000,
         ]
         | None
-    ) = Field(None, description="Provisioned metadata IOPS. Default: FSx scales them with the capacity.")
+    ) = Field(None, description="Metadata IOPS, with PERSISTENT_2 only. Default: FSx scales them with the capacity.")
     # fmt: on
     maintenance_window: WeeklyTime = Field(
         "7:18:00", description="Weekly start of maintenance, day:HH:MM in UTC, Monday is 1."
     )
-    backups: Backups = Field(Backups(), description="Automatic backups; not possible together with associations.")
+    backups: Backups = Field(Backups(), description="Automatic backups; not with associations or SCRATCH_2.")
     associations: tuple[Association, ...] = Field((), description="S3 associations; at most 8.")
 
     @property

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from settings.faults import KeyPath, key_text
 from settings.model import Environment
 from settings.model.storage import Association, Lustre, OpenZfs
+from settings.regions import FSX_REGIONS, fsx_regions
 from settings.rules import items
 from settings.rules.items import Finding, Items, clashes, for_each, overlap
 
+LUSTRE_MB_S = {"PERSISTENT_2": (125, 250, 500, 1000), "PERSISTENT_1": (50, 100, 200), "SCRATCH_2": (200,)}
+"""By deployment type, in MB/s per TiB.
+
+Sources: FSx API reference, CreateFileSystemLustreConfiguration, PerUnitStorageThroughput; for SCRATCH_2 the baseline in
+the FSx for Lustre guide, "Deployment options".
+"""
 SMALLEST_GIB = 1200
 STEP_GIB = 2400
 EFA_STEP_GIB = {125: 38400, 250: 19200, 500: 9600, 1000: 4800}
@@ -36,13 +43,13 @@ MAX_EXISTING = 20
 
 @for_each(items.lustres)
 def lustre_capacity(_: Environment, key: KeyPath, lustre: Lustre) -> Iterator[Finding]:
-    """PERSISTENT_2 on SSD comes in 1200 GiB and multiples of 2400 GiB; with EFA in steps that depend on throughput.
+    """SSD comes in 1200 GiB and multiples of 2400 GiB; with EFA in steps that depend on throughput.
 
     Sources: FSx API reference, CreateFileSystem, StorageCapacity; for EFA the FSx for Lustre guide, "Increasing
     storage capacity".
     """
     given = lustre.capacity_gib
-    if lustre.efa:
+    if lustre.efa and lustre.throughput in EFA_STEP_GIB:
         step = EFA_STEP_GIB[lustre.throughput]
         if given % step:
             allowed = f"a multiple of {step} GiB with efa at {lustre.throughput} MB/s per TiB"
@@ -63,8 +70,10 @@ def _nearest(given: int, smallest: int, step: int) -> str:
 def lustre_options(environment: Environment, key: KeyPath, lustre: Lustre) -> Iterator[Finding]:
     """A file system that is linked to S3 has no backups and at most 8 links; EFA needs a client that has it.
 
-    Sources: FSx API reference, CreateBackup and CreateDataRepositoryAssociation; FSx for Lustre guide, "Using
-    EFA-enabled file systems" (Amazon Linux 2023, Ubuntu 22.04 or later, RHEL 9.5 or later).
+    Deployment types differ in throughput; only PERSISTENT_2 has EFA and metadata IOPS, and a scratch file system has no
+    backups. Sources: FSx API reference, CreateBackup, CreateDataRepositoryAssociation and
+    CreateFileSystemLustreConfiguration; FSx for Lustre guide, "Using EFA-enabled file systems" (Amazon Linux 2023,
+    Ubuntu 22.04 or later, RHEL 9.5 or later).
     """
     if lustre.backups.days and lustre.associations:
         given = f"{lustre.backups.days}, on a file system with associations"
@@ -73,9 +82,70 @@ def lustre_options(environment: Environment, key: KeyPath, lustre: Lustre) -> It
     if len(lustre.associations) > MAX_ASSOCIATIONS:
         given, allowed = f"{len(lustre.associations)} associations", f"at most {MAX_ASSOCIATIONS} on one file system"
         yield Finding((*key, "associations"), given, allowed, "link a parent folder to S3, or add another file system")
+    persistent_2 = lustre.deployment == "PERSISTENT_2"
+    for name, value in (("efa", lustre.efa), ("metadata_iops", lustre.metadata_iops)):
+        if value and not persistent_2:
+            yield Finding(
+                (*key, name), f"{_yaml(value)}, with {lustre.deployment}", f"only with PERSISTENT_2: remove {name}"
+            )
+    if lustre.backups.days and lustre.deployment == "SCRATCH_2":
+        given, allowed = f"{lustre.backups.days}, with SCRATCH_2", "0: FSx makes no backups of a scratch file system"
+        yield Finding((*key, "backups", "days"), given, allowed)
+    tiers = LUSTRE_MB_S[lustre.deployment]
+    if lustre.throughput not in tiers:
+        allowed = f"{_one_of(tiers)} (MB/s per TiB) with {lustre.deployment}"
+        yield Finding((*key, "throughput"), str(lustre.throughput), allowed)
     os = environment.cluster.os
     if lustre.efa and os in NO_EFA_CLIENT:
         yield Finding((*key, "efa"), f"true, with os {os}", "alinux2023, ubuntu2204, ubuntu2404, rhel9 or rocky9")
+
+
+def _yaml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _one_of(values: Iterable[object]) -> str:
+    *others, last = map(str, values)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+@for_each(items.lustres)
+def lustre_region(environment: Environment, key: KeyPath, lustre: Lustre) -> Iterator[Finding]:
+    """The region has the deployment type with its throughput and EFA, as far as AWS's guide is recorded for it."""
+    region = environment.region
+    known = fsx_regions()["lustre"]["regions"].get(region)
+    if known is None or lustre.deployment != "PERSISTENT_2":
+        return
+    if not known["throughput"]:
+        advice = f"write deployment: PERSISTENT_1 with throughput: {_one_of(LUSTRE_MB_S['PERSISTENT_1'])}"
+        allowed = f"PERSISTENT_1 or SCRATCH_2 in {region}"
+        yield Finding((*key, "deployment"), f"PERSISTENT_2, in {region}", allowed, _or_update("lustre", advice))
+        return
+    if lustre.throughput in LUSTRE_MB_S["PERSISTENT_2"] and lustre.throughput not in known["throughput"]:
+        given, allowed = (
+            f"{lustre.throughput}, in {region}",
+            f"{_one_of(known['throughput'])} with PERSISTENT_2 in {region}",
+        )
+        yield Finding((*key, "throughput"), given, allowed, _or_update("lustre", f"use {max(known['throughput'])}"))
+    if lustre.efa and not known["efa"]:
+        yield Finding((*key, "efa"), f"true, in {region}", f"false in {region}", _or_update("lustre", "remove efa"))
+
+
+@for_each(items.openzfs)
+def openzfs_region(environment: Environment, key: KeyPath, system: OpenZfs) -> Iterator[Finding]:
+    """The region has the deployment type, as far as AWS's guide is recorded for it."""
+    known = fsx_regions()["openzfs"]["regions"].get(environment.region)
+    if known is not None and system.deployment not in known:
+        given, allowed = f"{system.deployment}, in {environment.region}", f"{_one_of(known)} in {environment.region}"
+        best = max(known, key=lambda name: ("HA" in name, name))
+        advice = f"write deployment: {best} with throughput: {_one_of(OPENZFS_MB_S[best[-1]])}"
+        yield Finding((*key, "deployment"), given, allowed, _or_update("openzfs", advice))
+
+
+def _or_update(kind: str, advice: str) -> str:
+    table = fsx_regions()
+    source = f"{table[kind]['source']}, read on {table['read']}"
+    return f"{advice}; if AWS lists more by now ({source}), update settings/data/{FSX_REGIONS.name}"
 
 
 @for_each(items.lustres)
@@ -210,6 +280,6 @@ def count(environment: Environment) -> Iterator[Finding]:
 
 
 RULES = (
-    *(lustre_capacity, lustre_options, paths, prefixes, events, openzfs_limits, windows),
+    *(lustre_capacity, lustre_options, lustre_region, paths, prefixes, events, openzfs_limits, openzfs_region, windows),
     *(not_over_the_system, apart, count),
 )

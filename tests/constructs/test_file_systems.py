@@ -71,6 +71,23 @@ def test_lustre_options() -> None:
     assert properties["LustreConfiguration"].items() >= expected.items()
 
 
+@pytest.mark.parametrize(
+    ("deployment", "absent"),
+    [
+        ("PERSISTENT_1", {"MetadataConfiguration", "EfaEnabled"}),
+        (
+            "SCRATCH_2",
+            {"MetadataConfiguration", "EfaEnabled", "PerUnitStorageThroughput", "AutomaticBackupRetentionDays"},
+        ),
+    ],
+)
+def test_older_deployment_types_get_only_their_own_options(deployment: str, absent: set[str]) -> None:
+    lustre = {**LUSTRE, "deployment": deployment, "throughput": 200}
+    properties = file_system(synthesize(storage={"lustre": [lustre]}), "LUSTRE")["Properties"]
+    assert properties["LustreConfiguration"]["DeploymentType"] == deployment
+    assert not absent & set(properties["LustreConfiguration"])
+
+
 def test_lustre_logs_failed_imports_and_exports_to_a_group_fsx_may_write(made: Stacks) -> None:
     only(made.storage, "AWS::Logs::LogGroup", LogGroupName="/aws/fsx/unit-storage", RetentionInDays=14)
     log = file_system(made, "LUSTRE")["Properties"]["LustreConfiguration"]["LogConfiguration"]

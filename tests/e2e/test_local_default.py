@@ -108,7 +108,7 @@ def test_every_shipped_environment_with_loopback_as_the_only_network(local_of: L
         assert "0 NAT gateways, 15 endpoints" in result.stdout
     if name == "jakarta-80xp5e":
         assert re.search(r"p5e\.48xlarge x 0 to 80.*EFA.*cr-[0-9a-f]+", result.stdout), result.stdout
-        assert result.stdout.count("Lustre PERSISTENT_2") == 3
+        assert result.stdout.count("Lustre PERSISTENT_1") == 3
 
 
 def test_a_killed_emulator_an_interrupted_run_and_a_third(local_of: LocalOf) -> None:

@@ -153,6 +153,30 @@ def file_system(client: Clients, subnet: str) -> Callable[..., dict[str, Any]]:
     return request
 
 
+@pytest.mark.parametrize(
+    ("lustre", "said"),
+    [
+        ({"PerUnitStorageThroughput": 200}, "PerUnitStorageThroughput 200 is not valid for PERSISTENT_2"),
+        ({"DeploymentType": "PERSISTENT_1", "MetadataConfiguration": {"Mode": "AUTOMATIC"}}, "MetadataConfiguration"),
+        ({"DeploymentType": "PERSISTENT_1", "EfaEnabled": True}, "EFA"),
+        ({"DeploymentType": "SCRATCH_2"}, "PerUnitStorageThroughput 125"),
+        ({"capacity": 3600}, "StorageCapacity 3600"),
+    ],
+)
+def test_deployment_types_differ(
+    client: Clients, file_system: Callable[..., dict[str, Any]], lustre: dict[str, Any], said: str
+) -> None:
+    if lustre.get("DeploymentType") == "PERSISTENT_1":
+        lustre = {"PerUnitStorageThroughput": 200, **lustre}
+    if lustre.get("EfaEnabled"):
+        request = file_system(**lustre)
+        group = request["SecurityGroupIds"][0]
+        client("ec2").authorize_security_group_ingress(
+            GroupId=group, IpPermissions=[{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}]
+        )
+    assert said in refused(client("fsx").create_file_system, **file_system(**lustre))
+
+
 def association(bucket: str, folder: str, **more: object) -> dict[str, Any]:
     paths = {"FileSystemPath": f"/{folder}", "DataRepositoryPath": f"s3://{bucket}/{folder}/"}
     properties = {"FileSystemId": {"Ref": "System"}, **paths}

@@ -41,6 +41,12 @@ X, XQ = "parallelcluster", "parallelcluster.Scheduling.SlurmQueues"
 SMT = {"DisableSimultaneousMultithreading": True}
 EFS = {"Name": "efs", "MountDir": "/efs", "StorageType": "Efs", "EfsSettings": {"FileSystemId": "fs-0123456789abcdef0"}}
 
+PERSISTENT_1 = {"deployment": "PERSISTENT_1", "throughput": 200}
+P1 = {f"{L}.{key}": value for key, value in PERSISTENT_1.items()}
+HA_1 = {f"{Z}.deployment": "SINGLE_AZ_HA_1", f"{Z}.throughput": 128}
+JAKARTA = {"region": "ap-southeast-3", f"{N}.zone": "apse3-az1", **HA_1}
+CALGARY = {"region": "ca-west-1", f"{N}.zone": "caw1-az1", **HA_1}
+
 GOOD: list[dict[str, Any]] = [
     # File systems, associations, buckets and repositories
     {f"{L}.capacity_gib": 2400},
@@ -50,6 +56,8 @@ GOOD: list[dict[str, Any]] = [
     {f"{L}.capacity_gib": 9600, f"{L}.throughput": 500, f"{L}.efa": True},
     {f"{L}.capacity_gib": 4800, f"{L}.throughput": 1000, f"{L}.efa": True},
     {"storage.lustre.1.backups": {"days": 7}},
+    {f"{L}.deployment": "PERSISTENT_1", f"{L}.throughput": 200, "storage.lustre.1.backups": {"days": 7}},
+    {f"{L}.deployment": "SCRATCH_2", f"{L}.throughput": 200},
     {f"{L}.associations": NINE[:8]},
     {f"{L}.associations.1": {"path": "/data2", "bucket": "data", "prefix": "data2/"}},
     {f"{L}.associations.1": {"path": "/x", "bucket": "checkpoints", "prefix": "data/"}},
@@ -72,7 +80,7 @@ GOOD: list[dict[str, Any]] = [
     {f"{N}.clients": ["203.0.113.7/32"], f"{C}.head_node.subnet": "public"},
     {f"{N}.existing": EXISTING},
     {f"{N}.egress": "endpoints-only"},
-    {"region": "ap-southeast-3", f"{N}.zone": "apse3-az1"},
+    {**JAKARTA, **{f"storage.lustre.{i}.{key}": value for i in (0, 1) for key, value in PERSISTENT_1.items()}},
     # Capacity and instance types of queues, head and login nodes
     {f"{Q}.scratch": "/local"},
     {f"{Q}.capacity": ODCR},
@@ -111,6 +119,16 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({f"{L}.capacity_gib": 7200, f"{L}.throughput": 1000, f"{L}.efa": True}, f"{L0}.capacity_gib", "4800"),
     ({f"{L}.backups": {"days": 7}}, f"{L0}.backups.days", "linked to S3"),
     ({f"{L}.capacity_gib": 19200, f"{L}.efa": True, f"{C}.os": "rhel8"}, f"{L0}.efa", "ubuntu2204"),
+    ({f"{L}.efa": True, **P1}, f"{L0}.efa", "only with PERSISTENT_2"),
+    ({f"{L}.metadata_iops": 1500, **P1}, f"{L0}.metadata_iops", "only with PERSISTENT_2"),
+    ({**P1, f"{L}.throughput": 250}, f"{L0}.throughput", "50, 100 or 200"),
+    ({f"{L}.throughput": 50}, f"{L0}.throughput", "125, 250, 500 or 1000"),
+    ({f"{L}.deployment": "SCRATCH_2"}, f"{L0}.throughput", "200"),
+    ({f"{L}.deployment": "SCRATCH_2", f"{L}.backups": {"days": 1}}, f"{L0}.backups.days", "scratch"),
+    (JAKARTA, f"{L0}.deployment", "write deployment: PERSISTENT_1 with throughput: 50, 100 or 200"),
+    ({**JAKARTA, f"{Z}.deployment": "SINGLE_AZ_2"}, "storage.openzfs.deployment", "SINGLE_AZ_1 or SINGLE_AZ_HA_1"),
+    ({**CALGARY, f"{L}.throughput": 1000}, f"{L0}.throughput", "125 or 250"),
+    ({**CALGARY, f"{L}.capacity_gib": 19200, f"{L}.efa": True}, f"{L0}.efa", "false in ca-west-1"),
     ({f"{L}.associations": NINE}, f"{L0}.associations", "at most 8"),
     ({f"{L}.associations.1": DRA | {"path": "/data/x"}}, f"{L0}.associations[1].path", "/data"),
     ({f"{L}.associations.0.path": "/", f"{L}.associations.1": DRA}, f"{L0}.associations[1].path", "with /"),

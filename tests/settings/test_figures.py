@@ -30,6 +30,7 @@ print(json.dumps(dict(
     accounting_name=c.PCLUSTER_NAME_MAX_LENGTH_SLURM_ACCOUNTING, name=c.PCLUSTER_NAME_MAX_LENGTH,
     queue_name=v.NAME_MAX_LENGTH, storage_name=v.SHARED_STORAGE_NAME_MAX_LENGTH, queues=c.MAX_NUMBER_OF_QUEUES,
     compute=c.MAX_NUMBER_OF_COMPUTE_RESOURCES_PER_CLUSTER, fsx=c.MAX_EXISTING_STORAGE_COUNT["fsx"],
+    lustre=c.FSX_SSD_THROUGHPUT,
     folders=[f for f in folders if len(f) > 1], deny=deny["Global"], deny_accounting=deny["Accounting"],
     oses=c.SUPPORTED_OSES, private=c.PRIVATE_OSES)))
 """
@@ -48,6 +49,8 @@ def test_the_figures_are_those_of_the_pinned_parallelcluster() -> None:
     assert its["queues"] == cluster["queues"]["maxItems"]
     assert its["compute"] == compute.MAX_COMPUTE_RESOURCES
     assert its["fsx"] == file_systems.MAX_EXISTING
+    persistent = {name: list(tiers) for name, tiers in file_systems.LUSTRE_MB_S.items() if name != "SCRATCH_2"}
+    assert its["lustre"] == persistent
     assert set(its["deny"]) == slurm.DENIED
     assert set(its["deny_accounting"]) == slurm.DENIED_WITH_ACCOUNTING
     assert set(its["oses"]) == set(cluster["os"]["enum"])

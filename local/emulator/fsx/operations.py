@@ -6,9 +6,11 @@ resources: networks, buckets, parents and children. Source: Amazon FSx API refer
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from ministack.core.responses import AccountRegionScopedDict, get_account_id, get_region
@@ -18,6 +20,10 @@ from local.emulator.service import ApiError, Request
 from local.emulator.wire import call
 
 _LNET_PORT = 988
+_MB_S = {"PERSISTENT_1": (50, 100, 200), "PERSISTENT_2": (125, 250, 500, 1000)}
+"""PerUnitStorageThroughput on SSD by deployment type; the others have none."""
+# Read as data: the product's packages are not installed here.
+_REGIONS = json.loads((Path(__file__).parents[3] / "settings/data/fsx_regions.json").read_text("utf-8"))
 _CREATING_SECONDS = 5
 """An association is CREATING until a Describe finds it available, and at most this long."""
 _PARALLEL = (
@@ -113,6 +119,7 @@ def _create_file_system(request: Request) -> Request:
             raise ApiError("InvalidNetworkSettings", f"The security group '{group}' is not of {vpc}")
     if kind == "LUSTRE":
         _check_lustre_network(request.get("LustreConfiguration", {}), groups)
+        _check_deployment_type(request.get("LustreConfiguration", {}), capacity)
     record = _new(
         "FileSystemId",
         "fs",
@@ -151,6 +158,30 @@ def _create_file_system(request: Request) -> Request:
     subnets = (request["SubnetIds"] * servers)[:servers]
     record["NetworkInterfaceIds"] = [_interface(key, one, groups) for one in subnets]
     return {"FileSystem": record}
+
+
+def _check_deployment_type(settings: Request, capacity: int) -> None:
+    """What belongs to which type.
+
+    Sources: FSx API reference, CreateFileSystem and CreateFileSystemLustreConfiguration, CreateBackup; regions as
+    recorded in settings/data/fsx_regions.json. The texts are not AWS's.
+    """
+    kind = settings.get("DeploymentType", "SCRATCH_1")
+    tiers, given = _MB_S.get(kind), settings.get("PerUnitStorageThroughput")
+    step = 3600 if kind == "SCRATCH_1" else 2400
+    known = _REGIONS["lustre"]["regions"].get(get_region(), {"throughput": [given], "efa": True})
+    newest = kind == "PERSISTENT_2"
+    faults = {
+        f"PerUnitStorageThroughput {given} is not valid for {kind}.": given not in (tiers or (None,)),
+        f"StorageCapacity {capacity} is not valid for {kind}.": capacity not in (1200, 2400) and bool(capacity % step),
+        f"MetadataConfiguration is not valid for {kind}.": "MetadataConfiguration" in settings and not newest,
+        f"EFA is not available for {kind} in {get_region()}.": settings.get("EfaEnabled")
+        and not (newest and known["efa"]),
+        f"{kind} has no automatic backups.": settings.get("AutomaticBackupRetentionDays") and tiers is None,
+        f"{kind} at {given} is not available in {get_region()}.": newest and given not in known["throughput"],
+    }
+    for message in (message for message, found in faults.items() if found):
+        raise ApiError("BadRequest", message)
 
 
 def _check_lustre_network(settings: Request, groups: list[str]) -> None:
@@ -214,6 +245,8 @@ def _create_association(request: Request) -> Request:
     paths = {"FileSystemPath": request.get("FileSystemPath", "/"), "DataRepositoryPath": request["DataRepositoryPath"]}
     if "LustreConfiguration" not in system:
         raise ApiError("BadRequest", "Data repository associations need a Lustre file system.")
+    if system["LustreConfiguration"]["DeploymentType"] == "SCRATCH_1":
+        raise ApiError("UnsupportedOperation", "SCRATCH_1 has no data repository associations.")
     repository = paths["DataRepositoryPath"]
     bucket = repository.removeprefix("s3://").split("/")[0]
     if bucket not in s3._buckets:

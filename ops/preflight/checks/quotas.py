@@ -62,10 +62,17 @@ def _normal(name: str) -> str:
 
 
 # Each with its unit, in the order of `_figures`.
-_LUSTRE = (
-    (Quota("fsx", "Lustre Persistent_2 file systems", "L-FD6F2F22"), "file systems"),
-    (Quota("fsx", "Lustre Persistent_2 storage capacity", "L-8F1B9C74"), "GiB"),
-)
+_LUSTRE = {
+    deployment: (
+        (Quota("fsx", f"Lustre {called} file systems", number), "file systems"),
+        (Quota("fsx", f"Lustre {called} storage capacity", capacity), "GiB"),
+    )
+    for deployment, called, number, capacity in (
+        ("PERSISTENT_2", "Persistent_2", "L-FD6F2F22", "L-8F1B9C74"),
+        ("PERSISTENT_1", "Persistent_1", "L-9AFA1F09", "L-C8640C82"),
+        ("SCRATCH_2", "Scratch", "L-C48231E5", "L-AD2FC696"),
+    )
+}
 _OPENZFS = (
     (Quota("fsx", "OpenZFS file systems", "L-59D0763F"), "file systems"),
     (Quota("fsx", "OpenZFS SSD storage capacity", "L-88479C21"), "GiB"),
@@ -84,10 +91,14 @@ def file_systems(context: CheckContext) -> Iterator[CheckResult]:
     storage = context.environment.storage
     ours = context.ids("AWS::FSx::FileSystem")
     others = [system for system in context.file_systems if system["FileSystemId"] not in ours]
+    for deployment, quotas in _LUSTRE.items():
+        wanted = [lustre.capacity_gib for lustre in storage.lustre if lustre.deployment == deployment]
+        # SCRATCH_1 and SCRATCH_2 share their quotas.
+        kind = deployment.replace("SCRATCH_2", "SCRATCH")
+        same = [s for s in others if s.get("LustreConfiguration", {}).get("DeploymentType", "").startswith(kind)]
+        if wanted:
+            yield from _counted(context, quotas, (len(wanted), sum(wanted)), same)
     if storage.lustre:
-        same = [s for s in others if s.get("LustreConfiguration", {}).get("DeploymentType") == "PERSISTENT_2"]
-        capacity = sum(lustre.capacity_gib for lustre in storage.lustre)
-        yield from _counted(context, _LUSTRE, (len(storage.lustre), capacity), same)
         throughput = sum(lustre.throughput_mb_s for lustre in storage.lustre)
         yield note("throughput of Lustre on SSD", "no quota", f"{throughput} MB/s; it comes with the capacity")
     if storage.openzfs:

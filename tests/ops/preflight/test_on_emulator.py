@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from local.emulator import launch
+from local.steering import Steer
 from local.steering.client import SteeringRefused
+from settings import environment_file
 from tests.e2e.conftest import free_ports
 from tests.ops.preflight.emulated import Emulated
 from trainyard.pipeline.actions import PREFLIGHT
@@ -181,3 +184,15 @@ def test_zone_and_region_lack_type_and_image(good: Emulated) -> None:
     assert {"offerings: p5.48xlarge (compute)", "images: official image for head node, queue gpu"} <= set(
         answer.of("fault")
     )
+
+
+def test_jakarta_is_ready(good: Emulated) -> None:
+    """The flagship, in an account with its reservation and the vCPUs that its head node needs."""
+    bought = {"instance_type": "p5e.48xlarge", "zone_id": "apse3-az1", "count": 80}
+    quotas = [{"quota": "ec2/L-417A185B", "value": 80 * 192}, {"quota": "ec2/L-1216C47A", "value": 32}]
+    seeds = {"capacity_reservations": [{**bought, "id": RESERVATION}], "quotas": quotas}
+    Steer(good.emulator).seeds(seeds, region="ap-southeast-3")
+    jakarta = Emulated(replace(good.emulator, region="ap-southeast-3"), environment_file("jakarta-80xp5e"))
+    answer = jakarta.ask()
+    assert answer.of("fault", "unknown", "warning") == []
+    assert answer.status == 0

@@ -159,6 +159,8 @@ def test_quota_of_an_unknown_generation(monkeypatch: pytest.MonkeyPatch) -> None
 DEFAULTS = {
     "L-FD6F2F22": 100.0,
     "L-8F1B9C74": 100800.0,
+    "L-9AFA1F09": 100.0,
+    "L-C8640C82": 100800.0,
     "L-59D0763F": 100.0,
     "L-88479C21": 65536.0,
     "L-4EDE4065": 10240.0,
@@ -172,9 +174,21 @@ STORED = environment(
 )
 
 
-def stored(account: Account) -> dict[str, CheckResult]:
+def stored(account: Account, wanted: Environment = STORED) -> dict[str, CheckResult]:
     """Results on file systems by the quota's code."""
-    return by_quota(results(quotas.file_systems, account, STORED))
+    return by_quota(results(quotas.file_systems, account, wanted))
+
+
+def test_each_lustre_deployment_type_has_its_own_quotas() -> None:
+    older = {"deployment": "PERSISTENT_1", "throughput": 200, "mount": "/old", "name": "old", "capacity_gib": 4800}
+    newer = {"name": "data", "mount": "/fsx", "capacity_gib": 2400}
+    found = stored(
+        Account(defaults=DEFAULTS, file_systems=[lustre("fs-0", 100000, "PERSISTENT_1")]),
+        environment(storage={"lustre": [newer, older]}),
+    )
+    assert found["L-8F1B9C74"].verdict is Verdict.OK
+    assert found["L-C8640C82"].verdict is Verdict.FAULT
+    assert "104800" in found["L-C8640C82"].todo
 
 
 def test_file_systems_within_the_defaults() -> None:
