@@ -81,6 +81,11 @@ def settle(account: boto3.Session, environment: Environment, console: Console) -
             )
 
 
+def removals_that_failed(account: boto3.Session, environment: Environment) -> list[str]:
+    """Names of the environment's stacks in DELETE_FAILED, which CloudFormation can only delete."""
+    return [s["StackName"] for s in stacks_of(account, environment) if s["StackStatus"] == "DELETE_FAILED"]
+
+
 def failure_reasons(account: boto3.Session, environment: Environment, before: Operations) -> list[str]:
     """The first failure of each stack that failed since `before`, in CloudFormation's words, without cancellations."""
     client = account.client("cloudformation")

@@ -10,7 +10,6 @@ from rich.table import Table
 
 from ops.aws.stacks import stacks_of
 from ops.drift.cluster import DeployedCluster, Reader, Unreadable
-from ops.problem import Problem
 from settings.model.storage import lustre_throughput_mb_s
 
 if TYPE_CHECKING:
@@ -23,11 +22,7 @@ Rows = Iterator[tuple[str, str, str]]
 
 
 def show(account: boto3.Session, environment: Environment, name: str, console: Console) -> None:
-    """Print what exists of the environment, one row each. `name` is how the user names it on a command line.
-
-    Raises:
-        Problem: there is no cluster.
-    """
+    """Print what exists of the environment, one row each. `name` is how the user names it on a command line."""
     table = Table(box=SIMPLE_HEAD, title=f"{environment.name} ({environment.region})", title_justify="left")
     table.add_column("what", style="bold", no_wrap=True)
     table.add_column("name", overflow="fold")
@@ -116,15 +111,19 @@ def _cluster(account: boto3.Session, environment: Environment, command_name: str
     try:
         reader = Reader(DeployedCluster(name, url, role, {}, "", "", frozen=False), environment.region)
         body = reader.describe(name)
-        if body is None:
-            raise Problem(
-                f"There is no cluster {name!r} in {environment.account}. Create it with: trainyard up {command_name}"
-            )
-        configuration = reader.configuration(name, body["clusterConfiguration"]["url"])
     except Unreadable as reason:
-        raise Problem(f"The cluster cannot be shown: {reason}. Deploy it with: trainyard up {command_name}") from reason
+        yield "cluster", name, f"not shown: {reason}; deploy it with: trainyard up {command_name}"
+        return
+    if body is None:
+        yield "cluster", name, f"does not exist; what to do: trainyard diff {command_name}"
+        return
     status = f"{body['clusterStatus']}, ParallelCluster {body['version']}, fleet {body['computeFleetStatus']}"
     yield "cluster", name, status
+    try:
+        configuration = reader.configuration(name, body["clusterConfiguration"]["url"])
+    except Unreadable as reason:
+        yield "queues", "not shown", str(reason)
+        return
     head = {
         "instanceId": "none",
         "instanceType": "",

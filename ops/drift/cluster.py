@@ -1,6 +1,6 @@
 """Drift of the cluster: what the ParallelCluster API reports, compared with the deployed template."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,15 @@ from ops.drift.findings import Finding
 from ops.drift.values import Values, compared
 from ops.intrinsics import UNKNOWN
 from ops.review.cluster import TYPE, is_predecessor
-from ops.review.structure import ABSENT
+from ops.review.structure import ABSENT, shown
 
 PART = "cluster"
 
 _HEALTHY = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
 _RUNNING = ("RUNNING", "STARTING", "START_REQUESTED")
+_OF_PEOPLE = ("computeFleetStatus", "headNode.state")
+"""What users switch on and off; a deployment is judged without it."""
+_AGAIN = "raise cluster.generation by one in the environment file, then deploy"
 _OUTSIDE = (
     "The cluster was changed without CloudFormation. Put the value that you want into the environment file; the next "
     "deployment that changes the cluster applies it."
@@ -122,13 +125,13 @@ def compare(cluster: DeployedCluster, reader: Reader) -> tuple[list[Finding], st
     """
     answer = reader.describe(cluster.name)
     if answer is None or answer["clusterStatus"] == "DELETE_COMPLETE":
-        advice = "The next deployment that changes the cluster creates it again (docs/cluster-updates.md)."
+        advice = f"To create it again: {_AGAIN}."
         return [Finding(PART, cluster.name, "", "exists", "deleted", advice)], ""
     status = str(answer["clusterStatus"])
     if status.endswith("_IN_PROGRESS"):
         raise Unreadable(f"the cluster {cluster.name} is {status}: wait until that has ended")
     findings = _states(cluster, answer)
-    if not cluster.frozen:
+    if not cluster.frozen and status != "DELETE_FAILED":
         url = (answer.get("clusterConfiguration") or {}).get("url")
         if not url:
             raise Unreadable(f"the API has no configuration of {cluster.name}")
@@ -137,6 +140,21 @@ def compare(cluster: DeployedCluster, reader: Reader) -> tuple[list[Finding], st
             for difference in compared(cluster.configuration, reader.configuration(cluster.name, url))
         ]
     return findings, str(answer["cloudformationStackArn"])
+
+
+def in_words(name: str, findings: Iterable[Finding]) -> Iterator[str]:
+    """The findings on the cluster `name`, for a report on a deployment: what differs, and what to do."""
+    keys = []
+    for finding in findings:
+        if not finding.path:
+            yield f"the cluster {name} was deleted outside CloudFormation; to create it again, {_AGAIN}"
+        elif finding.advice == _OUTSIDE:
+            keys.append(f"{finding.path} (deployed {shown(finding.expected)}, now {shown(finding.actual)})")
+        elif finding.path not in _OF_PEOPLE:
+            yield f"the cluster {name}: {finding.path} is {shown(finding.actual)}, not {shown(finding.expected)}"
+    if keys:
+        what = f"the cluster {name} was changed outside CloudFormation: {', '.join(keys)}"
+        yield f"{what}; put the values that you want into the environment file, or, to undo this, {_AGAIN}"
 
 
 def _states(cluster: DeployedCluster, answer: Mapping[str, Any]) -> list[Finding]:

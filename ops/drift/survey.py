@@ -101,6 +101,37 @@ def _compare_clusters(
     return inner
 
 
+def not_as_deployed(session: boto3.Session, deployed: Stacks) -> tuple[list[str], list[str]]:
+    """Removals that did not finish, and clusters that differ from what was deployed; and what could not be read.
+
+    Args:
+        deployed: the deployed templates.
+    """
+    found: list[str] = []
+    unread: list[str] = []
+    client = session.client("cloudformation")
+    try:
+        stacks = [read(client, stack.name, template=stack.template) for stack in deployed.values()]
+        values = Values(stacks, [inner for stack in stacks for inner in nested(client, stack)])
+    except (ClientError, BotoCoreError) as error:
+        return found, [f"the deployed stacks cannot be read: {error}"]
+    for stack in stacks:
+        if removing := stack.status == "DELETE_FAILED":
+            found.append(
+                f"the removal of the stack {stack.name} did not finish (DELETE_FAILED), and CloudFormation updates no"
+                " stack in this state; finish the removal (trainyard down, or cdk destroy), then deploy"
+            )
+        for item in cluster.clusters(stack, values):
+            try:
+                findings, _ = cluster.compare(item, cluster.Reader(item, stack.region))
+            except (cluster.Unreadable, BotoCoreError, ClientError) as error:
+                unread.append(f"whether the cluster {item.name} is as deployed: {error}")
+                continue
+            # While it is being removed, a missing cluster needs nothing.
+            found += cluster.in_words(item.name, (one for one in findings if one.path or not removing))
+    return found, unread
+
+
 @contextmanager
 def _noted(report: Report, what: str) -> Iterator[None]:
     """A failed or denied call becomes a missing check; the other checks still run."""

@@ -59,7 +59,7 @@ def review_report(verdict: Verdict, cdk_diff: str = "") -> Report:
                 folded=True,
             ),
         ),
-        notes=(left,) if verdict.left_stacks else (),
+        notes=(*((left,) if verdict.left_stacks else ()), *(f"Not read: {text}" for text in verdict.unread)),
         attachment=("cdk diff", cdk_diff),
     )
 

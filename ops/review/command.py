@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ops.drift.survey import not_as_deployed
 from ops.problem import Problem
 from ops.review.cdk import TemplateDiff, template_diffs
 from ops.review.permissions import not_counted_by_cdk
@@ -54,6 +56,8 @@ def against_account(
         new = synthesize(ROOT, file, Path(folder), bundle=True)
         old = deployed(session.client("cloudformation"), new)
         verdict = judge(environment.name, f"what is deployed in {environment.account}", old, new)
+        outside, unread = not_as_deployed(session, old)
+        verdict = replace(verdict, outside=tuple(outside), unread=tuple(unread))
         return verdict, _text(template_diffs(old, new)) if with_cdk else ""
 
 

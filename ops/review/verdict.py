@@ -44,6 +44,8 @@ class Verdict:
         against: what it was compared with, in words.
         new_stacks: names of stacks that are not deployed yet.
         left_stacks: names of deployed stacks that the app no longer has; they stay as they are.
+        outside: what was changed outside CloudFormation, or cannot be updated, in words.
+        unread: what of that could not be read, in words.
     """
 
     environment: str
@@ -52,6 +54,8 @@ class Verdict:
     resources: tuple[ResourceChange, ...]
     new_stacks: tuple[str, ...]
     left_stacks: tuple[str, ...]
+    outside: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def data(self) -> tuple[ResourceChange, ...]:
@@ -74,6 +78,7 @@ class Verdict:
     def reasons(self) -> tuple[Reason, ...]:
         """The reasons for the level, the highest level first."""
         found = [*_of_data(self), *_of_cluster(self.cluster), *_of_resources(self)]
+        found += [Reason(Level.DISRUPTIVE, text) for text in self.outside]
         return tuple(sorted(found, key=lambda reason: -reason.level))
 
     @property

@@ -32,6 +32,7 @@ def install() -> None:
     _attributes()
     _instance_profile()
     _parents()
+    _deletions_that_failed()
 
 
 class _Executable(list[Any]):
@@ -178,3 +179,18 @@ def _parents() -> None:
         return status, headers, text.encode()
 
     handlers._ACTION_HANDLERS["DescribeStacks"] = describe
+
+
+def _deletions_that_failed() -> None:
+    # services/cloudformation/changesets.py:597: CreateChangeSet accepts an update of a stack in DELETE_FAILED.
+    # CloudFormation allows no update of it (User Guide, "Stack status codes", read on 2026-11-22).
+    original = handlers._ACTION_HANDLERS["CreateChangeSet"]
+
+    def create(params: dict[str, Any]) -> Any:
+        stack = handlers._resolve_stack(helpers._p(params, "StackName"))
+        if stack and stack["StackStatus"] == "DELETE_FAILED":
+            reason = f"Stack:{stack['StackId']} is in DELETE_FAILED state and can not be updated."
+            return helpers._error("ValidationError", reason)
+        return original(params)
+
+    handlers._ACTION_HANDLERS["CreateChangeSet"] = create

@@ -7,7 +7,7 @@ import pytest
 
 from cluster_resource.api import OWNER_TAG
 from cluster_resource.request import owner_of
-from ops.drift.cluster import DeployedCluster, Reader, Unreadable, clusters, compare
+from ops.drift.cluster import DeployedCluster, Reader, Unreadable, clusters, compare, in_words
 from ops.drift.values import Values
 
 from .stacks import stack_of
@@ -106,6 +106,44 @@ def test_states(changed: dict[str, object], path: str, value: str) -> None:
 def test_a_deleted_cluster(found: dict[str, Any] | None) -> None:
     [finding], stack = compare(place(), Fake(found))
     assert (finding.actual, stack) == ("deleted", "")
+
+
+def test_a_deletion_that_failed_has_no_configuration() -> None:
+    failed = answer(clusterStatus="DELETE_FAILED", headNode={"state": "running"}, clusterConfiguration={})
+    [finding], stack = compare(place(), Fake(failed))
+    assert (finding.path, finding.actual, stack) == ("clusterStatus", "DELETE_FAILED", "arn:stack")
+
+
+@pytest.mark.parametrize(
+    ("found", "configuration", "words"),
+    [
+        (answer(), actual(), []),
+        (answer(computeFleetStatus="STOPPED", headNode={"state": "stopped"}), actual(), []),
+        (
+            None,
+            None,
+            ["the cluster demo was deleted outside CloudFormation; to create it again, raise cluster.generat"],
+        ),
+        (
+            answer(clusterStatus="DELETE_FAILED"),
+            None,
+            ["the cluster demo: clusterStatus is DELETE_FAILED, not CREATE_"],
+        ),
+        (
+            answer(),
+            actual(Scheduling={"SlurmQueues": [{"Name": "gpu", "MaxCount": 4}]}, Image={"Os": "rhel9"}),
+            [
+                "the cluster demo was changed outside CloudFormation: Image.Os (deployed ubuntu2204, now rhel9), "
+                "Scheduling.SlurmQueues[gpu].MaxCount (deployed 2, now 4); put the values that you want into"
+            ],
+        ),
+    ],
+)
+def test_the_words_for_a_report_on_a_deployment(
+    found: dict[str, Any] | None, configuration: object, words: list[str]
+) -> None:
+    said = list(in_words("demo", compare(place(), Fake(found, configuration))[0]))
+    assert [line[: len(start)] for line, start in zip(said, words, strict=True)] == words
 
 
 def test_an_operation_in_progress_gives_no_verdict() -> None:

@@ -9,9 +9,9 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from botocore.stub import Stubber
 
-from ops.drift import detection
+from ops.drift import cluster, detection
 from ops.drift.findings import Finding, Level, Report
-from ops.drift.survey import survey, undeployed
+from ops.drift.survey import not_as_deployed, survey, undeployed
 from ops.problem import Problem
 from ops.review.stacks import Stack
 
@@ -48,6 +48,43 @@ def deployed(stubber: Stubber, status: str = "CREATE_COMPLETE") -> None:
     stubber.add_response("get_template", {"TemplateBody": json.dumps(TEMPLATE)})
     stubber.add_response("describe_stacks", {"Stacks": [stack]})
     stubber.add_response("list_stack_resources", {"StackResourceSummaries": resources})
+
+
+CLUSTER = {"Type": "Custom::ParallelCluster", "Properties": {"ClusterName": "demo"}}
+
+
+@pytest.mark.parametrize(
+    ("status", "finding", "found", "unread"),
+    [
+        ("UPDATE_COMPLETE", "", ["the cluster demo was deleted outside CloudFormation"], []),
+        ("DELETE_FAILED", "", ["the removal of the stack demo-images did not finish (DELETE_FAILED)"], []),
+        ("UPDATE_COMPLETE", None, [], ["whether the cluster demo is as deployed: no API"]),
+    ],
+)
+def test_what_is_not_as_deployed(
+    status: str, finding: str | None, found: list[str], unread: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compare(*_: object) -> tuple[list[Finding], str]:
+        if finding is None:
+            raise cluster.Unreadable("no API")
+        return [Finding(cluster.PART, "demo", finding, "exists", "deleted")], ""
+
+    monkeypatch.setattr(cluster, "compare", compare)
+    monkeypatch.setattr(cluster, "Reader", Mock())
+    stack = stack_of({"Cluster": (CLUSTER["Type"], "demo/1", CLUSTER["Properties"])}, name=NAME, status=status)
+    monkeypatch.setattr("ops.drift.survey.read", lambda *_, **__: stack)
+    said = not_as_deployed(Mock(), WANTED)
+    assert [
+        [line[: len(start)] for line, start in zip(*pair, strict=True)]
+        for pair in zip(said, (found, unread), strict=True)
+    ] == [found, unread]
+
+
+def test_stacks_that_cannot_be_read_leave_no_verdict_on_the_cluster() -> None:
+    session = Session()
+    session.stubber.add_client_error("describe_stacks", "AccessDenied", "no")
+    found, [unread] = not_as_deployed(session, WANTED)  # type: ignore[arg-type]
+    assert found == [] and "AccessDenied" in unread
 
 
 class Session:

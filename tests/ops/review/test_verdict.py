@@ -43,6 +43,11 @@ def test_no_change_is_nothing() -> None:
     assert verdict.headline == "NOTHING: the deployment is what the file says"
 
 
+def test_what_was_changed_outside_is_a_reason_even_if_nothing_else_changes() -> None:
+    verdict = replace(verdict_of(), outside=("the cluster dev was deleted",))
+    assert (verdict.level, verdict.headline) == (Level.DISRUPTIVE, "DISRUPTIVE: the cluster dev was deleted")
+
+
 SHRUNK = change_of(Effect.REFUSED, "AWS::FSx::FileSystem", stateful=True, causes=("StorageCapacity", "Type"))
 
 
