@@ -11,6 +11,9 @@ from aws_cdk import Aws, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+# Actions, resources, and the values of condition keys.
+_Allowed = tuple[list[str], list[str], dict[str, str]]
+
 _READ_BUCKETS = (
     "{region}-aws-parallelcluster",
     # Layers of ECR's images.
@@ -36,42 +39,45 @@ def endpoint_policy(scope: Construct, service: str) -> list[iam.PolicyStatement]
     another account, nor use another account's keys. What AWS owns is excepted as far as nodes need it.
     """
     stack = Stack.of(scope)
-    own = {"aws:PrincipalAccount": stack.account}
-
-    def allow(actions: list[str], resources: list[str], conditions: dict[str, object] | None = None) -> None:
-        arns = [resource.replace("{partition}", Aws.PARTITION) for resource in resources]
-        # Gateway endpoints accept no other principal (AWS PrivateLink guide, "Principals for gateway endpoints").
-        star = [iam.StarPrincipal()]
-        statements.append(
-            iam.PolicyStatement(actions=actions, resources=arns, principals=star, conditions=conditions or {})
-        )
-
-    statements: list[iam.PolicyStatement] = []
-    if service == "cloudformation":
+    arn, region, account = f"arn:{Aws.PARTITION}", stack.region, stack.account
+    caller = {"aws:PrincipalAccount": account}
+    own: _Allowed = (["*"], ["*"], {**caller, "aws:ResourceAccount": account})
+    special: dict[str, list[_Allowed]] = {
         # cfn-init signs with the instance's identity document, not as a principal: the stack's ARN is the limit.
-        allow(["cloudformation:*"], [f"arn:{{partition}}:cloudformation:{stack.region}:{stack.account}:*"])
-        return statements
-    if service == "sts":
+        "cloudformation": [(["cloudformation:*"], [f"{arn}:cloudformation:{region}:{account}:*"], {})],
         # A role of another account is of no use here: the other endpoints refuse its credentials.
-        allow(["*"], ["*"], {"StringEquals": own})
-        return statements
-    allow(["*"], ["*"], {"StringEquals": {**own, "aws:ResourceAccount": stack.account}})
-    if service == "s3":
-        buckets = [name.format(region=stack.region) for name in _READ_BUCKETS]
-        allow(["s3:GetObject"], [f"arn:{{partition}}:s3:::{bucket}/*" for bucket in buckets])
-        # The head node reports its start to ParallelCluster's wait condition, by a URL that CloudFormation signed.
-        allow(["s3:PutObject"], [f"arn:{{partition}}:s3:::cloudformation-waitcondition-{stack.region}/*"])
-    elif service == "ec2":
-        # Images belong to AWS, and a reservation may be shared by another account.
-        allow(
-            ["ec2:CreateFleet", "ec2:RunInstances"],
-            ["arn:{partition}:ec2:*::image/*", "arn:{partition}:ec2:*:*:capacity-reservation/*"],
-            {"StringEquals": own},
+        "sts": [(["*"], ["*"], caller)],
+        "s3": [
+            own,
+            (["s3:GetObject"], [f"{arn}:s3:::{bucket.format(region=region)}/*" for bucket in _READ_BUCKETS], {}),
+            # The head node reports its start to ParallelCluster's wait condition, by a URL that CloudFormation signed.
+            (["s3:PutObject"], [f"{arn}:s3:::cloudformation-waitcondition-{region}/*"], {}),
+        ],
+        "ec2": [
+            own,
+            # Images belong to AWS, and a reservation may be shared by another account.
+            (
+                ["ec2:CreateFleet", "ec2:RunInstances"],
+                [f"{arn}:ec2:*::image/*", f"{arn}:ec2:*:*:capacity-reservation/*"],
+                caller,
+            ),
+        ],
+        "ssm": [
+            own,
+            (
+                ["ssm:Describe*", "ssm:Get*", "ssm:List*"],
+                [f"{arn}:ssm:{region}::document/*", f"{arn}:ssm:{region}::parameter/aws/*"],
+                caller,
+            ),
+        ],
+    }
+    # Gateway endpoints accept no other principal (AWS PrivateLink guide, "Principals for gateway endpoints").
+    return [
+        iam.PolicyStatement(
+            actions=actions,
+            resources=resources,
+            principals=[iam.StarPrincipal()],
+            conditions={"StringEquals": equal} if equal else {},
         )
-    elif service == "ssm":
-        allow(
-            ["ssm:Describe*", "ssm:Get*", "ssm:List*"],
-            [f"arn:{{partition}}:ssm:{stack.region}::{what}/*" for what in ("document", "parameter/aws")],
-            {"StringEquals": own},
-        )
-    return statements
+        for actions, resources, equal in special.get(service, [own])
+    ]

@@ -25,8 +25,8 @@ Database = Annotated[str, text("[0-9a-z_]+", "a database name: lower-case letter
 SecretArn = Annotated[str, arn("a secret", "secretsmanager", "secret:<name>", "[A-Za-z0-9/_+=.@-]+")]
 ApiUrl = Annotated[str, text(r"https://[A-Za-z0-9.-]+(:\d{1,5})?(/[A-Za-z0-9._~-]+)+", _API_URL)]
 RoleArn = Annotated[str, text(rf"{_IAM}:\d{{12}}:role/{_IAM_NAME}", f"the ARN of a role, {_SHOWN_IAM}:role/<name>")]
-# The ParallelCluster API's template takes no path, and no other characters (parameter PermissionsBoundaryPolicy of
-# api/infrastructure/parallelcluster-api.yaml in aws/aws-parallelcluster, 3.12).
+# The ParallelCluster API's template takes no path, and no other characters (its parameter PermissionsBoundaryPolicy,
+# parallelcluster/facts/api.json).
 _BOUNDARY = f"the ARN of one policy without a path, {_SHOWN_IAM}:policy/<name>; a name has letters, digits, _ and -"
 BoundaryArn = Annotated[str, text(rf"{_IAM}:(\d{{12}}|aws):policy/[A-Za-z0-9_-]+", _BOUNDARY)]
 Os = Literal["alinux2023", "ubuntu2204", "ubuntu2404", "rhel8", "rhel9", "rocky8", "rocky9"]

@@ -17,22 +17,16 @@ _ADOPT = "deploy with `cdk deploy --all --import-existing-resources`, which adop
 def check(context: CheckContext) -> Iterator[CheckResult]:
     """Each repository, and the log group of FSx for Lustre if the environment has a Lustre file system."""
     environment = context.environment
-    for repository in environment.images.repositories:
-        yield _repository(context, environment.repository_name(repository.name))
-    if environment.storage.lustre:
-        yield _log_group(context, f"/aws/fsx/{stack_name(environment, 'storage')}")
-
-
-def _repository(context: CheckContext, name: str) -> CheckResult:
-    found, verdict, todo = "free", Verdict.OK, ""
-    if name in context.ids("AWS::ECR::Repository"):
-        found = "the environment's own"
-    elif (owner := _owner(context, name)) is not None:
-        left_behind = owner == context.environment.name
-        found = f"exists, of the environment {owner}" if owner else "exists, of no environment"
-        verdict = Verdict.WARNING if left_behind else Verdict.FAULT
-        todo = _ADOPT if left_behind else "set another images.prefix, or another name"
-    return CheckResult(f"repository {name}", "ecr:DescribeRepositories", found, "free, or its own", verdict, todo)
+    names = [environment.repository_name(repository.name) for repository in environment.images.repositories]
+    for name in names:
+        owner = None if name in context.ids("AWS::ECR::Repository") else _owner(context, name)
+        yield _result(f"repository {name}", "ecr:DescribeRepositories", owner, environment.name)
+    name = f"/aws/fsx/{stack_name(environment, 'storage')}"
+    if environment.storage.lustre and name not in context.ids("AWS::Logs::LogGroup"):
+        groups = context.aws.items("logs", "describe_log_groups", "logGroups", logGroupNamePrefix=name)
+        # The name contains the environment's: only a stack that was deleted can have left it.
+        owner = environment.name if any(group["logGroupName"] == name for group in groups) else None
+        yield _result(f"log group {name}", "logs:DescribeLogGroups", owner, environment.name)
 
 
 def _owner(context: CheckContext, name: str) -> str | None:
@@ -47,14 +41,11 @@ def _owner(context: CheckContext, name: str) -> str | None:
     return next((str(tag["Value"]) for tag in tags if tag["Key"] == ENVIRONMENT_TAG), "")
 
 
-def _log_group(context: CheckContext, name: str) -> CheckResult:
-    found, verdict, todo = "free", Verdict.OK, ""
-    if name in context.ids("AWS::Logs::LogGroup"):
-        found = "the environment's own"
-    elif any(
-        group["logGroupName"] == name
-        for group in context.aws.items("logs", "describe_log_groups", "logGroups", logGroupNamePrefix=name)
-    ):
-        # The name contains the environment's: only a stack that was deleted can have left it.
-        found, verdict, todo = "exists, outside of the environment's stacks", Verdict.WARNING, _ADOPT
-    return CheckResult(f"log group {name}", "logs:DescribeLogGroups", found, "free, or its own", verdict, todo)
+def _result(subject: str, call: str, owner: str | None, own: str) -> CheckResult:
+    wanted = "free, or of this environment's stacks"
+    if owner is None:
+        return CheckResult(subject, call, wanted, wanted, Verdict.OK)
+    if owner == own:
+        return CheckResult(subject, call, "left behind by a deleted stack", wanted, Verdict.WARNING, _ADOPT)
+    todo = "set another images.prefix, or another name"
+    return CheckResult(subject, call, f"exists, of {owner or 'no'} environment", wanted, Verdict.FAULT, todo)

@@ -272,7 +272,7 @@ REPOSITORY, LOG_GROUP = "small/pytorch-training-custom", "/aws/fsx/small-storage
     [
         ({"log_groups": [f"{LOG_GROUP}-of-another"]}, "ok ok", "free"),
         ({"repositories": {REPOSITORY: "small"}}, "warning ok", "--import-existing-resources"),
-        ({"repositories": {REPOSITORY: "other"}}, "fault ok", "of the environment other"),
+        ({"repositories": {REPOSITORY: "other"}}, "fault ok", "of other environment"),
         ({"repositories": {REPOSITORY: ""}}, "fault ok", "images.prefix"),
         ({"log_groups": [LOG_GROUP]}, "ok warning", "--import-existing-resources"),
         (
@@ -284,8 +284,8 @@ REPOSITORY, LOG_GROUP = "small/pytorch-training-custom", "/aws/fsx/small-storage
                     "small-storage": [("AWS::Logs::LogGroup", "Logs", LOG_GROUP)],
                 },
             },
-            "ok ok",
-            "the environment's own",
+            "ok",
+            "of this environment's stacks",
         ),
     ],
 )
