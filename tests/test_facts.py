@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import ast
+import fnmatch
 import json
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import botocore
+import botocore.session
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from cluster_resource import response
 from local.slurm import plan, slurm
 from scripts import refresh_facts
 from settings.loader import load
+from settings.model.cluster import BoundaryArn
 from trainyard.cluster_config.rendering import HEALTH_CHECK, LONG_GPU_CHECK
 from trainyard.parallelcluster import facts
 
@@ -87,6 +94,89 @@ def test_limits_of_custom_resources() -> None:
     allowed = limits["custom_resource_timeout_seconds"]
     assert timeouts
     assert all(allowed["minimum"] <= seconds <= allowed["maximum"] for seconds in timeouts)
+
+
+PACKAGE = next((ROOT / "parallelcluster" / ".venv" / "lib").glob("python3*")) / "site-packages" / "pcluster"
+STATEMENTS = [
+    *(statement for policy in facts("policies")["policies"].values() for statement in policy["statements"]),
+    *(statement for later in facts("later")["facts"] for statement in later.get("statements", [])),
+]
+# What the package calls without a permission, and why that is no harm here. validators/common.py:168 of 3.16.1 makes a
+# warning of a denial to read a secret.
+NOT_GRANTED = {
+    "cloudformation:DescribeStackResource": "only in a build of an image by the API, which Trainyard does not use",
+    "kms:DescribeKey": "only with a KmsKeyId, which Trainyard does not set",
+    "secretsmanager:DescribeSecret": "only a warning, with a directory service, which Trainyard does not set",
+    "secretsmanager:GetSecretValue": "only a warning, with a secret of Munge's key, which Trainyard does not set",
+    "ssm:GetParameter": "only a warning, with a directory service in us-isob-east-1",
+    "sts:GetCallerIdentity": "AWS allows it to everybody",
+}
+PREFIXES = {"monitoring": "cloudwatch", "tagging": "tag"}
+
+
+def calls_of_the_package() -> Iterator[str]:
+    """IAM actions of each call in the package's clients (pcluster/aws), which are all that its API makes."""
+    session = botocore.session.get_session()
+    for file in sorted((PACKAGE / "aws").glob("*.py")):
+        for client in (node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.ClassDef)):
+            text = ast.unparse(client)
+            if service := re.search(r"super\(\)\.__init__\('([\w-]+)'\)", text):
+                model = session.get_service_model(service[1])
+                names = {botocore.xform_name(name): name for name in model.operation_names}
+                prefix = PREFIXES.get(model.signing_name, model.signing_name)
+                yield from (f"{prefix}:{names[name]}" for name in re.findall(r"_client\.(\w+)", text) if name in names)
+
+
+def test_the_function_of_the_api_may_do_what_the_package_does() -> None:
+    granted = [action.lower() for statement in STATEMENTS for action in listed(statement["Action"])]
+    called = set(calls_of_the_package())
+    denied = {action for action in called if not any(fnmatch.fnmatchcase(action.lower(), g) for g in granted)}
+    assert len(called) > 60
+    assert denied == set(NOT_GRANTED)
+
+
+def listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def policies_of_nodes(part: object) -> Iterator[Any]:
+    """Each AdditionalIamPolicies of a configuration."""
+    for key, value in part.items() if isinstance(part, dict) else enumerate(part if isinstance(part, list) else []):
+        if key == "AdditionalIamPolicies":
+            yield from (item["Policy"] for item in value)
+        else:
+            yield from policies_of_nodes(value)
+
+
+@pytest.mark.parametrize("environment", ["local", "jakarta-80xp5e"])
+def test_the_api_may_attach_the_policies_of_nodes(environment: str) -> None:
+    [statement] = [statement for statement in STATEMENTS if statement.get("Sid") == "IamPolicy"]
+    patterns = [
+        item["Fn::Sub"].replace("${AWS::Partition}", "aws").replace("${AWS::AccountId}", "111122223333")
+        for item in statement["Condition"]["ArnLike"]["iam:PolicyARN"]
+    ]
+    template = json.loads((ROOT / f"tests/golden/{environment}/cluster.template.json").read_text("utf-8"))["Resources"]
+    found = list(policies_of_nodes(template))
+    assert found
+    for policy in found:
+        if isinstance(policy, dict):
+            path = template[policy["Ref"]]["Properties"]["Path"]
+            policy = f"arn:aws:iam::111122223333:policy{path}{policy['Ref']}"  # noqa: PLW2901
+        assert any(fnmatch.fnmatchcase(policy, pattern) for pattern in patterns), policy
+
+
+@pytest.mark.parametrize("name", ["boundary", "team/boundary", "a.b", "a b", "a+b", "a_b-1", "x/"])
+@pytest.mark.parametrize("account", ["111122223333", "aws"])
+def test_environment_files_take_the_boundaries_that_the_template_takes(name: str, account: str) -> None:
+    boundary = f"arn:aws:iam::{account}:policy/{name}"
+    try:
+        TypeAdapter(BoundaryArn).validate_python(boundary)
+    except ValidationError:
+        taken = False
+    else:
+        taken = True
+    pattern = facts("api")["parameters"]["PermissionsBoundaryPolicy"]["AllowedPattern"]
+    assert taken == bool(re.fullmatch(pattern, boundary))
 
 
 def clone(folder: Path, files: dict[str, str]) -> str:
