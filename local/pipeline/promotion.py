@@ -22,6 +22,7 @@ from local.emulator import launch
 from local.emulator.processes import log_tail
 from local.pipeline import actions, prerequisites
 from local.pipeline.definition import Action, ActionFailed, Pipeline, read
+from ops import lock
 from ops.problem import Problem
 
 DEFAULT_PORT = 4640
@@ -87,10 +88,15 @@ def promote(options: argparse.Namespace) -> int:
     """Start, resume or stop a promotion: 0 succeeded, 1 an action failed, 3 an approval is needed.
 
     Raises:
-        Problem: wrong use, or a command failed that comes before the pipeline.
+        Problem: wrong use, a command failed that comes before the pipeline, or another promotion runs in the folder.
     """
     forget_users_aws()
     state = (options.state or ROOT / ".trainyard" / f"pipeline-{Path(options.pipeline).stem}").resolve()
+    with lock.hold(state):
+        return _promote(options, state)
+
+
+def _promote(options: argparse.Namespace, state: Path) -> int:
     if options.stop:
         launch.stop(state)
         return 0

@@ -124,8 +124,8 @@ def test_a_second_command_is_refused_with_the_holder_and_a_kill_releases_the_loc
     tmp_path: Path, holder: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     state = tmp_path / "state"
-    for command in ("up", "down", "preflight"):
-        assert main([command, "local", "--state", str(state)]) == 4
+    for command, name in (("up", "local"), ("down", "local"), ("preflight", "local"), ("promote", "promotion")):
+        assert main([command, name, "--state", str(state)]) == 4
         said = capsys.readouterr().err
         assert f"process {holder.pid} (trainyard up base), since 20" in said
         assert "Wait until it ends, or end it" in said

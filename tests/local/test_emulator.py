@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Any
 
 import boto3
@@ -326,3 +327,11 @@ def test_only_sessions_of_the_user_role_may_call_the_parallelcluster_api(
     }
     assert {name: answer(keys)[0] for name, keys in callers.items()} == dict.fromkeys(callers, 403)
     assert answer(ours) == (200, {"clusters": []})
+
+
+def test_only_its_owner_reads_the_state_of_an_emulator(emulator: launch.Emulator) -> None:
+    found = [path for path in emulator.state_dir.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert {"state.json", "emulator.json", "emulator.log", "api.log"} <= {path.name for path in found}
+    for path in found:
+        inside = takewhile(lambda part: part != emulator.state_dir, (path, *path.parents))
+        assert any(not part.stat().st_mode & 0o077 for part in inside), path
