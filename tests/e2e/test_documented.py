@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,8 +39,8 @@ def documented() -> list[str]:
 def on_a_terminal(line: list[str], env: dict[str, str]) -> tuple[int, str]:
     """Run a command as at a keyboard, and confirm what it asks: its exit status and its output."""
     master, slave = pty.openpty()
-    streams = {"stdin": slave, "stdout": slave, "stderr": slave}
-    with subprocess.Popen(line, cwd=ROOT, env=env, start_new_session=True, **streams) as process:
+    terminal: Any = {"stdin": slave, "stdout": slave, "stderr": slave}
+    with subprocess.Popen(line, cwd=ROOT, env=env, start_new_session=True, **terminal) as process:
         os.close(slave)
         said, answered, end = "", 0, time.monotonic() + LIMIT_S
         try:
