@@ -21,6 +21,7 @@ from local.slurm import plan, slurm
 from scripts import refresh_facts
 from settings.loader import load
 from settings.model.cluster import BoundaryArn
+from settings.rules.access import AWS_POLICIES
 from trainyard.cluster_config.rendering import HEALTH_CHECK, LONG_GPU_CHECK
 from trainyard.parallelcluster import facts
 
@@ -266,3 +267,10 @@ def test_a_changed_source_is_named(written: Path, capsys: pytest.CaptureFixture[
     without = clone(written / "renamed", {refresh_facts.API: "Resources: {}", refresh_facts.POLICIES: POLICIES})
     assert refresh_facts.main([f"aws/package={without}", f"aws/cookbook={cookbook}"]) == 2
     assert "lack 'Mappings'" in capsys.readouterr().err
+
+
+def test_the_rules_allow_the_policies_that_the_api_may_attach() -> None:
+    text = json.dumps(facts("policies"))
+    recorded = set(re.findall(r"iam::aws:policy/([\w/-]+)", text[text.index("iam:PolicyARN") :].partition("]")[0]))
+    assert recorded == set(AWS_POLICIES)
+    assert "${AWS::AccountId}:policy/parallelcluster*" in text

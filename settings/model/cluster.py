@@ -29,6 +29,23 @@ RoleArn = Annotated[str, text(rf"{_IAM}:\d{{12}}:role/{_IAM_NAME}", f"the ARN of
 # parallelcluster/facts/api.json).
 _BOUNDARY = f"the ARN of one policy without a path, {_SHOWN_IAM}:policy/<name>; a name has letters, digits, _ and -"
 BoundaryArn = Annotated[str, text(rf"{_IAM}:(\d{{12}}|aws):policy/[A-Za-z0-9_-]+", _BOUNDARY)]
+PolicyArn = Annotated[
+    str, text(rf"{_IAM}:(\d{{12}}|aws):policy/{_IAM_NAME}", f"the ARN of one policy, {_SHOWN_IAM}:policy/<name>")
+]
+# IAM attaches 10 managed policies to a role, EC2 5 groups to an interface; Trainyard and ParallelCluster use 2 of each.
+# (IAM and VPC user guides, quotas; both can be raised.)
+Policies = Annotated[
+    tuple[PolicyArn, ...],
+    Field(
+        max_length=8,
+        description="ARNs of further IAM policies. The ParallelCluster API may attach those of the account whose name"
+        " or path begins with parallelcluster, and some of AWS's.",
+    ),
+]
+SecurityGroups = Annotated[
+    tuple[Annotated[str, resource_id("a security group id", "sg")], ...],
+    Field(max_length=3, description="Ids of further security groups, of the same VPC."),
+]
 Os = Literal["alinux2023", "ubuntu2204", "ubuntu2404", "rhel8", "rhel9", "rocky8", "rocky9"]
 Subnet = Literal["private", "public"]
 
@@ -54,6 +71,8 @@ class HeadNode(Part):
         None, description="Name of the EC2 key pair for SSH. Default: none; connect through SSM."
     )
     ami: Ami | None = Field(None, description=_AMI)
+    policies: Policies = ()
+    security_groups: SecurityGroups = ()
 
 
 class LoginNodes(Part):
@@ -66,6 +85,8 @@ class LoginNodes(Part):
     grace_minutes: int = Field(
         10, ge=3, le=120, description="Minutes that users get to log out before a node is terminated."
     )
+    policies: Policies = ()
+    security_groups: SecurityGroups = ()
 
 
 class Capacity(Part):
@@ -119,6 +140,8 @@ class Queue(Part):
     )
     root_volume: RootVolume = Field(RootVolume(), description="Root volume of the nodes.")
     ami: Ami | None = Field(None, description=_AMI)
+    policies: Policies = ()
+    security_groups: SecurityGroups = ()
 
 
 class Accounting(Part):

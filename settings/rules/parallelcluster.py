@@ -35,7 +35,7 @@ OWN_KEYS = {
     f"{QUEUES}.ComputeResources.M??Count": "min and max of the compute resource",
     f"{QUEUES}.ComputeResources.Efa": "efa of the compute resource",
     f"{QUEUES}.*EphemeralVolume": "scratch of the queue",
-    "*.CustomActions": "cluster.hooks",
+    "*.CustomActions": "an image of your own (ami): the bootstrap needs the custom actions",
     "*.CustomAmi": "ami of the nodes",
     "*.Networking.SubnetId*": "network",
     "*.SecurityGroups": "security_groups of the nodes",

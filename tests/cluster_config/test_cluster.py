@@ -205,3 +205,12 @@ def test_keys_of_parallelclusters_own_are_merged_last() -> None:
 
 def test_other_lists_replace() -> None:
     assert merged({"Ids": ["a", "b"], "Kept": 1}, {"Ids": ["c"]}) == {"Ids": ["c"], "Kept": 1}
+
+
+def test_further_policies_and_security_groups_follow_our_own() -> None:
+    core = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
+    own = {"policies": ["arn:aws:iam::123456789012:policy/parallelcluster-x", core], "security_groups": ["sg-01234567"]}
+    head = rendered(cluster={"head_node": own})["HeadNode"]
+    policies = [item["Policy"].rpartition("/")[2] for item in head["Iam"]["AdditionalIamPolicies"]]
+    assert policies == ["AmazonSSMManagedInstanceCore", "parallelcluster-head", "parallelcluster-x"]
+    assert head["Networking"]["AdditionalSecurityGroups"] == ["sg-head0000000000000", "sg-01234567"]

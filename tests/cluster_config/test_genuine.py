@@ -88,10 +88,21 @@ FEATURES: dict[str, Environment] = {
     ),
 }
 
+OWN_ACCESS = {
+    "policies": [
+        "arn:aws:iam::123456789012:policy/parallelcluster/team",
+        "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess",
+    ],
+    "security_groups": ["sg-0123456789abcdef0"],
+}
 # Every key for what an environment file cannot describe.
 FEATURES["open-shape"] = environment(
     storage={"lustre": [{"name": "data", "mount": "/fsx", "capacity_gib": 1200}]},
-    cluster={"queues": [{"name": "gpu", "compute": [GPU]}], "login_nodes": {"count": 1}},
+    cluster={
+        "queues": [{"name": "gpu", "compute": [GPU], **OWN_ACCESS}],
+        "login_nodes": {"count": 1, **OWN_ACCESS},
+        "head_node": OWN_ACCESS,
+    },
     parallelcluster={
         "HeadNode": {"DisableSimultaneousMultithreading": True, "Ssh": {"AllowedIps": "10.0.0.0/8"}},
         "LoginNodes": {"Pools": [{"Name": "login", "Ssh": {"AllowedIps": "10.0.0.0/8"}}]},

@@ -38,6 +38,8 @@ A = f"{C}.slurm.accounting"
 AMI = "ami-0123456789abcdef0"
 BOUNDARY = "arn:aws:iam::111122223333:policy/boundary"
 X, XQ = "parallelcluster", "parallelcluster.Scheduling.SlurmQueues"
+OURS = "arn:aws:iam::111122223333:policy/parallelcluster"
+READ = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"
 SMT = {"DisableSimultaneousMultithreading": True}
 EFS = {"Name": "efs", "MountDir": "/efs", "StorageType": "Efs", "EfsSettings": {"FileSystemId": "fs-0123456789abcdef0"}}
 
@@ -103,7 +105,8 @@ GOOD: list[dict[str, Any]] = [
     {f"{C}.head_node.key_name": "team key (1)"},
     {"tags": {"cost centre": "a/b:c+d=e@f_g.h-i"}},
     {"tags": {f"t{i}": "v" for i in range(40)}},
-    # Keys of ParallelCluster's own
+    # Policies, security groups, and keys of ParallelCluster's own
+    {f"{Q}.policies": [OURS, f"{OURS}/x", READ], f"{C}.head_node.security_groups": ["sg-0123456789abcdef0"]},
     {X: {"HeadNode": SMT, "DirectoryService": {"AdditionalSssdConfigs": {"debug_level": "1"}}}},
     {XQ: [{"Name": "gpu", "ComputeResources": [{"Name": "p5", "SpotPrice": 3, **SMT}]}]},
     {f"{X}.SharedStorage": [EFS]},
@@ -287,6 +290,15 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({f"{C}.answer_minutes": 56}, "cluster.answer_minutes", "55 or less"),
     ({f"{C}.updates.stop_fleet": "always"}, "cluster.updates.stop_fleet", "when-needed"),
     ({f"{C}.updates.running_jobs": "kill"}, "cluster.updates.running_jobs", "may-be-killed"),
+    # Policies and security groups of the user's own
+    ({f"{Q}.policies": [READ.replace("S3Read", "S3Full")]}, f"{Q0}.policies[0]", "no other policy"),
+    ({f"{Q}.policies": ["arn:aws:iam::111122223333:policy/x"]}, f"{Q0}.policies[0]", "path /parallelcluster/"),
+    ({f"{C}.login_nodes.policies": [OURS.replace("1111", "9999")]}, f"{C}.login_nodes.policies[0]", "111122223333"),
+    ({f"{C}.head_node.policies": [OURS.replace("aws", "aws-cn")]}, f"{C}.head_node.policies[0]", "arn:aws:iam"),
+    ({f"{C}.head_node.policies": [READ, READ]}, f"{C}.head_node.policies[1]", "once"),
+    ({f"{Q}.policies": [f"{OURS}{i}" for i in range(9)]}, f"{Q0}.policies", "at most 8"),
+    ({f"{Q}.security_groups": ["sg-1"]}, f"{Q0}.security_groups[0]", "hexadecimal"),
+    ({f"{Q}.security_groups": [f"sg-0123456{i}" for i in range(4)]}, f"{Q0}.security_groups", "at most 3"),
     # Keys of ParallelCluster's own
     ({f"{X}.HeadNod": {}}, f"{X}.HeadNod", "did you mean HeadNode?"),
     ({f"{X}.HeadNode.Sequence": 1}, f"{X}.HeadNode.Sequence", "unknown key"),
@@ -307,7 +319,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
             ("Scheduling.Scheduler", "awsbatch", "slurm"),
             ("Scheduling.SlurmSettings.CustomSlurmSettings", [], "cluster.slurm.settings"),
             ("HeadNode.InstanceType", "m7i.large", "head_node.instance_type"),
-            ("HeadNode.CustomActions", {}, "cluster.hooks"),
+            ("HeadNode.CustomActions", {}, "image of your own"),
             ("HeadNode.Networking.SubnetId", "subnet-1", "use network"),
             ("HeadNode.Networking.SecurityGroups", [], "security_groups"),
             ("HeadNode.Iam.S3Access", [], "policies"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from settings.instances import instance_types
 from settings.model.cluster import Capacity, Compute, Queue, RootVolume
@@ -35,7 +36,7 @@ def head_node(environment: Environment, references: References) -> Section:
         **_custom_image(settings.ami),
         "Networking": {
             "SubnetId": references.head.subnet_id,
-            "AdditionalSecurityGroups": [references.head.security_group_id],
+            "AdditionalSecurityGroups": [references.head.security_group_id, *settings.security_groups],
             # Its network interface gets no public address otherwise, whatever the subnet says (ParallelCluster 3.16.1,
             # templates/cluster_stack.py, _add_head_eni).
             **({"ElasticIp": True} if settings.subnet == "public" else {}),
@@ -44,7 +45,10 @@ def head_node(environment: Environment, references: References) -> Section:
         "LocalStorage": {"RootVolume": _root_volume(settings.root_volume)},
         "Imds": {"Secured": True},
         **_custom_actions(environment, references, OnNodeConfigured="head-configured", OnNodeUpdated="updated"),
-        "Iam": {**_session_manager(environment, references.head), "S3Access": _read_access(references)},
+        "Iam": {
+            **_session_manager(environment, references.head, settings.policies),
+            "S3Access": _read_access(references),
+        },
     }
 
 
@@ -60,13 +64,13 @@ def login_nodes(environment: Environment, references: References) -> Section:
         "GracetimePeriod": settings.grace_minutes,
         "Networking": {
             "SubnetIds": [references.login.subnet_id],
-            "AdditionalSecurityGroups": [references.login.security_group_id],
+            "AdditionalSecurityGroups": [references.login.security_group_id, *settings.security_groups],
         },
         "Ssh": {"AllowedIps": NO_CLIENTS},
         # A pool must have its script from the first day.
         **_custom_actions(environment, references, OnNodeConfigured="login-configured"),
         # ParallelCluster has no S3Access for login nodes.
-        "Iam": _session_manager(environment, references.login),
+        "Iam": _session_manager(environment, references.login, settings.policies),
     }
     return {"LoginNodes": {"Pools": [pool]}}
 
@@ -82,7 +86,7 @@ def queue(environment: Environment, references: References, settings: Queue) -> 
         **_custom_image(settings.ami),
         "Networking": {
             "SubnetIds": [references.compute.subnet_id],
-            "AdditionalSecurityGroups": [references.compute.security_group_id],
+            "AdditionalSecurityGroups": [references.compute.security_group_id, *settings.security_groups],
             # Always explicit: ParallelCluster requires it with EFA.
             "PlacementGroup": {"Enabled": _placement_group(settings)},
         },
@@ -94,7 +98,7 @@ def queue(environment: Environment, references: References, settings: Queue) -> 
         },
         # Both run at each start of a node.
         **_custom_actions(environment, references, OnNodeStart="compute-start", OnNodeConfigured="compute-configured"),
-        "Iam": {**_policies(references.compute.policy_arn), "S3Access": _read_access(references)},
+        "Iam": {**_policies(references.compute.policy_arn, *settings.policies), "S3Access": _read_access(references)},
         "ComputeResources": [_compute_resource(compute, settings) for compute in settings.compute],
     }
 
@@ -169,13 +173,13 @@ def _custom_actions(environment: Environment, references: References, **roles: s
 
 
 def _policies(*arns: str) -> Section:
-    return {"AdditionalIamPolicies": [{"Policy": arn} for arn in arns]}
+    return {"AdditionalIamPolicies": [{"Policy": arn} for arn in dict.fromkeys(arns)]}
 
 
-def _session_manager(environment: Environment, node: NodeReferences) -> Section:
+def _session_manager(environment: Environment, node: NodeReferences, more: Iterable[str]) -> Section:
     """The policies of a node to which Session Manager opens shells."""
     core = f"arn:{partition(environment.region)}:iam::aws:policy/AmazonSSMManagedInstanceCore"
-    return _policies(core, node.policy_arn)
+    return _policies(core, node.policy_arn, *more)
 
 
 def _read_access(references: References) -> list[Section]:
