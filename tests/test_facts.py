@@ -97,6 +97,19 @@ def test_limits_of_custom_resources() -> None:
     assert all(allowed["minimum"] <= seconds <= allowed["maximum"] for seconds in timeouts)
 
 
+@pytest.mark.parametrize(
+    "file",
+    sorted((ROOT / "tests/golden").glob("*/*.template.json")),
+    ids=lambda file: f"{file.parent.name}-{file.name.partition(chr(46))[0]}",
+)
+def test_templates_are_within_the_quotas(file: Path) -> None:
+    quotas = facts("cloudformation")["template"]
+    template = json.loads(file.read_text("utf-8"))
+    assert file.stat().st_size <= quotas["bytes_in_s3"]
+    assert len(template["Resources"]) <= quotas["resources"]
+    assert len(template.get("Parameters", {})) <= quotas["parameters"]
+
+
 PACKAGE = next((ROOT / "parallelcluster" / ".venv" / "lib").glob("python3*")) / "site-packages" / "pcluster"
 STATEMENTS = [
     *(statement for policy in facts("policies")["policies"].values() for statement in policy["statements"]),
