@@ -104,7 +104,13 @@ def _mounts(environment: Environment) -> list[dict[str, object]]:
     """The mounts; `throughput_mb_s` is what the file system is provisioned for, shared by all volumes of an OpenZFS."""
     storage = environment.storage
     mounts: list[dict[str, object]] = [
-        {"name": lustre.name, "path": lustre.mount, "type": "lustre", "throughput_mb_s": lustre.throughput_mb_s}
+        {
+            "name": lustre.name,
+            "path": lustre.mount,
+            "type": "lustre",
+            "throughput_mb_s": lustre.throughput_mb_s,
+            **({"efa": True} if lustre.efa else {}),
+        }
         for lustre in storage.lustre
     ]
     if storage.openzfs:

@@ -88,3 +88,11 @@ def test_homes_are_no_place_for_shared_folders() -> None:
     assert settings["bases"] == {"lustre": "/fsx", "shared": "/fsx"}
     assert settings["folders"]["scripts"] == "/fsx/scripts"
     assert build(environment(storage={"openzfs": openzfs}))["folders"] == {}
+
+
+def test_nodes_learn_which_file_systems_they_reach_over_efa() -> None:
+    fast = {"name": "fast", "mount": "/fast", "capacity_gib": 4800, "throughput": 1000, "efa": True}
+    slow = {"name": "slow", "mount": "/slow", "capacity_gib": 1200}
+    settings = build(environment(storage={"lustre": [fast, slow]}))
+    jsonschema.validate(settings, SCHEMA)
+    assert [mount.get("efa") for mount in settings["mounts"]] == [True, None]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from tests.cluster_assets.conftest import Node
@@ -217,3 +218,65 @@ def test_file_that_cannot_be_written_fails_the_step(node: Node, settings: Settin
     node.path("/etc/security").write_text("")
     result = node.bootstrap(settings, role="compute-start", code=70)
     assert "step limits of role compute-start" in result.stderr
+
+
+def with_efa(node: Node, settings: Settings, interfaces: int) -> Settings:
+    """An EFA-enabled file system, and a node with that many EFA interfaces and stand-ins for LNet's commands."""
+    settings["mounts"][0]["efa"] = True
+    driver = node.path("/sys/bus/drivers/efa")
+    driver.mkdir(parents=True)
+    for index in range(interfaces):
+        device = node.path(f"/sys/class/infiniband/rdmap{index:02}s0/device")
+        device.mkdir(parents=True)
+        (device / "driver").symlink_to(driver)
+    node.command("ip", "echo 'default via 10.0.0.1 dev ens5 proto dhcp src 10.0.0.9 metric 512'")
+    node.command("modinfo", '[[ ! -e "${FAKE}/no-kefalnd" ]]')
+    node.command("modprobe", 'echo "modprobe $*" >>"${FAKE}/lnet-calls"')
+    node.command(
+        "lnetctl",
+        """
+        [[ "$*" != "net show"* ]] || { cat "${FAKE}/nets" 2>/dev/null; exit; }
+        echo "$*" >>"${FAKE}/lnet-calls"
+        [[ "$*" != *"--net efa --if"* ]] || [[ -e "${FAKE}/efa-fails" ]] || echo "nid: 10.0.0.9@efa" >>"${FAKE}/nets"
+        """,
+    )
+    return settings
+
+
+@pytest.mark.parametrize(
+    ("interfaces", "used"),
+    [(32, range(0, 32, 4)), (16, range(0, 16, 2)), (8, range(8)), (4, (0, 2)), (2, (0, 1)), (1, (0,))],
+)
+def test_lustre_over_efa(node: Node, settings: Settings, interfaces: int, used: Iterable[int]) -> None:
+    node.bootstrap(with_efa(node, settings, interfaces), role="compute-start")
+    calls = node.calls("lnet")
+    assert calls == [
+        "modprobe lnet",
+        "modprobe kefalnd ipif_name=ens5",
+        "modprobe ksocklnd",
+        "lnet configure",
+        "net del --net tcp",
+        "net add --net tcp --if ens5",
+        *(f"net add --net efa --if rdmap{index:02}s0 --peer-credits 32" for index in used),
+        "set discovery 1",
+        "udsp add --src efa --priority 0",
+        "modprobe lustre",
+    ]
+    assert "enable trainyard-lustre-efa.service" in node.calls("systemctl")
+    before = node.snapshot()
+    assert node.run("compute-start").returncode == 0
+    assert (node.calls("lnet"), node.snapshot()) == (calls, before)
+
+
+def test_node_without_efa_uses_tcp(node: Node, settings: Settings) -> None:
+    node.bootstrap(with_efa(node, settings, 0), role="compute-start")
+    assert "Lustre uses TCP" in node.log()
+    assert node.calls("lnet") == []
+
+
+@pytest.mark.parametrize(("fault", "said"), [("no-kefalnd", "kernel 6.8"), ("efa-fails", "0 of 8 EFA interfaces")])
+def test_node_whose_client_cannot_use_efa_fails(node: Node, settings: Settings, fault: str, said: str) -> None:
+    (node.fake / fault).touch()
+    result = node.bootstrap(with_efa(node, settings, 32), role="compute-start", code=70)
+    assert "step lustre-efa of role compute-start" in result.stderr
+    assert said in result.stderr
