@@ -50,7 +50,7 @@ Os = Literal["alinux2023", "ubuntu2204", "ubuntu2404", "rhel8", "rhel9", "rocky8
 Subnet = Literal["private", "public"]
 
 _AMI = "Id of your own image. Default: ParallelCluster's image for `os`."
-_SUBNET = "Connect to private nodes through SSM."
+_SUBNET = "Connect to private nodes through SSM. Public ones get a public address."
 
 
 class RootVolume(Part):
