@@ -59,8 +59,14 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     assert "0 to 3" in updated
 
     local.edit(r"\n      - name: shared\n(        .*\n)+", "\n")
+    # These leave two stacks without anything.
+    local.edit(r"      associations:\n(        .*\n)+", "")
+    local.edit(r"  repositories:\n(    .*\n)+", "  repositories: []\n")
     without = local.ok("up", "--no-hello")
     assert "deploying the cluster first" in without
+    for part in ("data-links", "images"):
+        assert f"{local.name}-{part}: UPDATE_COMPLETE" in without
+    assert not re.search(r"^ +(association|repository) ", without, re.MULTILINE)
     assert "OpenZFS volume home" in without
     assert "OpenZFS volume shared" not in without
     assert re.search(r"cluster\s+local\s+UPDATE_COMPLETE", without), without
@@ -79,7 +85,7 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
 
     refused = local.run("down")
     assert refused.returncode == 4
-    assert f"s3://{bucket}: 1 objects" in refused.stdout
+    assert f"s3://{bucket}: 1 object, " in refused.stdout
     assert "--delete-data" in refused.stdout
     assert "CREATE_COMPLETE" in local.ok("status") or "UPDATE_COMPLETE" in local.ok("status")
 
