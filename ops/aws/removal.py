@@ -21,18 +21,25 @@ if TYPE_CHECKING:
 
 _WITH_DATA = ("AWS::S3::Bucket", "AWS::FSx::FileSystem", "AWS::FSx::Volume", "AWS::ECR::Repository")
 _KEPT = ("Retain", "RetainExceptOnCreate", "Snapshot")
+_EMPTIED = {"Key": "aws-cdk:auto-delete-objects", "Value": "true"}
+"""Tag by which the CDK's function empties a bucket. Source: aws-cdk-lib, aws-s3, Bucket.autoDeleteObjects."""
 _FREE = ("AWS::EC2::", "AWS::IAM::")
 """Kept with a file system that uses them; they cost nothing."""
 
 
 @dataclass(frozen=True)
 class Holding:
-    """A deployed resource that holds data, or that outlives its stack."""
+    """A deployed resource that holds data, or that outlives its stack.
 
-    stack: str
+    Attributes:
+        kept: whether it outlives its stack.
+        emptied: whether the stack empties it, a bucket, before it deletes it.
+    """
+
     type: str
     id: str
     kept: bool
+    emptied: bool
 
 
 def holdings(account: boto3.Session, environment: Environment) -> list[Holding]:
@@ -44,9 +51,11 @@ def holdings(account: boto3.Session, environment: Environment) -> list[Holding]:
         declared: Mapping[str, Any] = template(client, name).get("Resources", {})
         for page in client.get_paginator("list_stack_resources").paginate(StackName=name):
             for item in page["StackResourceSummaries"]:
-                kept = declared.get(item["LogicalResourceId"], {}).get("DeletionPolicy", "Delete") in _KEPT
+                resource = declared.get(item["LogicalResourceId"], {})
+                kept = resource.get("DeletionPolicy", "Delete") in _KEPT
+                emptied = _EMPTIED in resource.get("Properties", {}).get("Tags", ())
                 if item.get("PhysicalResourceId") and (kept or item["ResourceType"] in _WITH_DATA):
-                    found.append(Holding(name, item["ResourceType"], item["PhysicalResourceId"], kept))
+                    found.append(Holding(item["ResourceType"], item["PhysicalResourceId"], kept, emptied))
     return found
 
 
@@ -79,15 +88,15 @@ def down(target: Target, *, yes: bool, delete_data: bool) -> None:
                 console.print("  FSx takes a final backup of it, which is kept and costs money until you delete it.")
     _show_kept(target, held, systems, prices, "Kept by the file's `retention`, and still charged")
     full = _buckets_with_data(target, held)
-    if full and environment.retention.buckets == "delete-if-empty" and not delete_data:
-        listed = "\n".join(f"  s3://{name}: {count} objects, for example {key}" for name, count, key in full)
+    if full and not delete_data:
+        listed = "\n".join(f"  s3://{name}: for example {key}" for name, key in full.items())
         raise Problem(
-            f"Nothing was changed: `retention.buckets` is delete-if-empty, and these buckets hold data:\n{listed}\n"
-            f"Copy what you need, then: trainyard down {target.name} --on aws --delete-data"
+            f"Nothing was changed: S3 deletes no bucket with objects or old versions of objects, and these have some:\n"
+            f"{listed}\nCopy what you need, then: trainyard down {target.name} --on aws --delete-data"
         )
     question = f"Remove {environment.name} from account {environment.account} in {environment.region}?"
     confirm(question, environment.name, yes=yes)
-    for name, _, _ in full if delete_data else ():
+    for name in full:
         stacks.empty_bucket(account, name)
         console.print(f"Emptied s3://{name}")
     stacks.unprotect(account, environment)
@@ -147,6 +156,10 @@ def _backups(target: Target, systems: Mapping[str, Any]) -> Iterator[dict[str, A
             target.console.print(f"  FSx backups of {', '.join(systems)} cannot be listed: {code_of(error)}")
 
 
-def _buckets_with_data(target: Target, held: Sequence[Holding]) -> list[tuple[str, int, str]]:
-    deleted = {item.id for item in held if item.type == "AWS::S3::Bucket" and not item.kept}
-    return [found for found in stacks.user_data(target.account) if found[0] in deleted]
+def _buckets_with_data(target: Target, held: Sequence[Holding]) -> dict[str, str]:
+    """The buckets that the removal can delete only if they are empty, and are not, each with a key in it."""
+    client = target.account.client("s3")
+    names = [item.id for item in held if item.type == "AWS::S3::Bucket" and not item.kept and not item.emptied]
+    found = {name: client.list_object_versions(Bucket=name, MaxKeys=1) for name in names}
+    listed = {name: [*page.get("Versions", []), *page.get("DeleteMarkers", [])] for name, page in found.items()}
+    return {name: items[0]["Key"] for name, items in listed.items() if items}

@@ -65,7 +65,6 @@ DEPLOYMENT: tuple[str, ...] = tuple(
             "iam:SimulatePrincipalPolicy",
             "pricing:GetProducts",
             "s3:GetBucketVersioning",
-            "s3:ListAllMyBuckets",
             "s3:ListBucketVersions",
             "ssm:GetParameter",
         }
