@@ -209,7 +209,7 @@ def node(tmp_path: Path) -> Node:
         "/etc/chef/dna.json": json.dumps(
             {"cluster": {"scheduler_queue_name": "gpu", "scheduler_compute_resource_name": "p5"}}
         ),
-        "/opt/amazon/efa_installed_packages": "# EFA installer version: 1.51.0\n# Packages installed:\nlibfabric\n",
+        "/opt/amazon/efa_installed_packages": "# EFA installer version: 1.49.0\n# Packages installed:\nlibfabric\n",
     }
     files |= {f"/dev/nvidia{index}": "" for index in range(8)}
     files |= {f"/dev/infiniband/uverbs{index}": "" for index in range(32)}

@@ -29,8 +29,8 @@ RUNNING_FAULTS = FAULTS | {
     "gpu-memory: GPU 3: 2 uncorrected": lambda node, _: write_gpus(
         node, [row.replace(", 0, No", ", 2, No") if row.startswith("3,") else row for row in gpu_rows()]
     ),
-    "nvidia-driver: 535.43.02, wanted 535.54.03 or later": lambda node, _: write_gpus(
-        node, gpu_rows(driver="535.43.02")
+    "nvidia-driver: 575.57.08, wanted 580.65.06 or later": lambda node, _: write_gpus(
+        node, gpu_rows(driver="575.57.08")
     ),
     "fabric-manager: inactive, wanted active": lambda node, _: node.command(
         "systemctl", '[[ "$1" != is-active ]] || { echo inactive; exit 3; }'

@@ -151,7 +151,7 @@ def compute(tmp_path: Path) -> Machine:
     machine.settings()
     queue_name = {"scheduler_queue_name": "gpu", "scheduler_compute_resource_name": "p5"}
     machine.file("/etc/chef/dna.json", json.dumps({"cluster": queue_name}))
-    machine.file("/opt/amazon/efa_installed_packages", "# EFA installer version: 1.51.0\n# Debug packages: no\n")
+    machine.file("/opt/amazon/efa_installed_packages", "# EFA installer version: 1.49.0\n# Debug packages: no\n")
     machine.file("/opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so", "\x7fELF\0\1Initializing aws-ofi-nccl 1.22.0\0git-1\0")
     pyxis(machine)
     for index in range(32):

@@ -63,7 +63,7 @@ def test_each_minimum_has_its_source_and_says_what_to_do() -> None:
         if component["recommended"]:
             assert ask("versions::at_least", component["recommended"], component["minimum"]).returncode == 0, name
     assert {name: component["minimum"] for name, component in data["components"].items()}.items() >= {
-        ("nvidia-driver", "535.54.03"),
+        ("nvidia-driver", "580.65.06"),
         ("efa-installer", "1.26.1"),
         ("cuda", "12.2"),
         ("nccl", "2.18.5"),
