@@ -50,7 +50,7 @@ def deployed(stubber: Stubber, status: str = "CREATE_COMPLETE") -> None:
     stubber.add_response("list_stack_resources", {"StackResourceSummaries": resources})
 
 
-CLUSTER = {"Type": "Custom::ParallelCluster", "Properties": {"ClusterName": "demo"}}
+CLUSTER = ("Custom::ParallelCluster", "demo/1", {"ClusterName": "demo"})
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_what_is_not_as_deployed(
 
     monkeypatch.setattr(cluster, "compare", compare)
     monkeypatch.setattr(cluster, "Reader", Mock())
-    stack = stack_of({"Cluster": (CLUSTER["Type"], "demo/1", CLUSTER["Properties"])}, name=NAME, status=status)
+    stack = stack_of({"Cluster": CLUSTER}, name=NAME, status=status)
     monkeypatch.setattr("ops.drift.survey.read", lambda *_, **__: stack)
     said = not_as_deployed(Mock(), WANTED)
     assert [
