@@ -54,7 +54,7 @@ class ClusterProvider(Construct):
             logs=logs,
         )
         work.role.add_to_policy(iam.PolicyStatement(actions=["sts:AssumeRole"], resources=[api_user_role_arn]))
-        jobs = JobCount(self, "JobCount", cluster_name=cluster_name)
+        jobs = JobCount(self, "JobCount", cluster_stack_name=cluster_stack_name)
         jobs.grant_send(work.role)
         work.function.add_environment("JOBS_DOCUMENT", jobs.document_name)
         machine = ClusterStateMachine(self, "StateMachine", work=work.function, logs=logs).machine

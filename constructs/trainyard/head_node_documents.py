@@ -87,7 +87,7 @@ class ValidationDocument(_Document):
 class JobCount(_Document):
     """Prints the number of jobs on nodes. It has no parameters: principals that may send it can run this only."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, cluster_name: str) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, cluster_stack_name: str) -> None:
         super().__init__(
             scope,
             construct_id,
@@ -96,14 +96,24 @@ class JobCount(_Document):
             commands=["set -euo pipefail", _COUNT_JOBS],
             timeout_seconds=20,
         )
-        self._cluster_name = cluster_name
+        self._cluster_stack_name = cluster_stack_name
 
     def grant_send(self, role: iam.Role) -> None:
-        """Let `role` send the document to the head node and read its output."""
+        """Let `role` send the document to the head nodes of the cluster stack's clusters and read its output.
+
+        They are known by the ownership tag, because in a rename the old cluster has another name. ParallelCluster puts
+        the tags of its configuration on the head node (pcluster/templates/cluster_stack.py, 3.16.1).
+        """
         stack = cdk.Stack.of(self)
+        owner = stack.format_arn(
+            service="cloudformation", resource="stack", resource_name=f"{self._cluster_stack_name}/*"
+        )
         document = stack.format_arn(service="ssm", resource="document", resource_name=self.document_name)
         instances = stack.format_arn(service="ec2", resource="instance", resource_name="*")
-        condition = head_node_only(self._cluster_name)
+        condition = {
+            "StringEquals": {"ssm:resourceTag/parallelcluster:node-type": "HeadNode"},
+            "StringLike": {"ssm:resourceTag/trainyard:owner": owner},
+        }
         policy = iam.Policy(
             self,
             "Ask",

@@ -83,6 +83,13 @@ class Reader:
         except ApiTrouble as error:
             raise Unreadable(f"the ParallelCluster API cannot be reached: {error}") from error
 
+    def has_nodes(self, name: str) -> bool:
+        """Whether a compute node has an instance."""
+        try:
+            return self._api.compute_nodes(name) > 0
+        except ApiTrouble as error:
+            raise Unreadable(f"the ParallelCluster API does not list the nodes of {name}: {error}") from error
+
     def configuration(self, name: str, url: str) -> Any:  # noqa: ANN401 - YAML
         """The cluster's configuration, from its URL in the DescribeCluster response."""
         # The URL is signed, so it is a secret for an hour and must not be in a message.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from cluster_resource.aws import Aws
 from ops.drift import access, assets, cluster, detection, fsx
 from ops.drift.deployed_stack import NESTED, DeployedStack, nested, own, read
 from ops.drift.findings import Finding, Report
@@ -109,10 +110,8 @@ def not_as_deployed(session: boto3.Session, deployed: Stacks) -> tuple[list[str]
     """
     found: list[str] = []
     unread: list[str] = []
-    client = session.client("cloudformation")
     try:
-        stacks = [read(client, stack.name, template=stack.template) for stack in deployed.values()]
-        values = Values(stacks, [inner for stack in stacks for inner in nested(client, stack)])
+        stacks, values = _read(session, deployed)
     except (ClientError, BotoCoreError) as error:
         return found, [f"the deployed stacks cannot be read: {error}"]
     for stack in stacks:
@@ -130,6 +129,38 @@ def not_as_deployed(session: boto3.Session, deployed: Stacks) -> tuple[list[str]
             # While it is being removed, a missing cluster needs nothing.
             found += cluster.in_words(item.name, (one for one in findings if one.path or not removing))
     return found, unread
+
+
+def jobs_on(session: boto3.Session, deployed: Stacks, names: Collection[str]) -> dict[str, str]:
+    """What runs on these clusters, in words, by the document with which the custom resource counts jobs."""
+    if not names:
+        return {}
+    said = dict.fromkeys(names, "its running jobs could not be counted")
+    with suppress(ClientError, BotoCoreError):
+        stacks, values = _read(session, deployed)
+        documents = [item for stack in stacks for item in stack.of("AWS::SSM::Document")]
+        [document] = [item.physical_id for item in documents if "JobCount" in item.logical_id]
+        aws = Aws(session.client, jobs_document=document)  # type: ignore[arg-type]
+        for stack in stacks:
+            for item in cluster.clusters(stack, values):
+                if item.name in said:
+                    with suppress(cluster.Unreadable):
+                        said[item.name] = _jobs(cluster.Reader(item, stack.region), item.name, aws) or said[item.name]
+    return said
+
+
+def _jobs(reader: cluster.Reader, name: str, aws: Aws) -> str:
+    head = ((reader.describe(name) or {}).get("headNode") or {}).get("instanceId")
+    if not reader.has_nodes(name):
+        return "no job runs on it"
+    count = aws.running_jobs(head) if head else None
+    return "" if count is None else f"{count} job{' runs' if count == 1 else 's run'} on it"
+
+
+def _read(session: boto3.Session, deployed: Stacks) -> tuple[list[DeployedStack], Values]:
+    client = session.client("cloudformation")
+    stacks = [read(client, stack.name, template=stack.template) for stack in deployed.values()]
+    return stacks, Values(stacks, [inner for stack in stacks for inner in nested(client, stack)])
 
 
 @contextmanager

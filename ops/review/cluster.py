@@ -1,7 +1,7 @@
 """What happens to the cluster: each changed key of its configuration, and what ParallelCluster needs for the change."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
@@ -73,6 +73,7 @@ class Cluster:
         version: of ParallelCluster, of the deployed cluster.
         deleted: names of deployed clusters that the new side does not have.
         predecessors: names of predecessors that are kept as they are.
+        jobs: what runs on clusters that are deleted, in words, by their name.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Cluster:
     version: str = ""
     deleted: tuple[str, ...] = ()
     predecessors: tuple[str, ...] = ()
+    jobs: Mapping[str, str] = field(default_factory=dict)
 
 
 def compare(old: Stacks, new: Stacks, replaced: Collection[Resource]) -> Cluster:

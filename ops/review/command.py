@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ops.drift.survey import not_as_deployed
+from ops.drift.survey import jobs_on, not_as_deployed
 from ops.problem import Problem
 from ops.review.cdk import TemplateDiff, template_diffs
 from ops.review.permissions import not_counted_by_cdk
@@ -57,7 +57,10 @@ def against_account(
         old = deployed(session.client("cloudformation"), new)
         verdict = judge(environment.name, f"what is deployed in {environment.account}", old, new)
         outside, unread = not_as_deployed(session, old)
-        verdict = replace(verdict, outside=tuple(outside), unread=tuple(unread))
+        jobs = jobs_on(session, old, verdict.cluster.deleted)
+        verdict = replace(
+            verdict, cluster=replace(verdict.cluster, jobs=jobs), outside=tuple(outside), unread=tuple(unread)
+        )
         return verdict, _text(template_diffs(old, new)) if with_cdk else ""
 
 

@@ -165,7 +165,8 @@ def _of_cluster(cluster: Cluster) -> Iterator[Reason]:
             text = f"logs of the cluster are kept for {key.new or _CLUSTER_LOG_DAYS} days instead of "
             yield Reason(Level.DESTRUCTIVE, f"{text}{key.old or _CLUSTER_LOG_DAYS}")
     for name in cluster.deleted:
-        yield Reason(Level.DESTRUCTIVE, f"the cluster {name} is deleted")
+        jobs = f", and {cluster.jobs[name]}" if name in cluster.jobs else ""
+        yield Reason(Level.DESTRUCTIVE, f"the cluster {name} is deleted{jobs}")
     if cluster.outcome is Outcome.OTHER_VERSION:
         yield Reason(Level.DESTRUCTIVE, f"a cluster of ParallelCluster {cluster.version} cannot get another version")
     if cluster.outcome is Outcome.DISPLACED:

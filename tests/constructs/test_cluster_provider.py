@@ -70,10 +70,10 @@ def test_the_head_node_is_sent_one_fixed_document(template: Template) -> None:
     work = statements(template, "cluster_resource.work.handler")
     on_document, on_instances = [statement for statement in work if statement["Action"] == "ssm:SendCommand"]
     assert {"Ref": document} in on_document["Resource"]["Fn::Join"][1]
-    assert on_instances["Condition"]["StringEquals"] == {
-        "ssm:resourceTag/parallelcluster:cluster-name": "training",
-        "ssm:resourceTag/parallelcluster:node-type": "HeadNode",
-    }
+    # By owner: after a rename, the jobs of the old cluster are counted too.
+    condition = on_instances["Condition"]
+    assert condition["StringEquals"] == {"ssm:resourceTag/parallelcluster:node-type": "HeadNode"}
+    assert json.dumps(condition["StringLike"]["ssm:resourceTag/trainyard:owner"]).endswith(':stack/lab-cluster/*"]]}')
     assert "parameters" not in template.find_resources("AWS::SSM::Document")[document]["Properties"]["Content"]
 
 

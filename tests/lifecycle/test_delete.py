@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from botocore.exceptions import ClientError
 
 from .deployment import Base
 from .life import GONE, Cluster, Life
@@ -16,6 +17,8 @@ def test_failure_and_again(life: Life, cluster: Cluster, wish: Wish, base: Base)
     assert life.delete() == "DELETE_FAILED", life.story()
     assert "resource sg-0123 has a dependent object" in life.failures()[-1]
     assert cluster.status() == "DELETE_FAILED"
+    with pytest.raises(ClientError, match="is in DELETE_FAILED state and can not be updated"):
+        life.stacks.create_change_set(StackName=life.name, ChangeSetName="update", UsePreviousTemplate=True)
     assert life.delete() == "DELETE_COMPLETE", life.story()
     assert cluster.status() == GONE
 

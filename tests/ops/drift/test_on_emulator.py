@@ -34,9 +34,9 @@ class Drifting(Deployed):
         ours = (item for item in found if item["ResourceType"] == kind and part in item["LogicalResourceId"])
         return str(next(ours)["PhysicalResourceId"])
 
-    def run(self, *options: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *options: str, command: str = "drift") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "cli", "drift", str(self.local.file), "--on", "aws", *options],
+            [sys.executable, "-m", "cli", command, str(self.local.file), "--on", "aws", *options],
             cwd=ROOT,
             env=self.emulator.child_environment() | {"COLUMNS": "200"},
             capture_output=True,
@@ -116,6 +116,9 @@ def test_an_update_with_the_pcluster_cli(deployed: Drifting) -> None:
     assert result.returncode == 1
     assert "Drift: 1 difference from what was deployed, in cluster." in result.stdout
     assert "Scheduling.SlurmQueues[gpu].ComputeResources[p5].MaxCount" in result.stdout
+    verdict = json.loads(deployed.run("--format", "json", command="diff").stdout)
+    assert verdict["level"] == "disruptive" and verdict["unread"] == []
+    assert "ComputeResources[p5].MaxCount (deployed 2, now 3); put the values" in verdict["outside"][0]
 
 
 def test_changes_by_hand(deployed: Drifting, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from botocore.stub import Stubber
 
 from ops.drift import cluster, detection
 from ops.drift.findings import Finding, Level, Report
-from ops.drift.survey import not_as_deployed, survey, undeployed
+from ops.drift.survey import jobs_on, not_as_deployed, survey, undeployed
 from ops.problem import Problem
 from ops.review.stacks import Stack
 
@@ -85,6 +85,30 @@ def test_stacks_that_cannot_be_read_leave_no_verdict_on_the_cluster() -> None:
     session.stubber.add_client_error("describe_stacks", "AccessDenied", "no")
     found, [unread] = not_as_deployed(session, WANTED)  # type: ignore[arg-type]
     assert found == [] and "AccessDenied" in unread
+
+
+@pytest.mark.parametrize(
+    ("nodes", "jobs", "words"),
+    [
+        (False, None, "no job runs on it"),
+        (True, 1, "1 job runs on it"),
+        (True, 3, "3 jobs run on it"),
+        (True, None, "its running jobs could not be counted"),
+    ],
+)
+def test_jobs_on_a_cluster_that_is_deleted(
+    nodes: bool, jobs: int | None, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = Mock(describe=lambda _: {"headNode": {"instanceId": "i-1"}}, has_nodes=lambda _: nodes)
+    monkeypatch.setattr(cluster, "Reader", lambda *_: reader)
+    counter = Mock(return_value=Mock(running_jobs=lambda instance: jobs if instance == "i-1" else 0))
+    monkeypatch.setattr("ops.drift.survey.Aws", counter)
+    document = ("AWS::SSM::Document", "api-Provider-1", {})
+    stack = stack_of({"Cluster": CLUSTER, "ProviderJobCountDocument3BA": document}, name=NAME)
+    monkeypatch.setattr("ops.drift.survey.read", lambda *_, **__: stack)
+    assert jobs_on(Mock(), WANTED, ("demo",)) == {"demo": words}
+    assert counter.call_args.kwargs == {"jobs_document": "api-Provider-1"}
+    assert jobs_on(Mock(), WANTED, ()) == {}
 
 
 class Session:

@@ -43,6 +43,11 @@ def test_no_change_is_nothing() -> None:
     assert verdict.headline == "NOTHING: the deployment is what the file says"
 
 
+def test_the_jobs_of_a_cluster_that_is_deleted_are_named() -> None:
+    renamed = Cluster("new", Outcome.CREATED, deleted=("old",), jobs={"old": "3 jobs run on it"})
+    assert said(verdict_of(cluster=renamed))[0] == ("DESTRUCTIVE", "the cluster old is deleted, and 3 jobs run on it")
+
+
 def test_what_was_changed_outside_is_a_reason_even_if_nothing_else_changes() -> None:
     verdict = replace(verdict_of(), outside=("the cluster dev was deleted",))
     assert (verdict.level, verdict.headline) == (Level.DISRUPTIVE, "DISRUPTIVE: the cluster dev was deleted")
