@@ -103,7 +103,7 @@ def test_jobs_on_a_cluster_that_is_deleted(
     monkeypatch.setattr(cluster, "Reader", lambda *_: reader)
     counter = Mock(return_value=Mock(running_jobs=lambda instance: jobs if instance == "i-1" else 0))
     monkeypatch.setattr("ops.drift.survey.Aws", counter)
-    document = ("AWS::SSM::Document", "api-Provider-1", {})
+    document: tuple[str, str, dict[str, Any]] = ("AWS::SSM::Document", "api-Provider-1", {})
     stack = stack_of({"Cluster": CLUSTER, "ProviderJobCountDocument3BA": document}, name=NAME)
     monkeypatch.setattr("ops.drift.survey.read", lambda *_, **__: stack)
     assert jobs_on(Mock(), WANTED, ("demo",)) == {"demo": words}
