@@ -119,17 +119,25 @@ def _mounts(environment: Environment) -> list[dict[str, object]]:
             {"name": volume.name, "path": volume.mount, "type": "openzfs", "throughput_mb_s": rate}
             for volume in storage.openzfs.volumes
         ]
-    return mounts
+    return [*mounts, *({"name": one.name, "path": one.mount, "type": one.type} for one in storage.existing)]
 
 
 def _lustre_base(environment: Environment) -> str | None:
-    return next((lustre.mount for lustre in environment.storage.lustre), None)
+    return next((mount for _, mount in _lustres(environment)), None)
+
+
+def _lustres(environment: Environment) -> list[tuple[str, str]]:
+    """Name and mount of the Lustre file systems, the environment's own first."""
+    storage = environment.storage
+    existing = [one for one in storage.existing if one.type == "lustre"]
+    return [(one.name, one.mount) for one in (*storage.lustre, *existing)]
 
 
 def _shared_base(environment: Environment) -> str | None:
     """The mount of scripts and container images: an OpenZFS volume other than /home, else Lustre."""
-    openzfs = environment.storage.openzfs
-    shared = (volume.mount for volume in (openzfs.volumes if openzfs else ()) if volume.mount != "/home")
+    openzfs, existing = environment.storage.openzfs, environment.storage.existing
+    volumes = (*(openzfs.volumes if openzfs else ()), *(one for one in existing if one.type == "openzfs"))
+    shared = (volume.mount for volume in volumes if volume.mount != "/home")
     return next(shared, None) or _lustre_base(environment)
 
 
@@ -150,7 +158,7 @@ def _folders(environment: Environment) -> dict[str, str]:
         for lustre in file_systems
         for association in lustre.associations
     }
-    mounts = {lustre.name: lustre.mount for lustre in file_systems}
+    mounts = dict(_lustres(environment))
     shared = _shared_base(environment)
     folders = {}
     for folder, names in _CALLED.items():

@@ -11,7 +11,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from settings.model.storage import Association, BucketPurpose, Lustre
+from settings.model.storage import Association, Lustre
 from trainyard.retention import retain
 
 
@@ -95,21 +95,23 @@ class DataRepositoryAssociations(Construct):
         *,
         lustre: Lustre,
         file_system_id: str,
-        buckets: Mapping[BucketPurpose, s3.IBucket],
+        buckets: Mapping[str, s3.IBucket],
     ) -> None:
         super().__init__(scope, construct_id)
+        # Another bucket exists outside of the environment: s3://NAME.
         names = {purpose: bucket.bucket_name for purpose, bucket in buckets.items()}
         prefix = f"{Stack.of(self).stack_name}-{lustre.name}"
         previous: fsx.CfnDataRepositoryAssociation | None = None
         # Sorted: the order in the file may change.
         for association in sorted(lustre.associations, key=lambda item: item.path):
+            bucket = names.get(association.bucket, association.bucket.removeprefix("s3://"))
             resource = fsx.CfnDataRepositoryAssociation(
                 self,
                 # By folder, which identifies an association.
                 association.path.strip("/").replace("/", ":") or "Root",
                 file_system_id=file_system_id,
                 file_system_path=association.path,
-                data_repository_path=f"s3://{names[association.bucket]}/{association.prefix}",
+                data_repository_path=f"s3://{bucket}/{association.prefix}",
                 # Imports the names of existing objects; their content is read on first access.
                 batch_import_meta_data_on_create=bool(association.import_events),
                 s3=_policies(association),

@@ -250,6 +250,7 @@ def _shared(environment: Environment, sizes: Sizes) -> tuple[Shared, ...]:
         found += [
             Shared(f"openzfs-{one.name}", one.mount, "openzfs", sizes.shared_mib) for one in storage.openzfs.volumes
         ]
+    found += [Shared(f"{one.type}-{one.name}", one.mount, one.type, sizes.shared_mib) for one in storage.existing]
     if "/home" not in {one.mount for one in found}:
         found.append(Shared("home", "/home", "export", sizes.shared_mib))
     return tuple(found)

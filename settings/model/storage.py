@@ -19,6 +19,9 @@ WeeklyTime = Annotated[str, text(f"[1-7]:{_TIME}", "day:HH:MM in UTC, Monday is 
 DailyTime = Annotated[str, text(_TIME, "HH:MM in UTC, for example 16:00")]
 Event = Literal["new", "changed", "deleted"]
 BucketPurpose = Literal["data", "checkpoints"]
+_EXISTING_BUCKET = "data, checkpoints, or s3://<name> of a bucket that exists, of at most 63 characters"
+Bucket = Annotated[str, text("(data|checkpoints|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])", _EXISTING_BUCKET)]
+_EXISTING_ID = "the id of a Lustre file system, fs- and 17 hexadecimal digits, or of an OpenZFS volume, fsvol- and 17"
 
 
 class Backups(Part):
@@ -32,7 +35,10 @@ class Association(Part):
     """A data repository association: links a folder of the file system to a prefix of a bucket."""
 
     path: FileSystemPath = Field(description="Folder of the file system, from its root, for example /data.")
-    bucket: BucketPurpose = Field(description="The environment's bucket that the folder is linked to.")
+    bucket: Bucket = Field(
+        description="The environment's bucket that the folder is linked to, data or checkpoints, or s3://NAME for a"
+        " bucket of the same account and region that exists, which Trainyard does not change."
+    )
     prefix: Prefix = Field("", description="Prefix in the bucket, ending in a slash. Default: the whole bucket.")
     import_events: tuple[Event, ...] = Field(
         ("new", "changed", "deleted"), description="Changes in S3 that are imported into the file system automatically."
@@ -128,6 +134,20 @@ class OpenZfs(Part):
     volumes: tuple[Volume, ...] = Field(min_length=1, description="Volumes; at least one.")
 
 
+class ExistingFileSystem(Part):
+    """A file system of the same VPC that exists. Trainyard mounts it; it neither changes nor deletes it."""
+
+    name: StorageName = Field(description="Name in the cluster.")
+    mount: MountPath = Field(description="Mount point on every node.")
+    id: Annotated[str, text("fs(vol)?-[0-9a-f]{17}", _EXISTING_ID)] = Field(
+        description="Id of an FSx for Lustre file system (fs-...) or of an FSx for OpenZFS volume (fsvol-...)."
+    )
+
+    @property
+    def type(self) -> Literal["lustre", "openzfs"]:
+        return "openzfs" if self.id.startswith("fsvol") else "lustre"
+
+
 class Buckets(Part):
     """Names and lifecycle of the S3 buckets."""
 
@@ -157,3 +177,4 @@ class Storage(Part):
     buckets: Buckets = Field(Buckets(), description="The environment's S3 buckets.")
     lustre: tuple[Lustre, ...] = Field((), description="FSx for Lustre file systems.")
     openzfs: OpenZfs | None = Field(None, description="An FSx for OpenZFS file system. Default: none.")
+    existing: tuple[ExistingFileSystem, ...] = Field((), description="File systems that exist already.")

@@ -271,6 +271,19 @@ def apart(environment: Environment) -> Iterator[Finding]:
         yield Finding(key, given, "mount points that do not contain each other")
 
 
+def existing(environment: Environment) -> Iterator[Finding]:
+    """An existing file system is in the cluster's VPC, so that VPC exists too; each is mounted once.
+
+    Source: ParallelCluster 3.16.1, ExistingFsxNetworkingValidator.
+    """
+    for key, system in items.existing(environment):
+        if environment.network.existing is None:
+            allowed = "only with network.existing: the file system is in the cluster's VPC"
+            yield Finding((*key, "id"), f"{system.id}, with a new VPC", allowed, "name the file system's VPC there")
+    for key, system, first, _ in clashes(items.existing(environment), lambda one, other: one[1].id == other[1].id):
+        yield Finding((*key, "id"), f"{system.id}, the id of {key_text(first)} too", "each file system once")
+
+
 def count(environment: Environment) -> Iterator[Finding]:
     """ParallelCluster mounts at most 20 existing FSx file systems. Source: its MAX_EXISTING_STORAGE_COUNT."""
     found = list(items.mounts(environment))
@@ -281,5 +294,5 @@ def count(environment: Environment) -> Iterator[Finding]:
 
 RULES = (
     *(lustre_capacity, lustre_options, lustre_region, paths, prefixes, events, openzfs_limits, openzfs_region, windows),
-    *(not_over_the_system, apart, count),
+    *(not_over_the_system, apart, existing, count),
 )

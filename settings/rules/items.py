@@ -10,7 +10,7 @@ from settings.model import Environment
 from settings.model.cluster import Compute, Queue
 from settings.model.environment import Model
 from settings.model.images import Repository
-from settings.model.storage import Association, Lustre, OpenZfs, Volume
+from settings.model.storage import Association, ExistingFileSystem, Lustre, OpenZfs, Volume
 
 T = TypeVar("T")
 Items = Iterator[tuple[KeyPath, T]]
@@ -79,10 +79,15 @@ def volumes(environment: Environment) -> Items[Volume]:
         yield from listed((*key, "volumes"), system.volumes)
 
 
-def shared(environment: Environment) -> Items[Lustre | Volume]:
+def existing(environment: Environment) -> Items[ExistingFileSystem]:
+    return listed(("storage", "existing"), environment.storage.existing)
+
+
+def shared(environment: Environment) -> Items[Lustre | Volume | ExistingFileSystem]:
     """Everything that is mounted on all nodes."""
     yield from lustres(environment)
     yield from volumes(environment)
+    yield from existing(environment)
 
 
 def mounts(environment: Environment) -> Items[str]:

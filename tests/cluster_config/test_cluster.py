@@ -10,6 +10,7 @@ from tests.cluster_config.builder import environment, rendered
 from tests.cluster_config.references import ENTRY_SCRIPT, references
 from trainyard.cluster_config import render
 from trainyard.cluster_config.rendering import LONG_GPU_CHECK, merged
+from trainyard.cluster_settings import cluster_settings
 
 HEALTH_CHECK = [
     {"HealthCheckProgram": "/opt/trainyard/current/scans/node-health.sh"},
@@ -214,3 +215,19 @@ def test_further_policies_and_security_groups_follow_our_own() -> None:
     policies = [item["Policy"].rpartition("/")[2] for item in head["Iam"]["AdditionalIamPolicies"]]
     assert policies == ["AmazonSSMManagedInstanceCore", "parallelcluster-head", "parallelcluster-x"]
     assert head["Networking"]["AdditionalSecurityGroups"] == ["sg-head0000000000000", "sg-01234567"]
+
+
+def test_existing_file_systems_are_mounted_by_their_ids() -> None:
+    ids = {"fsx": "fs-0123456789abcdef0", "homes": "fsvol-0123456789abcdef0"}
+    existing = [{"name": name, "mount": f"/{name}", "id": value} for name, value in ids.items()]
+    lustre, openzfs = rendered(storage={"existing": existing})["SharedStorage"]
+    assert lustre["FsxLustreSettings"] == {"FileSystemId": ids["fsx"]}
+    assert openzfs["FsxOpenZfsSettings"] == {"VolumeId": ids["homes"]}
+    built = environment(storage={"existing": existing})
+    names = {"data_bucket": "d", "checkpoints_bucket": "c", "assets_bucket": "a"}
+    given = cluster_settings(built, repository_uris={r.name: "u" for r in built.images.repositories}, **names)
+    assert given["mounts"] == [
+        {"name": "fsx", "path": "/fsx", "type": "lustre"},
+        {"name": "homes", "path": "/homes", "type": "openzfs"},
+    ]
+    assert given["bases"] == {"lustre": "/fsx", "shared": "/homes"}

@@ -97,7 +97,13 @@ OWN_ACCESS = {
 }
 # Every key for what an environment file cannot describe.
 FEATURES["open-shape"] = environment(
-    storage={"lustre": [{"name": "data", "mount": "/fsx", "capacity_gib": 1200}]},
+    storage={
+        "lustre": [{"name": "data", "mount": "/fsx", "capacity_gib": 1200}],
+        "existing": [
+            {"name": "old", "mount": "/old", "id": "fs-0123456789abcdef0"},
+            {"name": "homes", "mount": "/home", "id": "fsvol-0123456789abcdef0"},
+        ],
+    },
     cluster={
         "queues": [{"name": "gpu", "compute": [GPU], **OWN_ACCESS}],
         "login_nodes": {"count": 1, **OWN_ACCESS},

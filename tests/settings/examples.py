@@ -40,6 +40,8 @@ BOUNDARY = "arn:aws:iam::111122223333:policy/boundary"
 X, XQ = "parallelcluster", "parallelcluster.Scheduling.SlurmQueues"
 OURS = "arn:aws:iam::111122223333:policy/parallelcluster"
 READ = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"
+OLD = {"name": "old", "mount": "/old", "id": "fs-0123456789abcdef0"}
+VOLUME = {"name": "volume", "mount": "/volume", "id": "fsvol-0123456789abcdef0"}
 SMT = {"DisableSimultaneousMultithreading": True}
 EFS = {"Name": "efs", "MountDir": "/efs", "StorageType": "Efs", "EfsSettings": {"FileSystemId": "fs-0123456789abcdef0"}}
 
@@ -105,7 +107,12 @@ GOOD: list[dict[str, Any]] = [
     {f"{C}.head_node.key_name": "team key (1)"},
     {"tags": {"cost centre": "a/b:c+d=e@f_g.h-i"}},
     {"tags": {f"t{i}": "v" for i in range(40)}},
-    # Policies, security groups, and keys of ParallelCluster's own
+    # What exists already, policies, security groups, and keys of ParallelCluster's own
+    {
+        f"{N}.existing": EXISTING,
+        "storage.existing": [OLD, VOLUME],
+    },
+    {f"{L}.associations.0.bucket": "s3://team-data"},
     {f"{Q}.policies": [OURS, f"{OURS}/x", READ], f"{C}.head_node.security_groups": ["sg-0123456789abcdef0"]},
     {X: {"HeadNode": SMT, "DirectoryService": {"AdditionalSssdConfigs": {"debug_level": "1"}}}},
     {XQ: [{"Name": "gpu", "ComputeResources": [{"Name": "p5", "SpotPrice": 3, **SMT}]}]},
@@ -290,6 +297,17 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({f"{C}.answer_minutes": 56}, "cluster.answer_minutes", "55 or less"),
     ({f"{C}.updates.stop_fleet": "always"}, "cluster.updates.stop_fleet", "when-needed"),
     ({f"{C}.updates.running_jobs": "kill"}, "cluster.updates.running_jobs", "may-be-killed"),
+    # What exists already
+    ({"storage.existing": [OLD]}, "storage.existing[0].id", "only with network.existing"),
+    ({f"{N}.existing": EXISTING, "storage.existing": [OLD | {"mount": "/fsx"}]}, "storage.existing[0].mount", "/fsx"),
+    ({f"{N}.existing": EXISTING, "storage.existing": [OLD | {"name": "fast"}]}, "storage.existing[0].name", L0),
+    (
+        {f"{N}.existing": EXISTING, "storage.existing": [OLD, OLD | {"name": "more", "mount": "/b"}]},
+        "storage.existing[1].id",
+        "each file system once",
+    ),
+    ({"storage.existing": [OLD | {"id": "fc-0123456789abcdef0"}]}, "storage.existing[0].id", "fsvol-"),
+    ({f"{L}.associations.0.bucket": "team-data"}, f"{L0}.associations[0].bucket", "s3://<name>"),
     # Policies and security groups of the user's own
     ({f"{Q}.policies": [READ.replace("S3Read", "S3Full")]}, f"{Q0}.policies[0]", "no other policy"),
     ({f"{Q}.policies": ["arn:aws:iam::111122223333:policy/x"]}, f"{Q0}.policies[0]", "path /parallelcluster/"),

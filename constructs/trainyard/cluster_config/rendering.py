@@ -143,6 +143,10 @@ def _shared_storage(environment: Environment, references: References) -> Section
         }
         for volume in (storage.openzfs.volumes if storage.openzfs else ())
     ]
+    for system in storage.existing:
+        kind, key = ("FsxLustre", "FileSystemId") if system.type == "lustre" else ("FsxOpenZfs", "VolumeId")
+        entry: Section = {"Name": system.name, "MountDir": system.mount, "StorageType": kind}
+        mounts.append({**entry, f"{kind}Settings": {key: system.id}})
     return {"SharedStorage": mounts} if mounts else {}
 
 

@@ -19,6 +19,7 @@ PREFLIGHT: tuple[str, ...] = (
     "ecr:DescribeRepositories",
     "ecr:ListTagsForResource",
     "fsx:DescribeFileSystems",
+    "fsx:DescribeVolumes",
     "logs:DescribeLogGroups",
     "resource-groups:ListGroupResources",
     # HeadBucket is authorized as ListBucket.
@@ -60,7 +61,6 @@ DEPLOYMENT: tuple[str, ...] = tuple(
             "ecr:DescribeRepositories",
             "fsx:DescribeBackups",
             "fsx:DescribeDataRepositoryAssociations",
-            "fsx:DescribeVolumes",
             "iam:GetRole",
             "iam:SimulatePrincipalPolicy",
             "pricing:GetProducts",

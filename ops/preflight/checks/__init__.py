@@ -14,7 +14,18 @@ from pathlib import Path
 from botocore.exceptions import ClientError
 
 from ops.preflight.aws import Aws, Denied, code_of
-from ops.preflight.checks import addresses, buckets, capacity, cluster, images, names, offerings, quotas, vcpus
+from ops.preflight.checks import (
+    addresses,
+    buckets,
+    capacity,
+    cluster,
+    existing,
+    images,
+    names,
+    offerings,
+    quotas,
+    vcpus,
+)
 from ops.preflight.context import CheckContext, Resource, deployed
 from ops.preflight.results import CheckResult, Report, Verdict
 from settings import Environment
@@ -30,6 +41,7 @@ CHECKS: tuple[tuple[str, str, Check], ...] = (
     ("addresses", "subnets", addresses.check),
     ("images", "images", images.check),
     ("buckets", "names", buckets.check),
+    ("existing", "file systems and buckets", existing.check),
     ("names", "repositories and log groups", names.check),
     ("cluster", "dry run", cluster.check),
 )

@@ -92,6 +92,7 @@ class Account(Aws):
     groups: dict[str, list[str]] = field(default_factory=dict)
     instances: list[Answer] = field(default_factory=list)
     file_systems: list[Answer] = field(default_factory=list)
+    volumes: list[Answer] = field(default_factory=list)
     vpcs: list[str] = field(default_factory=list)
     addresses: list[str] = field(default_factory=list)
     nat_gateways: list[str] = field(default_factory=list)
@@ -168,6 +169,9 @@ class Account(Aws):
 
     def _describe_file_systems(self) -> Answer:
         return {"FileSystems": self.file_systems}
+
+    def _describe_volumes(self) -> Answer:
+        return {"Volumes": self.volumes}
 
     def _describe_vpcs(self) -> Answer:
         return {"Vpcs": [{"VpcId": name} for name in self.vpcs]}

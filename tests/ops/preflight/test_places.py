@@ -10,7 +10,7 @@ import pytest
 from aws_cdk.assertions import Template
 
 from ops import pcluster_subprocess
-from ops.preflight.checks import addresses, buckets, images, names, offerings
+from ops.preflight.checks import addresses, buckets, existing, images, names, offerings
 from ops.preflight.results import CheckResult, Verdict
 from settings import Environment, environment_file, load
 from settings.regions import fsx_regions
@@ -261,6 +261,47 @@ def test_bucket_names_are_those_of_the_templates() -> None:
     found = Template.from_stack(stack).find_resources("AWS::S3::Bucket")
     made = {resource["Properties"]["BucketName"] for resource in found.values()}
     assert made == {f"acme-{part}" for part in buckets.NAMES}
+
+
+# --- what exists outside of the environment ---------------------------------------------------------------------------
+VPC, FS, VOLUME = "vpc-0123456789abcdef0", "fs-0123456789abcdef0", "fsvol-0123456789abcdef0"
+NETWORK = {"vpc_id": VPC, "vpc_cidr": "10.0.0.0/16", "private_subnet_id": "subnet-0123456789abcdef0"}
+LINK = {"path": "/in", "bucket": "s3://team-data"}
+USING = environment(
+    network={"zone": ZONE, "existing": NETWORK},
+    storage={
+        "lustre": [{"name": "own", "mount": "/own", "capacity_gib": 1200, "associations": [LINK]}],
+        "existing": [{"name": "fsx", "mount": "/fsx", "id": FS}, {"name": "home", "mount": "/home", "id": VOLUME}],
+    },
+)
+THERE_IS: dict[str, Any] = {
+    "file_systems": [
+        {"FileSystemId": FS, "VpcId": VPC, "Lifecycle": "AVAILABLE"},
+        {"FileSystemId": "fs-1", "VpcId": VPC, "Lifecycle": "UPDATING"},
+    ],
+    "volumes": [{"VolumeId": VOLUME, "FileSystemId": "fs-1", "Lifecycle": "CREATED"}],
+    "buckets": {"team-data": "us-east-1"},
+}
+
+
+@pytest.mark.parametrize(
+    ("other", "verdicts", "text"),
+    [
+        ({}, "ok ok ok", "AVAILABLE in"),
+        ({"file_systems": []}, "fault fault ok", "no such file system"),
+        ({"volumes": []}, "ok fault ok", "no such file system"),
+        ({"file_systems": [{**THERE_IS["file_systems"][0], "VpcId": "vpc-1"}]}, "fault fault ok", "in vpc-1"),
+        ({"volumes": [{**THERE_IS["volumes"][0], "Lifecycle": "FAILED"}]}, "ok fault ok", "FAILED"),
+        ({"buckets": {}}, "ok ok fault", "no such bucket"),
+        ({"buckets": {"team-data": "403"}}, "ok ok fault", "no access"),
+        ({"buckets": {"team-data": "eu-west-1"}}, "ok ok fault", "eu-west-1"),
+    ],
+)
+def test_what_exists_outside_of_the_environment(other: dict[str, Any], verdicts: str, text: str) -> None:
+    found = results(existing.check, Account(**{**THERE_IS, **other}), USING)
+    assert " ".join(result.verdict.value for result in found) == verdicts
+    assert any(text in result.found for result in found)
+    assert results(existing.check, Account(), environment()) == []
 
 
 # --- repositories and log groups -------------------------------------------------------------------------------------
