@@ -142,12 +142,13 @@ def up(target: Target, *, yes: bool, destructive: bool, despite_checks: bool) ->
 
 
 def deploy(account: boto3.Session, environment: Environment, console: Console, run: Callable[..., Run]) -> Run:
-    """Deploy all stacks with `run`, the cluster first if it uses what another stack loses (docs/decisions/0004)."""
+    """Deploy all stacks with `run`, those first that use what another one loses (docs/decisions/0004)."""
     done = run("--all")
     if any(_EXPORT_IN_USE in reason for reason in done.failures):
         console.print("The cluster still uses what the file no longer has: deploying the cluster first, then the rest")
         stacks.settle(account, environment, console)
-        done = run("cluster", "--exclusively")
+        # A file system that is removed is also in the data links.
+        done = run("data-links", "cluster", "--exclusively")
         if not done.code:
             done = run("--all")
     return done

@@ -1,0 +1,59 @@
+"""The order of a deployment that removes a file system: docs/storage.md, "Replace a file system"."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, cast
+
+from rich.console import Console
+
+from ops.aws import deployment, stacks
+from tests.constructs.stacks_of import environment, synthesize
+
+if TYPE_CHECKING:
+    import boto3
+    import pytest
+    from aws_cdk.assertions import Template
+
+OLD: dict[str, Any] = {"name": "old", "mount": "/old", "capacity_gib": 1200}
+NEW: dict[str, Any] = {"name": "new", "mount": "/new", "capacity_gib": 2400}
+LINK: dict[str, Any] = {"path": "/out", "bucket": "checkpoints", "prefix": "out/"}
+EXPORTS = {"import_events": [], "export_events": ["new", "changed", "deleted"]}
+
+
+def imports(template: Template) -> set[str]:
+    return set(re.findall(r'"Fn::ImportValue": "([^"]+)"', json.dumps(template.to_json())))
+
+
+def exports(template: Template) -> set[str]:
+    return {output["Export"]["Name"] for output in template.find_outputs("*").values() if "Export" in output}
+
+
+def test_every_step_keeps_the_exports_that_are_in_use() -> None:
+    """CloudFormation refuses to drop an export that the data links, as they are deployed then, import."""
+    before = synthesize(storage={"lustre": [{**OLD, "associations": [{**LINK, **EXPORTS}]}]})
+    # Two file systems may not export to one prefix: the new one imports only.
+    added_link = {**LINK, "import_events": ["new"]}
+    both = [{**OLD, "associations": [{**LINK, **EXPORTS}]}, {**NEW, "associations": [added_link]}]
+    added = synthesize(storage={"lustre": both})
+    after = synthesize(storage={"lustre": [{**NEW, "associations": [{**LINK, **EXPORTS}]}]})
+
+    assert imports(before.data_links) <= exports(added.storage)
+    # With the storage stack first, as in `cdk deploy --all`, the removal is refused; with the data links first, not.
+    assert not imports(added.data_links) <= exports(after.storage)
+    assert imports(after.data_links) <= exports(added.storage) & exports(after.storage)
+
+
+def test_what_uses_the_removed_is_deployed_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacks, "settle", lambda *_: None)
+    refused = f"Cannot delete export unit-storage:X {deployment._EXPORT_IN_USE} unit-data-links"
+    runs: list[tuple[str, ...]] = []
+
+    def run(*parts: str) -> deployment.Run:
+        runs.append(parts)
+        return deployment.Run(changed=True, code=int(len(runs) == 1), failures=[refused] if len(runs) == 1 else [])
+
+    done = deployment.deploy(cast("boto3.Session", None), environment(), Console(quiet=True), run)
+    assert done.code == 0
+    assert runs == [("--all",), ("data-links", "cluster", "--exclusively"), ("--all",)]
