@@ -129,16 +129,16 @@ def _lustre_base(environment: Environment) -> str | None:
 def _lustres(environment: Environment) -> list[tuple[str, str]]:
     """Name and mount of the Lustre file systems, the environment's own first."""
     storage = environment.storage
-    existing = [one for one in storage.existing if one.type == "lustre"]
-    return [(one.name, one.mount) for one in (*storage.lustre, *existing)]
+    own = [(one.name, one.mount) for one in storage.lustre]
+    return own + [(one.name, one.mount) for one in storage.existing if one.type == "lustre"]
 
 
 def _shared_base(environment: Environment) -> str | None:
     """The mount of scripts and container images: an OpenZFS volume other than /home, else Lustre."""
     openzfs, existing = environment.storage.openzfs, environment.storage.existing
-    volumes = (*(openzfs.volumes if openzfs else ()), *(one for one in existing if one.type == "openzfs"))
-    shared = (volume.mount for volume in volumes if volume.mount != "/home")
-    return next(shared, None) or _lustre_base(environment)
+    mounts = [volume.mount for volume in (openzfs.volumes if openzfs else ())]
+    mounts += [one.mount for one in existing if one.type == "openzfs"]
+    return next((mount for mount in mounts if mount != "/home"), None) or _lustre_base(environment)
 
 
 # For each common folder, the names of S3-linked folders or file systems that may hold it.
