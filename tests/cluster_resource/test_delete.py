@@ -3,7 +3,7 @@
 from cluster_resource.api import ApiAccessError, ApiError, ApiUnknownError, StackEvent
 from tests.cluster_resource import events
 from tests.cluster_resource.cases import Case, table
-from tests.cluster_resource.events import own_id, properties
+from tests.cluster_resource.events import FakeAws, own_id, properties
 from tests.cluster_resource.fake_api import FakeApi, foreign, owned
 
 DELETE = events.delete()
@@ -38,7 +38,7 @@ def test_a_cluster_of_ours_is_deleted(case: Case) -> None:
 def test_a_delete_waits_for_an_operation_that_it_may_not_interrupt() -> None:
     for status in BUSY:
         api = FakeApi(owned(status))
-        Case(api, DELETE).check()
+        Case(api, DELETE, aws=FakeAws(stack="DELETE_IN_PROGRESS")).check()
         assert [call for call, _ in api.requests[:3]] == ["describe", "describe", "delete"]
 
 

@@ -217,6 +217,13 @@ def busy(**settings: Any) -> FakeApi:  # noqa: ANN401 - the attributes of FakeAp
         "clean-up, stack status unknown": Case(
             busy(), DELETE_OLD, "FAILED", changing=(), aws=FakeAws(stack=None, jobs=1)
         ),
+        "removed from the stack": Case(
+            busy(),
+            events.delete(OLD, own_id("old")),
+            "FAILED",
+            changing=(),
+            aws=FakeAws(stack="UPDATE_IN_PROGRESS", jobs=1),
+        ),
         "clean-up, no jobs": Case(busy(), DELETE_OLD, changing=("delete old",), aws=FakeAws(stack=CLEAN_UP, jobs=0)),
         "clean-up after a rollback": Case(
             busy(),

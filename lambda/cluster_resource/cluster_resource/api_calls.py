@@ -204,8 +204,9 @@ def _stop_fleet(turn: Turn) -> Operation:
 def protect_old_cluster(turn: Turn) -> Operation | None:
     """None if an update may create the cluster with the new name, or if the Delete after an update may begin.
 
-    A rename fails while jobs run on the old cluster, because CloudFormation deletes that after the update. By then,
-    jobs may have started on it, so that Delete waits for their end. A rollback and the delete of a stack do not ask.
+    A rename under one logical id fails while jobs run on the old cluster, because CloudFormation deletes that after the
+    update. The environment's stacks have a logical id for each name; there, and for jobs that start meanwhile, the
+    Delete waits for the end of the jobs. A rollback and the delete of a stack do not ask.
     """
     operation = turn.operation
     request, progress = operation.request, operation.progress

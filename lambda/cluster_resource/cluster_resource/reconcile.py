@@ -57,7 +57,7 @@ def begin(request: Request, started: str, now: float, clients: Clients, executio
         _ = request.cluster  # wrong properties fail here, before any call
     status = clients.aws.stack_status(request.stack_id) if request.type != "Create" else ""
     rollback = None if status is None else "ROLLBACK" in status
-    clean_up = request.type == "Delete" and status in (None, "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
+    clean_up = request.type == "Delete" and (status is None or (status.startswith("UPDATE") and not rollback))
     # After a failed rename, the event goes back to the cluster that the physical id still names.
     going_back = request.type == "Update" and request.cluster_of_id == name and request.old_name != name
     progress = Progress(leftover=request.old_name if going_back else None, rollback=rollback, clean_up=clean_up)
