@@ -93,7 +93,8 @@ def permissions_page() -> str:
         (
             "up, status and down --on aws",
             "On `*`, with `sts:AssumeRole` on the roles of `cdk bootstrap` (`cdk-hnb659fds-*`), which do the rest, and "
-            "on the API's user role. `down --delete-data` also needs `s3:DeleteObjectVersion`.",
+            "on the API's user role. `down --delete-data` also needs `s3:DeleteObject` and "
+            "`s3:DeleteObjectVersion` on the data buckets.",
             DEPLOYMENT,
         ),
         (
