@@ -119,7 +119,8 @@ def _mounts(environment: Environment) -> list[dict[str, object]]:
             {"name": volume.name, "path": volume.mount, "type": "openzfs", "throughput_mb_s": rate}
             for volume in storage.openzfs.volumes
         ]
-    return [*mounts, *({"name": one.name, "path": one.mount, "type": one.type} for one in storage.existing)]
+    mounts += [{"name": one.name, "path": one.mount, "type": one.type} for one in storage.existing]
+    return mounts
 
 
 def _lustre_base(environment: Environment) -> str | None:

@@ -109,6 +109,14 @@ def test_associations(made: Stacks, path: str, policies: object, imports: bool) 
     assert properties["BatchImportMetaDataOnCreate"] is imports
 
 
+def test_a_bucket_outside_of_the_environment_is_linked_and_not_changed(made: Stacks) -> None:
+    links = [{"path": "/in", "bucket": "s3://team-data", "prefix": "sets/"}]
+    other = synthesize(storage={"lustre": [{**LUSTRE, "associations": links}], "openzfs": OPENZFS})
+    found = only(other.data_links, "AWS::FSx::DataRepositoryAssociation")["Properties"]
+    assert found["DataRepositoryPath"] == "s3://team-data/sets/"
+    assert "team-data" not in str(other.storage.to_json())
+
+
 def test_order_of_associations_does_not_matter(made: Stacks) -> None:
     reversed_lustre = {**LUSTRE, "associations": LUSTRE["associations"][::-1]}
     other = synthesize(storage={"lustre": [reversed_lustre], "openzfs": OPENZFS})
