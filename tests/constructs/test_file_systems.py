@@ -109,7 +109,7 @@ def test_associations(made: Stacks, path: str, policies: object, imports: bool) 
     assert properties["BatchImportMetaDataOnCreate"] is imports
 
 
-def test_a_bucket_outside_of_the_environment_is_linked_and_not_changed(made: Stacks) -> None:
+def test_a_bucket_outside_of_the_environment_is_linked_and_not_changed() -> None:
     links = [{"path": "/in", "bucket": "s3://team-data", "prefix": "sets/"}]
     other = synthesize(storage={"lustre": [{**LUSTRE, "associations": links}], "openzfs": OPENZFS})
     found = only(other.data_links, "AWS::FSx::DataRepositoryAssociation")["Properties"]
