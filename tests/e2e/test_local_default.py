@@ -13,6 +13,8 @@ import boto3
 import pytest
 
 from local.emulator import launch
+from tests.ops.preflight.emulated import Emulated
+from trainyard.pipeline.actions import DEPLOYMENT
 
 from .conftest import ROOT, Local
 
@@ -48,15 +50,27 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     local.ok("diff")
 
     local.edit(r"max: 2(\s+efa)", r"max: 3\1")
+    local.edit("file_systems: delete\n", "file_systems: keep\n")
     reviewed = local.run("diff")
     changed = reviewed.stdout
     assert reviewed.returncode == 1, changed
     assert re.search(r"^SAFE", changed, re.MULTILINE), changed
     assert re.search(r"MaxCount.*\n?.*3", changed), changed
 
-    updated = local.ok("up", "--no-hello")
-    assert re.search(r"cluster\s+local\s+UPDATE_COMPLETE", updated), updated
-    assert "0 to 3" in updated
+    emulator = launch.find(local.state)
+    assert emulator is not None
+    keys = Emulated(emulator, local.file).user(
+        *DEPLOYMENT, "sts:AssumeRole", "s3:DeleteObject", "s3:DeleteObjectVersion"
+    )
+    unconfirmed = local.on_aws("up", **keys)
+    assert unconfirmed.returncode == 4
+    assert "no terminal to ask on" in unconfirmed.stdout
+    deployed = local.on_aws("up", "--yes", **keys)
+    assert deployed.returncode == 0, deployed.stdout + local.logs()
+    for words in ("READY: ", "SAFE: ", " an hour idle, $", "cluster local: UPDATE_COMPLETE", "Deployed\n", "0 to 3"):
+        assert words in deployed.stdout, deployed.stdout
+    assert "Missing permission" not in deployed.stdout
+    assert "Not checked" not in deployed.stdout
 
     local.edit(r"\n      - name: shared\n(        .*\n)+", "\n")
     # These leave two stacks without anything.
@@ -71,8 +85,6 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     assert "OpenZFS volume shared" not in without
     assert re.search(r"cluster\s+local\s+UPDATE_COMPLETE", without), without
 
-    emulator = launch.find(local.state)
-    assert emulator is not None
     s3 = boto3.client(
         "s3",
         endpoint_url=emulator.env()["AWS_ENDPOINT_URL"],
@@ -88,6 +100,17 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     assert f"s3://{bucket}: 1 object, " in refused.stdout
     assert "--delete-data" in refused.stdout
     assert "CREATE_COMPLETE" in local.ok("status") or "UPDATE_COMPLETE" in local.ok("status")
+
+    refused = local.on_aws("down", "--yes", **keys)
+    assert refused.returncode == 4
+    assert f"s3://{bucket}: for example data/set.txt" in refused.stdout
+    removed = local.on_aws("down", "--yes", "--delete-data", **keys)
+    assert removed.returncode == 0, removed.stdout + local.logs()
+    before, after = removed.stdout.split("Removed.\n")
+    assert "Termination protection is switched off for: local-" in before
+    assert f"Deleted, with its data: S3 Bucket {bucket}" in before
+    assert re.search(r"FSx FileSystem fs-\w+, Lustre PERSISTENT_2 1200 GiB, 125 MB/s per TiB: \$174.00 a month", after)
+    assert "Nothing of 'local' is deployed" in local.on_aws("down", "--yes", **keys).stdout
 
     gone = local.ok("down", "--delete-data")
     assert "Down." in gone
