@@ -59,8 +59,10 @@ disks::check_mounts() {
   for path in "${paths[@]}"; do
     # As in steps/mounts.sh: statfs mounts what is mounted at its first use, and an automount alone is none.
     scan::run stat --file-system --format=%T "${TRAINYARD_ROOT}${path}"
-    if ((STATUS == 0)); then
-      [[ "${ANSWER}" == autofs ]] && STATUS=1 || scan::run mountpoint -q "${TRAINYARD_ROOT}${path}"
+    if [[ "${STATUS}" == 0 && "${ANSWER}" == autofs ]]; then
+      STATUS=1
+    elif ((STATUS == 0)); then
+      scan::run mountpoint -q "${TRAINYARD_ROOT}${path}"
     fi
     case "${STATUS}" in
       0) ;;
