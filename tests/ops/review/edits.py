@@ -151,7 +151,7 @@ CLUSTER: dict[str, Edit] = {
         emulated=False,
     ),
     "a head node with a public address": Edit(
-        DESTRUCTIVE, (head("subnet: public"),), {"SubnetId": NEW}, before=(CLIENTS,), emulated=False
+        DESTRUCTIVE, (head("subnet: public"),), {"SubnetId": NEW, "ElasticIp": NEW}, before=(CLIENTS,), emulated=False
     ),
     "Lustre mounted elsewhere": Edit(DISRUPTIVE, ((r"mount: /fsx", "mount: /lustre"),), {"MountDir": FLEET}),
     "homes mounted elsewhere": Edit(DISRUPTIVE, ((r"mount: /home", "mount: /homes"),), {"MountDir": FLEET}),
