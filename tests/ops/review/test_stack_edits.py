@@ -79,7 +79,7 @@ CASES: dict[str, Case] = {
         r"(?=.*3 snapshots are kept instead of 7)(?=.*: logs are kept for 3 days instead of 7)"
         r"(?=.*backups are kept for 3 days instead of 7)",
     ),
-    "another environment": Case(DISRUPTIVE, ((r"name: local", "name: other"),), says="local-network, .* stay as they are"),
+    "another environment": Case(DISRUPTIVE, ((r"name: local", "name: other"),), says="local-network, .* stay"),
 }
 
 
