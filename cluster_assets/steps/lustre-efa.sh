@@ -35,7 +35,7 @@ lustre_efa::at_boot() {
   files::write "${TRAINYARD_ROOT}/etc/systemd/system/trainyard-lustre-efa.service" 0644 <<'END'
 [Unit]
 Description=Lustre over EFA
-Wants=network-online.target
+Wants=network-online.target remote-fs-pre.target
 After=network-online.target
 Before=remote-fs-pre.target
 [Service]

@@ -20,9 +20,8 @@ from ops.aws import deployment, removal, stacks
 from ops.aws import status as table
 from ops.aws.deployment import Run
 from ops.aws.progress import Progress
-from ops.drift.survey import not_as_deployed
 from ops.problem import Problem
-from ops.review.stacks import deployed, synthesized
+from ops.review.stacks import synthesized
 from settings import Faults, environment_file
 
 BOOTSTRAP_STACK = "CDKToolkit"
@@ -44,23 +43,19 @@ def up(session: Session, port: int | None, *, hello_gpu: bool = True) -> None:
     begun = time.monotonic()
     emulator = session.start(port, console)
     account = aws(emulator)
-    stacks.settle(account, session.environment, console)
-    if left := stacks.removals_that_failed(account, session.environment):
-        raise Problem(
-            f"The removal of these stacks did not finish (DELETE_FAILED): {', '.join(left)}. CloudFormation updates no "
-            f"stack in this state.\nFinish it: trainyard down {session.name}\nThen: trainyard up {session.name}"
-        )
+    deployment.prepare(account, session.environment, console, stacks.SETTLE_S)
     _bootstrap(session, emulator)
     console.print("Deploying with the CDK CLI: cdk deploy --all")
     done = deployment.deploy(account, session.environment, console, partial(_deploy, session, emulator))
     if done.code:
         raise _failure("The deployment failed", session, done)
-    outside, _ = not_as_deployed(account, deployed(account.client("cloudformation"), synthesized(session.assembly)))
-    unchanged = "The stacks match the file" if outside else "Nothing to change: the deployment matches the file"
-    console.print("Deployed" if done.changed else unchanged)
-    _show(session, emulator)
-    if outside:
-        raise Problem("\n".join(("Not as deployed:", *(f"  {line}" for line in outside))))
+    deployment.require_as_deployed(
+        account,
+        synthesized(session.assembly),
+        changed=done.changed,
+        console=console,
+        show=lambda: _show(session, emulator),
+    )
     if hello_gpu and done.changed:
         hello.run(session, console)
     seconds = time.monotonic() - begun

@@ -18,13 +18,15 @@ from rich.table import Table
 
 from ops.aws import cdk, costs, permissions, stacks, status
 from ops.aws.progress import Progress
+from ops.drift.survey import not_as_deployed
 from ops.preflight.aws import Aws, require_account
 from ops.preflight.checks import run as preflight
 from ops.problem import Problem
 from ops.report.commands import preflight_report, review_report
 from ops.report.rendering import text
-from ops.review.stacks import deployed, synthesized
-from ops.review.verdict import Level, Verdict, judge
+from ops.review.command import verdict_against
+from ops.review.stacks import Stacks, deployed, synthesized
+from ops.review.verdict import Level, Verdict
 from trainyard.pipeline.actions import DEPLOYMENT
 
 if TYPE_CHECKING:
@@ -117,14 +119,13 @@ def up(target: Target, *, yes: bool, destructive: bool, despite_checks: bool) ->
     """
     require_account(target.aws, target.environment)
     require_somebody(yes=yes)
-    stacks.settle(target.account, target.environment, target.console)
+    prepare(target.account, target.environment, target.console, stacks.SETTLE_ON_AWS_S)
     target.console.print("Synthesizing with the CDK CLI")
     if target.cdk("synth", "--quiet", "--context", f"env={target.file}", "--output", str(target.assembly)):
         raise Problem("\n".join(["The synthesis failed:", *_tail(target.log), f"Whole output: {target.log}"]))
     _require_ready(target, despite_checks=despite_checks)
     new = synthesized(target.assembly)
-    against = f"what is deployed in {target.environment.account}"
-    verdict = judge(target.environment.name, against, deployed(target.account.client("cloudformation"), new), new)
+    verdict = verdict_against(target.account, target.environment, new)
     _show_verdict(target, verdict)
     show_costs(target.console, costs.costs(new, costs.Prices(target.environment.region, target.account)))
     if verdict.level is not Level.NOTHING:
@@ -134,19 +135,54 @@ def up(target: Target, *, yes: bool, destructive: bool, despite_checks: bool) ->
     def run(*parts: str) -> Run:
         return target.watched("deploy", *parts, *options)
 
-    done = deploy(target.account, target.environment, target.console, run)
+    # CloudFormation can only delete a stack whose first creation failed, which the CDK CLI does before it deploys.
+    stacks.unprotect(target.account, target.environment, ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED"))
+    done = deploy(target.account, target.environment, target.console, run, stacks.SETTLE_ON_AWS_S)
     if done.code:
         raise target.failure("The deployment failed", done)
-    target.console.print("Deployed" if done.changed else "Nothing to change: the deployment matches the file")
-    show(target)
+    require_as_deployed(target.account, new, changed=done.changed, console=target.console, show=lambda: show(target))
 
 
-def deploy(account: boto3.Session, environment: Environment, console: Console, run: Callable[..., Run]) -> Run:
+def prepare(account: boto3.Session, environment: Environment, console: Console, seconds: int) -> None:
+    """Finish what an earlier run left, so that CloudFormation accepts a deployment.
+
+    Raises:
+        Problem: a stack belongs to another application, is in progress after `seconds`, or its removal has failed.
+    """
+    stacks.require_own(account, environment)
+    stacks.settle(account, environment, console, seconds)
+    stacks.finish_rollbacks(account, environment, console, seconds)
+
+
+def require_as_deployed(
+    account: boto3.Session, new: Stacks, *, changed: bool, console: Console, show: Callable[[], None]
+) -> None:
+    """Say what was done and show what exists.
+
+    Raises:
+        Problem: the cluster was deleted or changed outside CloudFormation.
+    """
+    outside, _ = not_as_deployed(account, deployed(account.client("cloudformation"), new))
+    unchanged = "The stacks match the file" if outside else "Nothing to change: the deployment matches the file"
+    console.print("Deployed" if changed else unchanged)
+    show()
+    if outside:
+        raise Problem("\n".join(("Not as deployed:", *(f"  {line}" for line in outside))))
+
+
+def deploy(
+    account: boto3.Session,
+    environment: Environment,
+    console: Console,
+    run: Callable[..., Run],
+    seconds: int = stacks.SETTLE_S,
+) -> Run:
     """Deploy all stacks with `run`, those first that use what another one loses (docs/decisions/0004)."""
     done = run("--all")
     if any(_EXPORT_IN_USE in reason for reason in done.failures):
         console.print("The cluster still uses what the file no longer has: deploying the cluster first, then the rest")
-        stacks.settle(account, environment, console)
+        stacks.settle(account, environment, console, seconds)
+        stacks.finish_rollbacks(account, environment, console, seconds)
         # A file system that is removed is also in the data links.
         done = run("data-links", "cluster", "--exclusively")
         if not done.code:

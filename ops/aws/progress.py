@@ -74,7 +74,7 @@ class Progress:
             self._say(f"[green]{name}: DELETE_COMPLETE[/green]")
 
     def _say_reasons(self) -> None:
-        with contextlib.suppress(ClientError, BotoCoreError):  # the emulator has exited
+        with contextlib.suppress(ClientError, BotoCoreError):
             for reason in self.failures():
                 self._say(f"[red]{escape(reason)}[/red]")
 
@@ -93,9 +93,9 @@ class Progress:
         try:
             status = client.describe_stacks(StackName=cluster)["Stacks"][0]["StackStatus"]
             resources = client.describe_stack_resources(StackName=cluster)["StackResources"]
-        except ClientError:
-            return seen  # it does not exist
-        except BotoCoreError:
+        except (ClientError, BotoCoreError) as error:
+            if "does not exist" in str(error):
+                return seen
             return self._seen
         done = sum(resource["ResourceStatus"].endswith("_COMPLETE") for resource in resources)
         return seen | {f"cluster {cluster}": (f"{status}, {done} of {len(resources)} resources", None)}

@@ -43,7 +43,7 @@ class Holding:
 
 
 def holdings(account: boto3.Session, environment: Environment) -> list[Holding]:
-    """Those of every stack of the environment."""
+    """Every resource of the environment that holds data or is retained."""
     client = account.client("cloudformation")
     found = []
     for stack in _own(account, environment):
@@ -54,7 +54,8 @@ def holdings(account: boto3.Session, environment: Environment) -> list[Holding]:
                 resource = declared.get(item["LogicalResourceId"], {})
                 kept = resource.get("DeletionPolicy", "Delete") in _KEPT
                 emptied = _EMPTIED in resource.get("Properties", {}).get("Tags", ())
-                if item.get("PhysicalResourceId") and (kept or item["ResourceType"] in _WITH_DATA):
+                exists = item.get("PhysicalResourceId") and item["ResourceStatus"] not in stacks.GONE
+                if exists and (kept or item["ResourceType"] in _WITH_DATA):
                     found.append(Holding(item["ResourceType"], item["PhysicalResourceId"], kept, emptied))
     return found
 
@@ -69,7 +70,8 @@ def down(target: Target, *, yes: bool, delete_data: bool) -> None:
     environment, account, console = target.environment, target.account, target.console
     require_account(target.aws, environment)
     require_somebody(yes=yes)
-    stacks.settle(account, environment, console)
+    stacks.require_own(account, environment)
+    stacks.settle(account, environment, console, stacks.SETTLE_ON_AWS_S)
     existing = _own(account, environment)
     if not existing:
         console.print(f"Nothing of {environment.name!r} is deployed in {environment.account}, {environment.region}.")
@@ -96,14 +98,16 @@ def down(target: Target, *, yes: bool, delete_data: bool) -> None:
         )
     question = f"Remove {environment.name} from account {environment.account} in {environment.region}?"
     confirm(question, environment.name, yes=yes)
-    for name in full:
-        stacks.empty_bucket(account, name)
-        console.print(f"Emptied s3://{name}")
     stacks.unprotect(account, environment)
+    if full:
+        # First what writes to the buckets, and what imports deletions from them into a file system that is kept.
+        console.print("Removing with the CDK CLI: cdk destroy cluster data-links")
+        _destroy(target, "cluster", "data-links", "--exclusively")
+        for name in full:
+            stacks.empty_bucket(account, name)
+            console.print(f"Emptied s3://{name}")
     console.print("Removing with the CDK CLI: cdk destroy --all, dependants first")
-    done = target.watched("destroy", "--all", "--force", *target.app)
-    if done.code:
-        raise target.failure("The removal failed; what is left can be removed by running it again", done)
+    _destroy(target, "--all")
     console.print("[green]Removed.[/green]")
     _show_kept(target, held, systems, prices, "What remains, and costs")
     for backup in _backups(target, systems):
@@ -112,9 +116,19 @@ def down(target: Target, *, yes: bool, delete_data: bool) -> None:
     console.print('How to delete what remains: docs/aws.md, "Remove everything"', highlight=False)
 
 
+def _destroy(target: Target, *what: str) -> None:
+    done = target.watched("destroy", *what, "--force", *target.app)
+    if done.code:
+        raise target.failure("The removal failed; what is left can be removed by running it again", done)
+
+
 def _own(account: boto3.Session, environment: Environment) -> list[dict[str, Any]]:
-    # A nested stack goes with its parent.
-    return [stack for stack in stacks.stacks_of(account, environment) if "ParentId" not in stack]
+    # A nested stack goes with its parent. The roles of a promotion are the pipeline's.
+    return [
+        stack
+        for stack in stacks.stacks_of(account, environment)
+        if "ParentId" not in stack and not stacks.is_promotion(stack, environment)
+    ]
 
 
 def _show_kept(
@@ -160,6 +174,12 @@ def _buckets_with_data(target: Target, held: Sequence[Holding]) -> dict[str, str
     """The buckets that the removal can delete only if they are empty, and are not, each with a key in it."""
     client = target.account.client("s3")
     names = [item.id for item in held if item.type == "AWS::S3::Bucket" and not item.kept and not item.emptied]
-    found = {name: client.list_object_versions(Bucket=name, MaxKeys=1) for name in names}
-    listed = {name: [*page.get("Versions", []), *page.get("DeleteMarkers", [])] for name, page in found.items()}
-    return {name: items[0]["Key"] for name, items in listed.items() if items}
+    found = {}
+    for name in names:
+        try:
+            page = client.list_object_versions(Bucket=name, MaxKeys=1)
+        except client.exceptions.NoSuchBucket:  # deleted by hand
+            continue
+        if items := [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
+            found[name] = str(items[0].get("Key"))
+    return found

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ops.problem import Problem
-from settings.stacks import STACKS, stack_name
+from settings.stacks import ENVIRONMENT_TAG, STACKS, stack_name
 
 if TYPE_CHECKING:
     import boto3
@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from settings import Environment
 
 SETTLE_S = 300
+"""On the emulated AWS."""
+
+SETTLE_ON_AWS_S = 4 * 3600
+"""On AWS: longer than file systems, their associations and a cluster take one after the other."""
+
 POLL_S = 2.0
+GONE = ("DELETE_COMPLETE", "CREATE_FAILED")
+"""States of resources that CloudFormation still lists and that do not exist."""
+
 OWN_BUCKETS = ("cdk-", "parallelcluster-")
 """Buckets of the CDK and of ParallelCluster: a deployment writes their content again."""
 
@@ -35,6 +43,11 @@ def stacks_of(account: boto3.Session, environment: Environment) -> list[dict[str
     return [stack for stack in found if stack.get("RootId", stack["StackId"]) in own]
 
 
+def is_promotion(stack: Mapping[str, Any], environment: Environment) -> bool:
+    """Whether it is the stack with the roles of a promotion, which the app of the environment does not have."""
+    return bool(stack["StackName"] == stack_name(environment, "promotion"))
+
+
 Operations = Mapping[str, tuple[object, ...]]
 """By the id of a stack: what changes with each operation on it."""
 
@@ -45,19 +58,34 @@ def operations(account: boto3.Session, environment: Environment) -> Operations:
     return {stack["StackId"]: tuple(map(stack.get, keys)) for stack in stacks_of(account, environment)}
 
 
-def settle(account: boto3.Session, environment: Environment, console: Console) -> None:
-    """Wait for stack operations of an interrupted run, and finish failed rollbacks, so that a new run can start.
+def require_own(account: boto3.Session, environment: Environment) -> None:
+    """Return if all stacks with the environment's names have its tag.
 
     Raises:
-        Problem: a stack is still in progress after `SETTLE_S` seconds.
+        Problem: another application has a stack of such a name.
     """
-    client = account.client("cloudformation")
-    end = time.monotonic() + SETTLE_S
+    for stack in stacks_of(account, environment):
+        tags = {tag["Key"]: tag["Value"] for tag in stack.get("Tags", [])}
+        if "RootId" not in stack and tags.get(ENVIRONMENT_TAG) != environment.name:
+            raise Problem(
+                f"The stack {stack['StackName']} in {environment.account}, {environment.region}, is not of the "
+                f"environment {environment.name!r}: it has no tag {ENVIRONMENT_TAG}={environment.name}. Nothing was "
+                "changed. Choose another `name` in the environment file."
+            )
+
+
+def settle(account: boto3.Session, environment: Environment, console: Console, seconds: int = SETTLE_S) -> None:
+    """Wait for stack operations of an interrupted run.
+
+    Raises:
+        Problem: a stack is still in progress after `seconds`.
+    """
+    end = time.monotonic() + seconds
     shown: set[str] = set()
     while busy := [s for s in stacks_of(account, environment) if s["StackStatus"].endswith("_IN_PROGRESS")]:
         waiting = [s for s in busy if s["StackStatus"] != "REVIEW_IN_PROGRESS"]
         if not waiting:
-            return
+            break
         for stack in waiting:
             if stack["StackName"] not in shown:
                 shown.add(stack["StackName"])
@@ -67,23 +95,34 @@ def settle(account: boto3.Session, environment: Environment, console: Console) -
         if time.monotonic() > end:
             names = ", ".join(f"{s['StackName']} ({s['StackStatus']})" for s in waiting)
             raise Problem(
-                f"These stacks are still in progress after {SETTLE_S} s: {names}.\nWait and run the command again."
+                f"These stacks are still in progress after {seconds} s: {names}.\nWait and run the command again."
             )
         time.sleep(POLL_S)
-    for stack in stacks_of(account, environment):
-        if stack["StackStatus"] == "UPDATE_ROLLBACK_FAILED":
+
+
+def finish_rollbacks(account: boto3.Session, environment: Environment, console: Console, seconds: int) -> None:
+    """Finish failed rollbacks, so that CloudFormation accepts a new deployment.
+
+    Raises:
+        Problem: a removal has failed, after which CloudFormation accepts only another removal.
+    """
+    client = account.client("cloudformation")
+    existing = stacks_of(account, environment)
+    if left := [stack["StackName"] for stack in existing if stack["StackStatus"] == "DELETE_FAILED"]:
+        raise Problem(
+            f"The removal of these stacks did not finish (DELETE_FAILED): {', '.join(left)}. CloudFormation updates no "
+            "stack in this state.\nFinish it with trainyard down, then run trainyard up again."
+        )
+    for stack in existing:
+        # A nested stack's rollback continues with its parent's.
+        if stack["StackStatus"] == "UPDATE_ROLLBACK_FAILED" and "ParentId" not in stack:
             console.print(
                 f"{stack['StackName']} is in UPDATE_ROLLBACK_FAILED from an earlier run: continuing its rollback"
             )
             client.continue_update_rollback(StackName=stack["StackName"])
             client.get_waiter("stack_rollback_complete").wait(
-                StackName=stack["StackName"], WaiterConfig={"Delay": 2, "MaxAttempts": SETTLE_S // 2}
+                StackName=stack["StackName"], WaiterConfig={"Delay": 2, "MaxAttempts": seconds // 2}
             )
-
-
-def removals_that_failed(account: boto3.Session, environment: Environment) -> list[str]:
-    """Names of the environment's stacks in DELETE_FAILED, which CloudFormation can only delete."""
-    return [s["StackName"] for s in stacks_of(account, environment) if s["StackStatus"] == "DELETE_FAILED"]
 
 
 def failure_reasons(account: boto3.Session, environment: Environment, before: Operations) -> list[str]:
@@ -98,7 +137,10 @@ def failure_reasons(account: boto3.Session, environment: Environment, before: Op
         newest_first = (event for page in pages for event in page["StackEvents"])
         for event in reversed(list(_of_the_last_operation(newest_first))):
             reason = event.get("ResourceStatusReason", "")
-            if event["ResourceStatus"].endswith("_FAILED") and "cancelled" not in reason.lower():
+            # An export in use fails no resource: the event of the stack itself has the reason (aws/aws-cdk#7602).
+            own = event["PhysicalResourceId"] == event["StackId"] and bool(reason)
+            refused = own and event["ResourceStatus"].endswith("ROLLBACK_IN_PROGRESS")
+            if (refused or event["ResourceStatus"].endswith("_FAILED")) and "cancelled" not in reason.lower():
                 reasons.append(
                     f"{stack['StackName']}: {event['LogicalResourceId']} ({event['ResourceType']}): {reason}"
                 )
@@ -136,13 +178,25 @@ def user_data(account: boto3.Session) -> list[tuple[str, int, str]]:
 
 
 def empty_bucket(account: boto3.Session, name: str) -> None:
-    """Delete every version of every object."""
-    account.resource("s3").Bucket(name).object_versions.delete()
+    """Delete every version of every object.
+
+    Raises:
+        Problem: S3 refuses to delete some, which it reports in an answer of status 200.
+    """
+    for answer in account.resource("s3").Bucket(name).object_versions.delete():
+        for error in answer.get("Errors", []):
+            raise Problem(
+                f"s3://{name} cannot be emptied: {error.get('Key')}: {error.get('Code')} {error.get('Message')}"
+            )
 
 
-def unprotect(account: boto3.Session, environment: Environment) -> None:
-    """Remove the termination protection that guards kept data in AWS; here the user has asked for the deletion."""
+def unprotect(account: boto3.Session, environment: Environment, statuses: tuple[str, ...] = ()) -> None:
+    """Switch the termination protection of the environment's stacks off; only of those with one of `statuses`, if any.
+
+    The promotion stack keeps its own: it is deployed with the pipeline, not with the environment.
+    """
     client = account.client("cloudformation")
     for stack in stacks_of(account, environment):
-        if stack.get("EnableTerminationProtection"):
+        wanted = not statuses or stack["StackStatus"] in statuses
+        if wanted and stack.get("EnableTerminationProtection") and not is_promotion(stack, environment):
             client.update_termination_protection(StackName=stack["StackName"], EnableTerminationProtection=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from ops.aws.stacks import stacks_of
+from ops.aws.stacks import GONE, stacks_of
 from ops.drift.cluster import DeployedCluster, Reader, Unreadable
 from settings.model.storage import lustre_throughput_mb_s
 
@@ -40,7 +40,8 @@ def _resources(account: boto3.Session, environment: Environment) -> Rows:
     for stack in stacks_of(account, environment):
         for page in client.get_paginator("list_stack_resources").paginate(StackName=stack["StackName"]):
             for resource in page["StackResourceSummaries"]:
-                ids.setdefault(resource["ResourceType"], []).append(resource.get("PhysicalResourceId", ""))
+                if resource.get("PhysicalResourceId") and resource["ResourceStatus"] not in GONE:
+                    ids.setdefault(resource["ResourceType"], []).append(resource["PhysicalResourceId"])
 
     def described(kind: str, operation: str, argument: str, answer: str) -> list[dict[str, Any]]:
         service: Any = account.client(kind.split("::")[1].lower())  # type: ignore[call-overload]
@@ -100,11 +101,9 @@ def _file_system(system: Mapping[str, Any]) -> str:
 def _cluster(account: boto3.Session, environment: Environment, command_name: str) -> Rows:
     """The cluster as the ParallelCluster API describes it, with the configuration that it was created from."""
     name = environment.cluster_name
-    pages = account.client("cloudformation").get_paginator("describe_stacks").paginate()
     outputs = {
         item["OutputKey"]: item["OutputValue"]
-        for page in pages
-        for stack in page["Stacks"]
+        for stack in stacks_of(account, environment)
         for item in stack.get("Outputs", [])
     }
     url, role = (outputs.get(f"ParallelClusterApi{part}", "") for part in ("InvokeUrl", "UserRole"))

@@ -71,7 +71,7 @@ def require_account(aws: Aws, environment: Environment) -> None:
         caller = aws.call("sts", "get_caller_identity")
     except BotoCoreError as error:
         raise Problem(
-            f"AWS cannot be reached: {error}.\nThe preflight uses the credentials of your shell, as the AWS CLI does. "
+            f"AWS cannot be reached: {error}.\nTrainyard uses the credentials of your shell, as the AWS CLI does. "
             f"Set a profile or keys of account {environment.account}. To see them: aws sts get-caller-identity"
         ) from error
     except (ClientError, Denied) as error:

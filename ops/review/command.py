@@ -55,13 +55,20 @@ def against_account(
     with tempfile.TemporaryDirectory(prefix="trainyard-review-") as folder:
         new = synthesize(ROOT, file, Path(folder), bundle=True)
         old = deployed(session.client("cloudformation"), new)
-        verdict = judge(environment.name, f"what is deployed in {environment.account}", old, new)
-        outside, unread = not_as_deployed(session, old)
-        jobs = jobs_on(session, old, verdict.cluster.deleted)
-        verdict = replace(
-            verdict, cluster=replace(verdict.cluster, jobs=jobs), outside=tuple(outside), unread=tuple(unread)
-        )
-        return verdict, _text(template_diffs(old, new)) if with_cdk else ""
+        return verdict_against(session, environment, new), _text(template_diffs(old, new)) if with_cdk else ""
+
+
+def verdict_against(session: boto3.Session, environment: Environment, new: Stacks) -> Verdict:
+    """The verdict on synthesized stacks against what is deployed, with what was changed outside CloudFormation.
+
+    Raises:
+        Problem: CloudFormation cannot be read.
+    """
+    old = deployed(session.client("cloudformation"), new)
+    verdict = judge(environment.name, f"what is deployed in {environment.account}", old, new)
+    outside, unread = not_as_deployed(session, old)
+    jobs = jobs_on(session, old, verdict.cluster.deleted)
+    return replace(verdict, cluster=replace(verdict.cluster, jobs=jobs), outside=tuple(outside), unread=tuple(unread))
 
 
 def _text(diffs: Sequence[TemplateDiff]) -> str:

@@ -46,7 +46,8 @@ def test_every_step_keeps_the_exports_that_are_in_use() -> None:
 
 
 def test_what_uses_the_removed_is_deployed_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacks, "settle", lambda *_: None)
+    for name in ("settle", "finish_rollbacks"):
+        monkeypatch.setattr(stacks, name, lambda *_: None)
     refused = f"Cannot delete export unit-storage:X {deployment._EXPORT_IN_USE} unit-data-links"
     runs: list[tuple[str, ...]] = []
 
