@@ -89,7 +89,7 @@ def push_index(lab: Laboratory, image: Image, architecture: str, tag: str) -> st
     """Give a tag to an index that names the image for one architecture; returns the index's digest."""
     manifest = "application/vnd.docker.distribution.manifest.v2+json"
     kind = "application/vnd.docker.distribution.manifest.list.v2+json"
-    uri = f"https://{lab.plan.registry}/v2/{REPOSITORY}/manifests"
+    uri = f"https://{lab.plan.registry}/v2/{lab.plan.environment.repository_name(REPOSITORY)}/manifests"
     login = 'curl -sS --fail -u "AWS:$(aws ecr get-login-password)"'
     size = lab.run(f"{login} -H 'Accept: {manifest}' {uri}/{image.digest} | wc -c", node="aws", user="root").stdout
     platform = {"os": "linux", "architecture": architecture}
