@@ -199,8 +199,8 @@ def test_progress_shows_failed_resources_when_a_stack_begins_to_fail(monkeypatch
     monkeypatch.setattr(progress, "operations", lambda *_: {})
     monkeypatch.setattr(progress, "failure_reasons", lambda *_: ["local-images: Repository: [no]"])
     cluster = Stubber(account.client("cloudformation"))
-    cluster.add_client_error("describe_stacks", "ValidationError")
-    cluster.add_client_error("describe_stacks", "ValidationError")
+    for _ in range(2):
+        cluster.add_client_error("describe_stacks", "ValidationError", "Stack with id local does not exist")
     monkeypatch.setattr(account, "client", lambda _: cluster.client)
     output = io.StringIO()
     with cluster, progress.Progress(Console(file=output), account, load(environment_file("local"))):
