@@ -9,10 +9,13 @@ import pytest
 os.environ.setdefault("CDK_VALIDATION", "false")
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Under pytest-xdist, a file with an emulator or a laboratory stays in one process; life cycles share theirs."""
+    """Under pytest-xdist, tests that share an emulator or a laboratory, which are those of a folder, share a process.
+
+    First, because pytest-xdist reads the groups in the same hook.
+    """
     for item in items:
         kinds = {mark.name for mark in item.iter_markers()}
-        if kinds & {"e2e", "lab"} and "lifecycle" not in kinds:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+        if kinds & {"e2e", "lab"} and item.path.parent.name not in {"e2e", "lifecycle"}:
+            item.add_marker(pytest.mark.xdist_group(str(item.path.parent)))

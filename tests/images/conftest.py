@@ -24,6 +24,7 @@ NODE = "gpu-dy-p5-1"
 SETTINGS = "/opt/trainyard/settings.json"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs the laboratory is marked."""
     here = Path(__file__).parent

@@ -37,6 +37,7 @@ def load_module(path: Path) -> ModuleType:
     return module
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs the laboratory is marked."""
     here = Path(__file__).parent

@@ -21,6 +21,7 @@ ENVIRONMENT = ROOT / "environments" / "local.yaml"
 CANNOT = (69, 77)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything in this folder is marked."""
     here = Path(__file__).parent
