@@ -15,7 +15,7 @@ from ministack.services import ec2, iam, s3
 from ministack.services.cloudformation import drift
 
 from local.emulator.cloudformation import registry
-from local.emulator.fsx import operations as fsx
+from local.emulator.fsx import records as fsx
 from local.emulator.service import service_model
 from local.emulator.wire import call
 

@@ -1,4 +1,4 @@
-"""The FSx API: its records, and its operations, each a function from request to answer.
+"""The operations of the FSx API, each a function from request to answer.
 
 Limits on values are those of botocore's model of the API (service.validate). Checked here is what concerns other
 resources: networks, buckets, parents and children. Source: Amazon FSx API reference, 2026-11.
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
-from ministack.core.responses import AccountRegionScopedDict, get_account_id, get_region
+from ministack.core.responses import get_account_id, get_region
 from ministack.services import ec2, s3
 
+from local.emulator.fsx import records
 from local.emulator.service import ApiError, Request
 from local.emulator.wire import call
 
@@ -36,71 +35,6 @@ Source: hashicorp/terraform-provider-aws issue 24678 (label upstream), comment o
 them one after the other."""
 _CHILDREN = "DELETE_CHILD_VOLUMES_AND_SNAPSHOTS"
 
-FILE_SYSTEMS: Any = AccountRegionScopedDict()
-ASSOCIATIONS: Any = AccountRegionScopedDict()
-VOLUMES: Any = AccountRegionScopedDict()
-SNAPSHOTS: Any = AccountRegionScopedDict()
-_RECORDS = {
-    "FileSystemId": (FILE_SYSTEMS, "FileSystemNotFound"),
-    "AssociationId": (ASSOCIATIONS, "DataRepositoryAssociationNotFound"),
-    "VolumeId": (VOLUMES, "VolumeNotFound"),
-    "SnapshotId": (SNAPSHOTS, "SnapshotNotFound"),
-}
-
-
-def get(key: str, identifier: str) -> Request:
-    """The record with an id; `key` is FileSystemId, AssociationId, VolumeId or SnapshotId.
-
-    Raises:
-        ApiError: it does not exist.
-    """
-    records, code = _RECORDS[key]
-    found: Request | None = records.get(identifier)
-    if found is None:
-        raise ApiError(code, f"{key.removesuffix('Id')} '{identifier}' does not exist.")
-    return found
-
-
-def tagged(resource_arn: str) -> Request:
-    """The record that an ARN names; raises ApiError where it does not exist."""
-    for records, _code in _RECORDS.values():
-        for found in records.values():
-            if found["ResourceARN"] == resource_arn:
-                existing: Request = found
-                return existing
-    raise ApiError("ResourceNotFound", f"{resource_arn} does not exist.")
-
-
-def _new(id_key: str, prefix: str, kind: str, request: Request, parent: str = "", **members: Any) -> Request:
-    """Keep a new record, with the members that every resource has; `kind` and `parent` are parts of its ARN."""
-    key = f"{prefix}-{uuid.uuid4().hex[:17]}"
-    path = f"{parent}/{key}" if parent else key
-    record = {
-        "Lifecycle": "AVAILABLE",
-        "CreationTime": round(time.time(), 3),
-        "ResourceARN": f"arn:aws:fsx:{get_region()}:{get_account_id()}:{kind}/{path}",
-        "Tags": request.get("Tags", []),
-        id_key: key,
-        **members,
-    }
-    _RECORDS[id_key][0][key] = record
-    return record
-
-
-def _updated(id_key: str, request: Request, *members: str) -> Request:
-    record = get(id_key, request[id_key])
-    for name in members:
-        if name in request:
-            merged = {**record[name], **request[name]} if name.endswith("Configuration") else request[name]
-            record[name] = merged
-    return record
-
-
-def _deleted(id_key: str, request: Request) -> Request:
-    get(id_key, request[id_key])
-    del _RECORDS[id_key][0][request[id_key]]
-    return {id_key: request[id_key], "Lifecycle": "DELETING"}
-
 
 def _create_file_system(request: Request) -> Request:
     """Lustre and OpenZFS; available at once."""
@@ -120,7 +54,7 @@ def _create_file_system(request: Request) -> Request:
     if kind == "LUSTRE":
         _check_lustre_network(request.get("LustreConfiguration", {}), groups)
         _check_deployment_type(request.get("LustreConfiguration", {}), capacity)
-    record = _new(
+    record = records.new(
         "FileSystemId",
         "fs",
         "file-system",
@@ -216,32 +150,32 @@ def _interface(file_system_id: str, subnet_id: str, groups: list[str]) -> str:
 
 def _update_file_system(request: Request) -> Request:
     """Capacity may only grow; the settings given replace the present ones."""
-    present = get("FileSystemId", request["FileSystemId"])["StorageCapacity"]
+    present = records.get("FileSystemId", request["FileSystemId"])["StorageCapacity"]
     if request.get("StorageCapacity", present) < present:
         message = f"StorageCapacity cannot shrink from {present} to {request['StorageCapacity']} GiB."
         raise ApiError("BadRequest", message)
     members = ("StorageCapacity", "LustreConfiguration", "OpenZFSConfiguration")
-    return {"FileSystem": _updated("FileSystemId", request, *members)}
+    return {"FileSystem": records.updated("FileSystemId", request, *members)}
 
 
 def _delete_file_system(request: Request) -> Request:
     """Associations and OpenZFS volumes go with it, child volumes only if the options say so."""
     key = request["FileSystemId"]
-    interfaces = get("FileSystemId", key)["NetworkInterfaceIds"]
-    volumes = [volume for volume in VOLUMES.values() if volume["FileSystemId"] == key]
+    interfaces = records.get("FileSystemId", key)["NetworkInterfaceIds"]
+    volumes = [volume for volume in records.VOLUMES.values() if volume["FileSystemId"] == key]
     children = [v["VolumeId"] for v in volumes if "ParentVolumeId" in v["OpenZFSConfiguration"]]
     if children and _CHILDREN not in request.get("OpenZFSConfiguration", {}).get("Options", []):
         raise ApiError("BadRequest", f"File system {key} has volumes: {', '.join(children)}.")
-    for records in (ASSOCIATIONS, VOLUMES):
-        for child in [k for k, v in records.items() if v["FileSystemId"] == key]:
-            del records[child]
+    for store in (records.ASSOCIATIONS, records.VOLUMES):
+        for child in [k for k, v in store.items() if v["FileSystemId"] == key]:
+            del store[child]
     for interface in interfaces:
         ec2._network_interfaces.pop(interface, None)
-    return _deleted("FileSystemId", request)
+    return records.deleted("FileSystemId", request)
 
 
 def _create_association(request: Request) -> Request:
-    system = get("FileSystemId", request["FileSystemId"])
+    system = records.get("FileSystemId", request["FileSystemId"])
     paths = {"FileSystemPath": request.get("FileSystemPath", "/"), "DataRepositoryPath": request["DataRepositoryPath"]}
     if "LustreConfiguration" not in system:
         raise ApiError("BadRequest", "Data repository associations need a Lustre file system.")
@@ -252,18 +186,19 @@ def _create_association(request: Request) -> Request:
     if bucket not in s3._buckets:
         message = f"DataRepositoryPath {repository}: the bucket '{bucket}' does not exist."
         raise ApiError("InvalidDataRepositoryType", message)
-    for other in ASSOCIATIONS.values():
+    for other in records.ASSOCIATIONS.values():
         for name, value in paths.items():
             first, second = (path.rstrip("/") + "/" for path in (value, other[name]))
             overlap = first.startswith(second) or second.startswith(first)
             if overlap and other["FileSystemId"] == system["FileSystemId"]:
                 raise ApiError("BadRequest", f"{name} {value} overlaps {other[name]} of {other['AssociationId']}.")
-    settle(key for key, other in ASSOCIATIONS.items() if other["CreationTime"] < time.time() - _CREATING_SECONDS)
+    before = time.time() - _CREATING_SECONDS
+    settle(key for key, other in records.ASSOCIATIONS.items() if other["CreationTime"] < before)
     busy = any(
         other["FileSystemId"] == system["FileSystemId"] and other["Lifecycle"] == "CREATING"
-        for other in ASSOCIATIONS.values()
+        for other in records.ASSOCIATIONS.values()
     )
-    record = _new(
+    record = records.new(
         "AssociationId",
         "dra",
         "association",
@@ -284,26 +219,26 @@ def _create_association(request: Request) -> Request:
 def settle(identifiers: Iterable[str]) -> None:
     """Associations that were CREATING are available from now on."""
     for identifier in identifiers:
-        if ASSOCIATIONS.get(identifier, {}).get("Lifecycle") == "CREATING":
-            ASSOCIATIONS[identifier]["Lifecycle"] = "AVAILABLE"
+        if records.ASSOCIATIONS.get(identifier, {}).get("Lifecycle") == "CREATING":
+            records.ASSOCIATIONS[identifier]["Lifecycle"] = "AVAILABLE"
 
 
 def _describe_associations(request: Request) -> Request:
-    settle(list(ASSOCIATIONS))
-    return _describe("AssociationId", "Associations")(request)
+    settle(list(records.ASSOCIATIONS))
+    return records.describe("AssociationId", "Associations")(request)
 
 
 def _create_volume(request: Request) -> Request:
     settings = request.get("OpenZFSConfiguration")
     if not settings:
         raise ApiError("MissingVolumeConfiguration", "OpenZFSConfiguration is required.")
-    parent = get("VolumeId", settings["ParentVolumeId"])
+    parent = records.get("VolumeId", settings["ParentVolumeId"])
     path = f"{parent['OpenZFSConfiguration']['VolumePath']}/{request['Name']}"
     return {"Volume": _new_volume(parent["FileSystemId"], request["Name"], path, settings, request)}
 
 
 def _new_volume(file_system_id: str, name: str, path: str, settings: Request, request: Request) -> Request:
-    for other in VOLUMES.values():
+    for other in records.VOLUMES.values():
         if (other["FileSystemId"], other["OpenZFSConfiguration"]["VolumePath"]) == (file_system_id, path):
             raise ApiError("BadRequest", f"Volume {path} exists already on {file_system_id}.")
     configuration = {
@@ -317,71 +252,56 @@ def _new_volume(file_system_id: str, name: str, path: str, settings: Request, re
         "NfsExports": [{"ClientConfigurations": [{"Clients": "*", "Options": ["rw", "crossmnt"]}]}],
         **settings,
     }
-    members = {"FileSystemId": file_system_id, "Name": name, "VolumeType": "OPENZFS"}
-    return _new("VolumeId", "fsvol", "volume", request, file_system_id, **members, OpenZFSConfiguration=configuration)
+    members: Request = {"FileSystemId": file_system_id, "Name": name, "VolumeType": "OPENZFS"}
+    members["OpenZFSConfiguration"] = configuration
+    return records.new("VolumeId", "fsvol", "volume", request, file_system_id, **members)
 
 
 def _delete_volume(request: Request) -> Request:
     """Refused while it has child volumes or snapshots that the options do not include."""
-    key = get("VolumeId", request["VolumeId"])["VolumeId"]
-    children = [k for k, v in VOLUMES.items() if v["OpenZFSConfiguration"].get("ParentVolumeId") == key]
-    snapshots = [k for k, v in SNAPSHOTS.items() if v["VolumeId"] == key]
+    key = records.get("VolumeId", request["VolumeId"])["VolumeId"]
+    children = [k for k, v in records.VOLUMES.items() if v["OpenZFSConfiguration"].get("ParentVolumeId") == key]
+    snapshots = [k for k, v in records.SNAPSHOTS.items() if v["VolumeId"] == key]
     options = request.get("OpenZFSConfiguration", {}).get("Options", [])
     if (children or snapshots) and _CHILDREN not in options:
         raise ApiError("BadRequest", f"Volume {key} has {', '.join(children + snapshots)}.")
     for child in children:
         _delete_volume({**request, "VolumeId": child})
     for snapshot in snapshots:
-        del SNAPSHOTS[snapshot]
-    return _deleted("VolumeId", request)
+        del records.SNAPSHOTS[snapshot]
+    return records.deleted("VolumeId", request)
 
 
 def _create_snapshot(request: Request) -> Request:
-    volume = get("VolumeId", request["VolumeId"])["VolumeId"]
-    record = _new("SnapshotId", "fsvolsnap", "snapshot", request, volume, Name=request["Name"], VolumeId=volume)
+    volume = records.get("VolumeId", request["VolumeId"])["VolumeId"]
+    record = records.new("SnapshotId", "fsvolsnap", "snapshot", request, volume, Name=request["Name"], VolumeId=volume)
     return {"Snapshot": record}
 
 
 def _tag(request: Request) -> Request:
-    record = tagged(request["ResourceARN"])
+    record = records.tagged(request["ResourceARN"])
     merged = {t["Key"]: t["Value"] for t in [*record["Tags"], *request["Tags"]]}
     record["Tags"] = [{"Key": key, "Value": value} for key, value in merged.items()]
     return {}
-
-
-def _describe(key: str, answer: str) -> Callable[[Request], Request]:
-    """A Describe operation: by ids, by the filters file-system-id and volume-id, or all."""
-
-    def operation(request: Request) -> Request:
-        ids = request.get(f"{key}s")
-        found = [get(key, one) for one in ids] if ids else list(_RECORDS[key][0].values())
-        for entry in request.get("Filters", []):
-            field = {"file-system-id": "FileSystemId", "volume-id": "VolumeId"}.get(entry["Name"])
-            if field is None:
-                raise ApiError("BadRequest", f"The filter {entry['Name']} is not emulated here.")
-            found = [record for record in found if record.get(field) in entry["Values"]]
-        return {answer: found}
-
-    return operation
 
 
 OPERATIONS: dict[str, Callable[[Request], Request]] = {
     "CreateFileSystem": _create_file_system,
     "UpdateFileSystem": _update_file_system,
     "DeleteFileSystem": _delete_file_system,
-    "DescribeFileSystems": _describe("FileSystemId", "FileSystems"),
+    "DescribeFileSystems": records.describe("FileSystemId", "FileSystems"),
     "CreateDataRepositoryAssociation": _create_association,
     "UpdateDataRepositoryAssociation": lambda request: {
-        "Association": _updated("AssociationId", request, "ImportedFileChunkSize", "S3")
+        "Association": records.updated("AssociationId", request, "ImportedFileChunkSize", "S3")
     },
-    "DeleteDataRepositoryAssociation": lambda request: _deleted("AssociationId", request),
+    "DeleteDataRepositoryAssociation": lambda request: records.deleted("AssociationId", request),
     "DescribeDataRepositoryAssociations": _describe_associations,
     "CreateVolume": _create_volume,
-    "UpdateVolume": lambda request: {"Volume": _updated("VolumeId", request, "Name", "OpenZFSConfiguration")},
+    "UpdateVolume": lambda request: {"Volume": records.updated("VolumeId", request, "Name", "OpenZFSConfiguration")},
     "DeleteVolume": _delete_volume,
-    "DescribeVolumes": _describe("VolumeId", "Volumes"),
+    "DescribeVolumes": records.describe("VolumeId", "Volumes"),
     "CreateSnapshot": _create_snapshot,
-    "DeleteSnapshot": lambda request: _deleted("SnapshotId", request),
-    "DescribeSnapshots": _describe("SnapshotId", "Snapshots"),
+    "DeleteSnapshot": lambda request: records.deleted("SnapshotId", request),
+    "DescribeSnapshots": records.describe("SnapshotId", "Snapshots"),
     "TagResource": _tag,
 }

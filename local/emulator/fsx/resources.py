@@ -11,8 +11,8 @@ from ministack.services.cloudformation import _stacks, engine, stacks
 
 from local.emulator import service
 from local.emulator.cloudformation.provide import Made, Properties, provide
-from local.emulator.fsx import operations
-from local.emulator.fsx.operations import OPERATIONS
+from local.emulator.fsx import records
+from local.emulator.fsx.operations import OPERATIONS, settle
 from local.emulator.service import ApiError, service_model
 
 # The key of a request that names its resource; the first that is there counts.
@@ -29,16 +29,16 @@ def install() -> None:
     """Add the service and its types."""
     service.provide("fsx", "fsx", OPERATIONS, "BadRequest")
     _authorization()
-    _Type("FileSystem", "FileSystem", operations.FILE_SYSTEMS).install()
-    _Type("DataRepositoryAssociation", "Association", operations.ASSOCIATIONS).install()
-    _Type("Volume", "Volume", operations.VOLUMES).install()
+    _Type("FileSystem", "FileSystem", records.FILE_SYSTEMS).install()
+    _Type("DataRepositoryAssociation", "Association", records.ASSOCIATIONS).install()
+    _Type("Volume", "Volume", records.VOLUMES).install()
 
 
 class _Type:
     """A resource type: `answer` is the record's key in the operations' answers, and with Id the id's."""
 
-    def __init__(self, name: str, answer: str, records: Any) -> None:
-        self._name, self._answer, self._id, self._records = name, answer, f"{answer}Id", records
+    def __init__(self, name: str, answer: str, store: Any) -> None:
+        self._name, self._answer, self._id, self._store = name, answer, f"{answer}Id", store
 
     def install(self) -> None:
         provide(f"AWS::FSx::{self._name}", self._create, self._delete, self._update)
@@ -60,11 +60,11 @@ class _Type:
         }
 
     def _create(self, logical_id: str, properties: Properties, stack: str) -> Made:
-        if self._records is operations.ASSOCIATIONS:
-            operations.settle(_created_before(logical_id, stack))
+        if self._store is records.ASSOCIATIONS:
+            settle(_created_before(logical_id, stack))
         record = self._do("Create", properties)[self._answer]
         if record["Lifecycle"] == "FAILED":
-            del self._records[record[self._id]]
+            del self._store[record[self._id]]
             raise ApiError("BadRequest", record["FailureDetails"]["Message"])
         return record[self._id], self._attributes(record)
 
@@ -75,7 +75,7 @@ class _Type:
         return self._attributes(record)
 
     def _delete(self, physical_id: str, properties: Properties) -> None:
-        if physical_id in self._records:
+        if physical_id in self._store:
             options = properties.get("OpenZFSConfiguration", {}).get("Options")
             more = {"OpenZFSConfiguration": {"Options": options}} if options else {}
             self._do("Delete", {self._id: physical_id, **more})
@@ -114,7 +114,7 @@ def _resource(operation: str, request: Properties, prefix: str) -> str:
     for key in _NAMED:
         if isinstance(request.get(key), str):
             try:
-                return str(operations.get(key, request[key])["ResourceARN"])
+                return str(records.get(key, request[key])["ResourceARN"])
             except ApiError:
                 return f"{prefix}*/{request[key]}"
     return prefix + _DESCRIBED[operation] if operation in _DESCRIBED else "*"
@@ -138,7 +138,7 @@ def _authorization() -> None:
         if not resource_arn.startswith("arn:aws:fsx:"):
             return tags_elsewhere(resource_arn)
         try:
-            return {tag["Key"]: tag["Value"] for tag in operations.tagged(resource_arn)["Tags"]}
+            return {tag["Key"]: tag["Value"] for tag in records.tagged(resource_arn)["Tags"]}
         except ApiError:
             return {}
 
