@@ -107,7 +107,7 @@ def down(session: Session, *, delete_data: bool) -> None:
         stacks.empty_bucket(account, bucket)
         console.print(f"Emptied s3://{bucket}")
     holdings = removal.holdings(account, session.environment)
-    stacks.unprotect(account, session.environment)
+    stacks.allow_deletion(account, session.environment)
     console.print("Destroying with the CDK CLI: cdk destroy --all")
     done = _run(session, emulator, "destroy", "--all", "--force", *_assembly(session))
     if done.code:

@@ -1,11 +1,12 @@
-"""The stand-in for the public templates of the ParallelCluster API.
+"""Puts templates of the ParallelCluster API into the emulated S3, where AWS has the public ones.
 
-The genuine one is at https://<region>-aws-parallelcluster.s3.<region>.amazonaws.com/parallelcluster/<version>/api/
-parallelcluster-api.yaml and cannot be used here: it runs the API as a function with a layer of AWS. This one is at the
-same address in the emulator's S3, with the parameters, outputs, role names and policies that are recorded from upstream
-(parallelcluster/facts). In front of the API is a REST API of API Gateway with the same authorization: AWS_IAM on every
-method, and a resource policy that denies everyone but the API user role. Behind it, instead of the Lambda, runs the
-genuine API code on loopback, with the function's role.
+AWS's template is at https://<region>-aws-parallelcluster.s3.<region>.amazonaws.com/parallelcluster/<version>/api/
+parallelcluster-api.yaml. It runs the API in a Lambda function with a layer that only AWS has. Our template has its
+parameters, outputs, role names and policies, as recorded in parallelcluster/facts.
+
+Our template creates a REST API of API Gateway with the same authorization: AWS_IAM on every method, and a resource
+policy that denies everyone but the API user role. Its methods call the genuine API code, which runs on loopback with
+the role of the Lambda function.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def hosts(aws: Aws, account: boto3.Session, environment: Environment) -> dict[st
     """Instance ids by the names that users type: the environment's for the head node, then login nodes.
 
     Raises:
-        Problem: there is no running head node.
+        Problem: no head node runs.
     """
     name = environment.name
     found = {name: find(account.client("ec2"), environment.cluster_name)}

@@ -96,11 +96,11 @@ class Prices:
             units = [item for term in terms.values() for item in term["priceDimensions"].values()]
             return max((float(unit["pricePerUnit"]["USD"]) for unit in units), default=None)
         except (BotoCoreError, ClientError, KeyError, ValueError):
-            return None  # not allowed, or no such API there: a price is no reason to stop
+            return None  # The call is denied, or the API does not answer: the price comes from prices.json.
 
 
 def costs(stacks: Stacks, prices: Prices) -> list[Cost]:
-    """Everything in the templates that costs by the hour; nothing twice."""
+    """The resources of the templates that cost by the hour; equal ones are one Cost."""
     found: list[Cost] = []
     for stack in stacks.values():
         for resource in stack.resources.values():

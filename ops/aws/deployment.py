@@ -118,7 +118,7 @@ def up(target: Target, *, yes: bool, destructive: bool, despite_checks: bool) ->
         Problem: a check failed, nobody confirmed, or the deployment failed.
     """
     require_account(target.aws, target.environment)
-    require_somebody(yes=yes)
+    require_answer(yes=yes)
     prepare(target.account, target.environment, target.console, stacks.SETTLE_ON_AWS_S)
     target.console.print("Synthesizing with the CDK CLI")
     if target.cdk("synth", "--quiet", "--context", f"env={target.file}", "--output", str(target.assembly)):
@@ -136,7 +136,7 @@ def up(target: Target, *, yes: bool, destructive: bool, despite_checks: bool) ->
         return target.watched("deploy", *parts, *options)
 
     # CloudFormation can only delete a stack whose first creation failed, which the CDK CLI does before it deploys.
-    stacks.unprotect(target.account, target.environment, ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED"))
+    stacks.allow_deletion(target.account, target.environment, ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED"))
     done = deploy(target.account, target.environment, target.console, run, stacks.SETTLE_ON_AWS_S)
     if done.code:
         raise target.failure("The deployment failed", done)
@@ -230,7 +230,7 @@ def confirm(question: str, word: str, *, yes: bool) -> None:
     Raises:
         Problem: the user typed something else, or there is no terminal.
     """
-    require_somebody(yes=yes)
+    require_answer(yes=yes)
     if yes:
         return
     try:
@@ -241,7 +241,7 @@ def confirm(question: str, word: str, *, yes: bool) -> None:
         raise Problem(f"Nothing was changed: {given.strip()!r} is not {word!r}.")
 
 
-def require_somebody(*, yes: bool) -> None:
+def require_answer(*, yes: bool) -> None:
     """Return if `yes`, or if there is a terminal to ask on. Raises Problem."""
     if not yes and not sys.stdin.isatty():
         raise Problem("There is no terminal to ask on. Nothing was changed. Give --yes to continue without a question.")

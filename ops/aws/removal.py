@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from ops.aws import costs, stacks
-from ops.aws.deployment import Target, confirm, require_somebody
+from ops.aws.deployment import Target, confirm, require_answer
 from ops.preflight.aws import code_of, require_account
 from ops.problem import Problem
 from ops.review.stacks import template
@@ -69,7 +69,7 @@ def down(target: Target, *, yes: bool, delete_data: bool) -> None:
     """
     environment, account, console = target.environment, target.account, target.console
     require_account(target.aws, environment)
-    require_somebody(yes=yes)
+    require_answer(yes=yes)
     stacks.require_own(account, environment)
     stacks.settle(account, environment, console, stacks.SETTLE_ON_AWS_S)
     existing = _own(account, environment)
@@ -98,7 +98,7 @@ def down(target: Target, *, yes: bool, delete_data: bool) -> None:
         )
     question = f"Remove {environment.name} from account {environment.account} in {environment.region}?"
     confirm(question, environment.name, yes=yes)
-    stacks.unprotect(account, environment)
+    stacks.allow_deletion(account, environment)
     if full:
         # First what writes to the buckets, and what imports deletions from them into a file system that is kept.
         console.print("Removing with the CDK CLI: cdk destroy cluster data-links")

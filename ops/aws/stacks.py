@@ -190,8 +190,8 @@ def empty_bucket(account: boto3.Session, name: str) -> None:
             )
 
 
-def unprotect(account: boto3.Session, environment: Environment, statuses: tuple[str, ...] = ()) -> None:
-    """Switch the termination protection of the environment's stacks off; only of those with one of `statuses`, if any.
+def allow_deletion(account: boto3.Session, environment: Environment, statuses: tuple[str, ...] = ()) -> None:
+    """Disable the termination protection of the environment's stacks; only of those in `statuses`, if any are given.
 
     The promotion stack keeps its own: it is deployed with the pipeline, not with the environment.
     """

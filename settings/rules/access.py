@@ -17,7 +17,9 @@ AWS_POLICIES = (
     *("service-role/AmazonEC2SpotFleetTaggingRole", "service-role/AmazonECSTaskExecutionRolePolicy"),
     *("service-role/AWSBatchServiceRole", "service-role/AWSLambdaBasicExecutionRole"),
 )
-"""Those of AWS that the API may attach (parallelcluster/facts/policies.json, statement IamPolicy)."""
+"""AWS managed policies that the ParallelCluster API may attach to roles.
+
+Source: parallelcluster/facts/policies.json, statement IamPolicy."""
 
 
 def _groups(environment: Environment) -> Items[HeadNode | LoginNodes | Queue]:
