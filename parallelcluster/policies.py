@@ -123,6 +123,7 @@ def _accepted(patch: ConfigPatch, cluster: _Cluster) -> bool:
         try:
             return bool(patch.check()[0])
         except Exception:
+            # As in _checked: a policy that cannot read the change. The API answers HTTP 500 and changes nothing.
             return False
 
 

@@ -44,7 +44,7 @@ def nccl() -> str:
             import torch
 
             return ".".join(str(part) for part in torch.cuda.nccl.version())
-        except Exception:
+        except Exception:  # PyTorch is missing or broken, which its own line reports
             return reason(problem)
     code = ctypes.c_int()
     if library.ncclGetVersion(ctypes.byref(code)):
@@ -62,7 +62,7 @@ def main() -> None:
 
             found["cuda"] = torch.version.cuda or ""
             found["gpus"] = str(torch.cuda.device_count()) if torch.cuda.is_available() else "0"
-        except Exception as problem:
+        except Exception as problem:  # the CUDA driver may raise anything
             found["gpus"] = reason(problem)
     found["nccl"] = nccl()
     found["megatron"] = package("megatron.core", "megatron-core")
