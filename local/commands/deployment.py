@@ -25,6 +25,10 @@ from ops.review.stacks import synthesized
 from settings import Faults, environment_file
 
 BOOTSTRAP_STACK = "CDKToolkit"
+GENERATED_BUCKETS = ("cdk-", "parallelcluster-")
+"""Buckets of the CDK and of ParallelCluster: a deployment writes their content again."""
+GENERATED_KEYS = ("cluster/",)
+"""What Trainyard publishes to the assets bucket."""
 console = deployment.console()
 
 
@@ -84,7 +88,7 @@ def force_down(name: str, given: Path | None, *, delete_data: bool) -> None:
     with lock.hold(state):
         emulator = launch.find(state)
         if emulator is not None:
-            _user_data(aws(emulator), f"trainyard down {name} --force", delete_data=delete_data)
+            _deletable_data(aws(emulator), f"trainyard down {name} --force", delete_data=delete_data)
         launch.stop(state)
     console.print("[green]Down.[/green] The emulated AWS was stopped without a destroy.")
 
@@ -101,7 +105,7 @@ def down(session: Session, *, delete_data: bool) -> None:
         console.print(f"Nothing is up for {session.environment.name!r}.")
         return
     account = aws(emulator)
-    held = _user_data(account, f"trainyard down {session.name}", delete_data=delete_data)
+    held = _deletable_data(account, f"trainyard down {session.name}", delete_data=delete_data)
     stacks.settle(account, session.environment, console)
     for bucket in held:
         stacks.empty_bucket(account, bucket)
@@ -120,13 +124,13 @@ def down(session: Session, *, delete_data: bool) -> None:
     console.print("[green]Down.[/green] Nothing runs any more.")
 
 
-def _user_data(account: boto3.Session, command: str, *, delete_data: bool) -> list[str]:
-    """The buckets with objects of the user's.
+def _deletable_data(account: boto3.Session, command: str, *, delete_data: bool) -> list[str]:
+    """Return the buckets with objects of the user's, which may be deleted.
 
     Raises:
         Problem: there are some and `delete_data` is False.
     """
-    held = stacks.user_data(account)
+    held = user_data(account)
     if held and not delete_data:
         listed = "\n".join(
             f"  s3://{bucket}: {count} {'object' if count == 1 else 'objects'}, for example {key}"
@@ -137,6 +141,26 @@ def _user_data(account: boto3.Session, command: str, *, delete_data: bool) -> li
             f"Copy what you need, then: {command} --delete-data"
         )
     return [bucket for bucket, _, _ in held]
+
+
+def user_data(account: boto3.Session) -> list[tuple[str, int, str]]:
+    """Name, number of objects and first key of each bucket with objects of the user's."""
+    client = account.client("s3")
+    found = []
+    for bucket in client.list_buckets()["Buckets"]:
+        name = bucket["Name"]
+        if name.startswith(GENERATED_BUCKETS) or name.endswith(f"{account.region_name}-aws-parallelcluster"):
+            continue
+        # Versions, not objects: deleted and overwritten ones still exist, and S3 deletes no bucket that has any.
+        keys = {
+            item["Key"]
+            for page in client.get_paginator("list_object_versions").paginate(Bucket=name)
+            for item in page.get("Versions", [])
+            if not item["Key"].startswith(GENERATED_KEYS)
+        }
+        if keys:
+            found.append((name, len(keys), min(keys)))
+    return found
 
 
 def _show(session: Session, emulator: launch.Emulator) -> None:

@@ -26,12 +26,6 @@ POLL_S = 2.0
 GONE = ("DELETE_COMPLETE", "CREATE_FAILED")
 """States of resources that CloudFormation still lists and that do not exist."""
 
-OWN_BUCKETS = ("cdk-", "parallelcluster-")
-"""Buckets of the CDK and of ParallelCluster: a deployment writes their content again."""
-
-OWN_PREFIXES = ("cluster/",)
-"""What Trainyard itself publishes to the assets bucket."""
-
 
 def stacks_of(account: boto3.Session, environment: Environment) -> list[dict[str, Any]]:
     """The environment's stacks with those nested in them, newest first."""
@@ -155,26 +149,6 @@ def _of_the_last_operation(newest_first: Iterable[StackEventTypeDef]) -> Iterato
         began = event["ResourceStatus"] in ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
         if began and event["PhysicalResourceId"] == event["StackId"]:
             return
-
-
-def user_data(account: boto3.Session) -> list[tuple[str, int, str]]:
-    """Name, number of objects and a first key of each bucket with objects of the user's."""
-    client = account.client("s3")
-    found = []
-    for bucket in client.list_buckets()["Buckets"]:
-        name = bucket["Name"]
-        if name.startswith(OWN_BUCKETS) or name.endswith(f"{account.region_name}-aws-parallelcluster"):
-            continue
-        # Versions, not objects: deleted and overwritten ones are still there, and S3 deletes no bucket that holds any.
-        keys = {
-            item["Key"]
-            for page in client.get_paginator("list_object_versions").paginate(Bucket=name)
-            for item in page.get("Versions", [])
-            if not item["Key"].startswith(OWN_PREFIXES)
-        }
-        if keys:
-            found.append((name, len(keys), min(keys)))
-    return found
 
 
 def empty_bucket(account: boto3.Session, name: str) -> None:

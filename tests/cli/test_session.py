@@ -90,7 +90,7 @@ def test_a_forced_end_keeps_data_until_the_flag_is_given(
     deployed: Path, states: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broken: bool
 ) -> None:
     monkeypatch.setattr(deployment, "aws", lambda _: None)
-    monkeypatch.setattr(stacks, "user_data", lambda _: [("base-data", 1, "checkpoints/step-1000.pt")])
+    monkeypatch.setattr(deployment, "user_data", lambda _: [("base-data", 1, "checkpoints/step-1000.pt")])
     if broken:
         deployed.write_text("name: [")
     assert main(["down", str(deployed), "--force"]) == 4
