@@ -128,4 +128,4 @@ def _target(options: argparse.Namespace) -> Target:
     os.environ["AWS_DEFAULT_REGION"] = os.environ["AWS_REGION"] = environment.region
     name = f"{environment.name}-{environment.account}-{environment.region}"
     state = (getattr(options, "state", None) or ROOT / ".trainyard" / "aws" / name).resolve()
-    return Target(file, environment, boto3.Session(region_name=environment.region), state, console())
+    return Target(file, environment, state, boto3.Session(region_name=environment.region), console())

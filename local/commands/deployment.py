@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from ops import lock
 from ops.aws import deployment, removal, stacks
 from ops.aws import status as table
 from ops.aws.deployment import Run
-from ops.aws.progress import Progress
 from ops.problem import Problem
 from ops.review.stacks import synthesized
 from settings import Faults, environment_file
@@ -113,7 +111,7 @@ def down(session: Session, *, delete_data: bool) -> None:
     holdings = removal.holdings(account, session.environment)
     stacks.allow_deletion(account, session.environment)
     console.print("Destroying with the CDK CLI: cdk destroy --all")
-    done = _run(session, emulator, "destroy", "--all", "--force", *_assembly(session))
+    done = _run(session, emulator, "destroy", "--all", "--force", *session.present)
     if done.code:
         raise _failure("The destruction failed", session, done)
     if kept := [item for item in holdings if item.kept]:
@@ -181,16 +179,15 @@ def _deploy(session: Session, emulator: launch.Emulator, *parts: str) -> Run:
         emulator,
         "deploy",
         *parts,
-        *_synthesis(session),
+        *session.synthesis,
         *("--require-approval", "never"),
         *("--concurrency", "4"),
     )
 
 
 def _run(session: Session, emulator: launch.Emulator, *arguments: str) -> Run:
-    with Progress(console, aws(emulator), session.environment) as progress:
-        code = cdk.run(emulator, *arguments, log=session.log)
-    return Run(progress.changed, code, progress.failures() if code else [])
+    run = partial(cdk.run, emulator, *arguments, log=session.log)
+    return deployment.watch(console, aws(emulator), session.environment, run)
 
 
 def _bootstrap(session: Session, emulator: launch.Emulator) -> None:
@@ -205,17 +202,6 @@ def _bootstrap(session: Session, emulator: launch.Emulator) -> None:
     place = f"aws://{session.environment.account}/{session.environment.region}"
     if cdk.run(emulator, "bootstrap", place, "--app", "", log=session.log):
         raise Problem(f"cdk bootstrap failed. Its output: {_shown(session.log)}\n{log_tail(session.log)}")
-
-
-def _assembly(session: Session) -> Sequence[str]:
-    """The assembly of the last deployment, which is all that a destroy needs; without it, how to synthesize it."""
-    if (session.assembly / "manifest.json").is_file():
-        return ("--app", str(session.assembly))
-    return _synthesis(session)
-
-
-def _synthesis(session: Session) -> Sequence[str]:
-    return ("--context", f"env={session.file}", "--output", str(session.assembly))
 
 
 def _failure(what: str, session: Session, done: Run) -> Problem:

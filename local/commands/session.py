@@ -19,9 +19,9 @@ from local.emulator.launch import Emulator
 from local.slurm import remote
 from local.steering import Steer
 from ops import lock
+from ops.aws.cdk import App
 from ops.problem import Problem
-from settings import Environment, environment_file, load
-from settings.files import ENVIRONMENTS
+from settings import environment_file, load
 from settings.model.network import ExistingNetwork
 from trainyard.addresses import split
 
@@ -64,12 +64,8 @@ class Deployed:
 
 
 @dataclass(frozen=True)
-class Session:
-    """An environment, its file, and the folder with the state of its emulator."""
-
-    file: Path
-    environment: Environment
-    state: Path
+class Session(App):
+    """An environment and its emulator, which has its state in the same folder."""
 
     @classmethod
     def open(cls, name: str, state: Path | None) -> Session:
@@ -121,24 +117,6 @@ class Session:
             "To keep it, put the former values back, and describe the new one in a file of its own. "
             f"To replace it, remove it first: trainyard down {self.name}"
         )
-
-    @property
-    def name(self) -> str:
-        """How a user names this environment on a command line."""
-        if self.file.parent == ENVIRONMENTS:
-            return self.file.stem
-        here = Path.cwd()
-        return str(self.file.relative_to(here) if self.file.is_relative_to(here) else self.file)
-
-    @property
-    def assembly(self) -> Path:
-        """Where the CDK CLI synthesizes to for a deployment."""
-        return self.state / "cdk.out"
-
-    @property
-    def log(self) -> Path:
-        """Everything that the CDK CLI printed."""
-        return self.state / "cdk.log"
 
     def emulator(self) -> Emulator | None:
         """The running emulator, or None.

@@ -1,4 +1,4 @@
-"""Runs the checkout's CDK CLI."""
+"""The CDK app of an environment, and the checkout's CDK CLI."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ops.lock import open_private
 from ops.problem import Problem
+from settings.files import ENVIRONMENTS
+
+if TYPE_CHECKING:
+    from settings import Environment
 
 ROOT = Path(__file__).resolve().parents[2]
 GUARD_INTERVAL_S = 2.0
@@ -19,6 +25,43 @@ GUARD_INTERVAL_S = 2.0
 # Linux ends the CLI with the command that runs it, also with one that is killed. Not in macOS's C library.
 _prctl = getattr(ctypes.CDLL(None), "prctl", None)
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+@dataclass(frozen=True)
+class App:
+    """An environment, its file, and a folder for the assembly and the CDK CLI's output."""
+
+    file: Path
+    environment: Environment
+    state: Path
+
+    @property
+    def name(self) -> str:
+        """How a user names this environment on a command line."""
+        if self.file.parent == ENVIRONMENTS:
+            return self.file.stem
+        here = Path.cwd()
+        return str(self.file.relative_to(here) if self.file.is_relative_to(here) else self.file)
+
+    @property
+    def assembly(self) -> Path:
+        """What was synthesized and deployed last."""
+        return self.state / "cdk.out"
+
+    @property
+    def log(self) -> Path:
+        """Everything that the CDK CLI printed."""
+        return self.state / "cdk.log"
+
+    @property
+    def synthesis(self) -> tuple[str, ...]:
+        """Options of the CDK CLI that synthesize the app."""
+        return "--context", f"env={self.file}", "--output", str(self.assembly)
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """Options of the CDK CLI that name the assembly, which is all that a destroy needs; without it `synthesis`."""
+        return ("--app", str(self.assembly)) if (self.assembly / "manifest.json").is_file() else self.synthesis
 
 
 def run(*arguments: str, env: Mapping[str, str], log: Path, guard: Callable[[], str] = lambda: "") -> int:

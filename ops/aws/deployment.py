@@ -50,40 +50,15 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Target:
-    """An environment, its file, the account, and a folder for the assembly and the CDK CLI's output."""
+class Target(cdk.App):
+    """An environment and its account on AWS."""
 
-    file: Path
-    environment: Environment
     account: boto3.Session
-    state: Path
     console: Console
-
-    @property
-    def name(self) -> str:
-        """How a user names this environment on a command line."""
-        return self.file.stem if self.file.parent == ROOT / "environments" else str(self.file)
 
     @cached_property
     def aws(self) -> Aws:
         return Aws(self.account, self.environment.region)
-
-    @property
-    def assembly(self) -> Path:
-        """What `up` synthesized, showed and deployed last."""
-        return self.state / "cdk.out"
-
-    @property
-    def log(self) -> Path:
-        """Everything that the CDK CLI printed."""
-        return self.state / "cdk.log"
-
-    @property
-    def app(self) -> tuple[str, ...]:
-        """Options of the CDK CLI: the assembly if there is one, else how to synthesize it."""
-        if (self.assembly / "manifest.json").is_file():
-            return "--app", str(self.assembly)
-        return "--context", f"env={self.file}", "--output", str(self.assembly)
 
     def cdk(self, *arguments: str) -> int:
         """Run the CDK CLI in the environment's region, with the credentials of the shell; returns its exit status."""
@@ -93,14 +68,19 @@ class Target:
 
     def watched(self, *arguments: str) -> Run:
         """The same, with a line for each change of a stack."""
-        with Progress(self.console, self.account, self.environment) as progress:
-            code = self.cdk(*arguments)
-        return Run(progress.changed, code, progress.failures() if code else [])
+        return watch(self.console, self.account, self.environment, lambda: self.cdk(*arguments))
 
     def failure(self, what: str, done: Run) -> Problem:
         """The error of a failed deployment or removal, with CloudFormation's reasons."""
         body = "\n".join(f"  {line}" for line in done.failures or _tail(self.log))
         return Problem(f"{what}:\n{body}\nOutput of the CDK CLI: {self.log}\nCorrect the cause and run it again.")
+
+
+def watch(console: Console, account: boto3.Session, environment: Environment, run: Callable[[], int]) -> Run:
+    """Run the CDK CLI with `run`, and print a line for each change of a stack."""
+    with Progress(console, account, environment) as progress:
+        code = run()
+    return Run(progress.changed, code, progress.failures() if code else [])
 
 
 def console() -> Console:
@@ -121,7 +101,7 @@ def up(target: Target, *, yes: bool, destructive: bool, despite_checks: bool) ->
     require_answer(yes=yes)
     prepare(target.account, target.environment, target.console, stacks.SETTLE_ON_AWS_S)
     target.console.print("Synthesizing with the CDK CLI")
-    if target.cdk("synth", "--quiet", "--context", f"env={target.file}", "--output", str(target.assembly)):
+    if target.cdk("synth", "--quiet", *target.synthesis):
         raise Problem("\n".join(["The synthesis failed:", *_tail(target.log), f"Whole output: {target.log}"]))
     _require_ready(target, despite_checks=despite_checks)
     new = synthesized(target.assembly)

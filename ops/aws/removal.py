@@ -117,7 +117,7 @@ def down(target: Target, *, yes: bool, delete_data: bool) -> None:
 
 
 def _destroy(target: Target, *what: str) -> None:
-    done = target.watched("destroy", *what, "--force", *target.app)
+    done = target.watched("destroy", *what, "--force", *target.present)
     if done.code:
         raise target.failure("The removal failed; what is left can be removed by running it again", done)
 
