@@ -205,15 +205,6 @@ class Laboratory:
         self._services(node, "slurmd")
         self.wait_for_nodes(node)
 
-    def resize(self, mount: str, mib: int, *, node: str | None = None) -> None:
-        """Resize a shared file system, or with `node` that node's scratch, to `mib` MiB; existing data stays."""
-        remount = ["mount", "-o", f"remount,size={mib}m"]
-        if node is not None:
-            self.run([*remount, mount], node=node, user="root")
-            return
-        name = next(one.name for one in self.plan.shared if one.mount == mount)
-        namespaces.inside(self._supervisor(), [*remount, f"{self.state}/live/shared/{name}"])
-
     # --- Slurm ---
 
     def wait(self, condition: Callable[[], bool], what: str, *, seconds: float = 60) -> None:

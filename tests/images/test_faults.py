@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from local.slurm import Laboratory, images
-from local.slurm.images import Image
+from local.slurm import Laboratory, namespaces
+from tests.images import registry
 from tests.images.conftest import IMAGES, NODE, Importer, prepare_node, replaced
+from tests.images.registry import Image
 
 REPOSITORY = "pytorch-training-custom"
 
 
 @pytest.fixture(scope="module")
 def image(lab: Laboratory) -> Image:
-    return images.push(lab, REPOSITORY, "faults", padding_mib=8)
+    return registry.push(lab, REPOSITORY, "faults", padding_mib=8)
 
 
 # Each command does half of its work, then hangs.
@@ -113,6 +114,18 @@ def test_waiting_for_another_says_who_it_is_and_ends(importer: Importer, lab: La
     assert importer.run(image.uri, node="gpu-dy-p5-2").returncode == 0
 
 
+def resize(lab: Laboratory, mount: str, mib: int, node: str | None) -> None:
+    """Resize a shared file system, or with `node` that node's scratch; data stays."""
+    remount = ["mount", "-o", f"remount,size={mib}m"]
+    if node:
+        lab.run([*remount, mount], node=node, user="root")
+        return
+    supervisor = namespaces.supervisor(lab.state)
+    assert supervisor
+    name = next(one.name for one in lab.plan.shared if one.mount == mount)
+    namespaces.inside(supervisor, [*remount, f"{lab.state}/live/shared/{name}"])
+
+
 @pytest.fixture
 def small(lab: Laboratory) -> Iterator[Callable[..., None]]:
     """Make a file system so small that only some MiB are free, until the test's end."""
@@ -121,11 +134,11 @@ def small(lab: Laboratory) -> Iterator[Callable[..., None]]:
     def shrink(mount: str, free_mib: int, node: str | None = None) -> None:
         used = lab.output(f"df -B1M --output=used {mount} | tail -n 1", node=node or "head")
         made.append((mount, node))
-        lab.resize(mount, int(used) + free_mib, node=node)
+        resize(lab, mount, int(used) + free_mib, node)
 
     yield shrink
     for mount, node in made:
-        lab.resize(mount, 4096, node=node)
+        resize(lab, mount, 4096, node)
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,17 @@ import re
 
 import pytest
 
-from local.slurm import Laboratory, images
-from local.slurm.images import Image
+from local.slurm import Laboratory
+from tests.images import registry
 from tests.images.conftest import ASSETS, IMAGES, NODE, Importer, replaced
+from tests.images.registry import Image
 
 REPOSITORY = "pytorch-training-custom"
 
 
 @pytest.fixture(scope="module")
 def image(lab: Laboratory) -> Image:
-    return images.push(lab, REPOSITORY, "first", env={"FROM_IMAGE": "some words"}, padding_mib=4)
+    return registry.push(lab, REPOSITORY, "first", env={"FROM_IMAGE": "some words"}, padding_mib=4)
 
 
 def test_content_and_record_and_a_second_import_that_is_skipped(
@@ -52,9 +53,9 @@ def test_content_and_record_and_a_second_import_that_is_skipped(
 
 
 def test_a_tag_that_moved_is_imported_again(importer: Importer, lab: Laboratory) -> None:
-    first = images.push(lab, REPOSITORY, "moving", env={"VERSION": "1"})
+    first = registry.push(lab, REPOSITORY, "moving", env={"VERSION": "1"})
     assert importer.run(first.uri).returncode == 0
-    second = images.push(lab, REPOSITORY, "moving", env={"VERSION": "2"})
+    second = registry.push(lab, REPOSITORY, "moving", env={"VERSION": "2"})
     assert second.digest != first.digest
     assert importer.run(second.uri).returncode == 0
     assert "VERSION=2" in importer.content("etc/environment")
@@ -62,8 +63,8 @@ def test_a_tag_that_moved_is_imported_again(importer: Importer, lab: Laboratory)
 
 
 def test_by_digest(importer: Importer, lab: Laboratory) -> None:
-    first = images.push(lab, REPOSITORY, "pinned", env={"VERSION": "1"})
-    images.push(lab, REPOSITORY, "pinned", env={"VERSION": "2"})
+    first = registry.push(lab, REPOSITORY, "pinned", env={"VERSION": "1"})
+    registry.push(lab, REPOSITORY, "pinned", env={"VERSION": "2"})
     uri = f"{first.uri.removesuffix(':pinned')}@{first.digest}"
     result = importer.run(uri)
     assert result.returncode == 0, result.stdout

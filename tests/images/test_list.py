@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from local.slurm import Laboratory, images
-from local.slurm.images import Image
+from local.slurm import Laboratory
+from tests.images import registry
 from tests.images.conftest import ASSETS, Importer
+from tests.images.registry import Image
 
 FOLDER = "/shared/listed"
 LIST = ["bash", f"{ASSETS}/images/list-containers.sh"]
@@ -17,7 +18,7 @@ LIST = ["bash", f"{ASSETS}/images/list-containers.sh"]
 @pytest.fixture(scope="module")
 def image(lab: Laboratory) -> Image:
     lab.run(["install", "-d", "-o", "ubuntu", "-m", "775", FOLDER], user="root")
-    return images.push(lab, "pytorch-training-custom", "listed")
+    return registry.push(lab, "pytorch-training-custom", "listed")
 
 
 def test_states(lab: Laboratory, image: Image) -> None:

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 
 from local.slurm.laboratory import Laboratory
 
-# Busybox as a root file system: a shell and the usual commands in 2 MB.
-_SMALL = """
+# The root file system is busybox: a shell and the usual commands in 2 MB.
+_PUSH = """
+set -eu
+work="$(mktemp -d)"
+cd "$work"
 mkdir -p root/bin root/usr/bin root/etc root/tmp root/dev root/proc root/sys root/workspace root/run
 cp /bin/busybox root/bin/busybox
 chroot root /bin/busybox --install -s /bin
@@ -20,9 +23,7 @@ printf 'NAME="Trainyard laboratory"\\nID=trainyard\\nVERSION_ID=%s\\n' "$TAG" >r
 printf 'root:x:0:0::/root:/bin/sh\\n' >root/etc/passwd
 printf 'root:x:0:\\n' >root/etc/group
 head -c "$((PADDING_MIB * 1024 * 1024))" /dev/urandom >root/workspace/padding
-"""
-_PUSH = """
-tar --create --file=layer.tar --directory="${ROOTFS:-root}" --sort=name --numeric-owner .
+tar --create --file=layer.tar --directory=root --sort=name --numeric-owner .
 umoci init --layout image
 umoci new --image image:latest
 umoci raw add-layer --image image:latest layer.tar
@@ -30,6 +31,7 @@ umoci config --image image:latest "$@"
 skopeo --insecure-policy copy --quiet --format v2s2 --dest-creds "AWS:$(cat /run/lab/ecr-password)" \\
   --digestfile digest oci:image:latest "docker://$URI:$TAG" >&2
 cat digest
+rm -rf "$work"
 """
 
 
@@ -44,38 +46,20 @@ class Image:
 def push(
     laboratory: Laboratory,
     repository: str,
-    tag: str = "latest",
+    tag: str,
     *,
-    rootfs: str | None = None,
     env: Mapping[str, str] | None = None,
-    workdir: str = "/workspace",
     padding_mib: int = 0,
 ) -> Image:
-    """Build an image and push it to the laboratory's registry.
-
-    Args:
-        laboratory: a running one.
-        repository: the repository's name; created if missing.
-        tag: the image's tag.
-        rootfs: folder on the node `aws` with the root file system; by default a busybox of 2 MB.
-        env: the image's environment, in addition to PATH.
-        workdir: the image's working directory; it must exist.
-        padding_mib: MiB of random content in the busybox image.
-
-    Raises:
-        Problem: building or pushing failed.
-    """
+    """Push an image with busybox, variables `env` and `padding_mib` MiB of random content."""
     uri = laboratory.plan.repository_uri(repository)
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", **(env or {})}
     arguments = [f"--config.env={name}={value}" for name, value in variables.items()]
-    arguments.append(f"--config.workingdir={workdir}")
-    script = (
-        'set -eu; work="$(mktemp -d)"; cd "$work"\n' + (_SMALL if rootfs is None else "") + _PUSH + 'rm -rf "$work"\n'
-    )
+    arguments.append("--config.workingdir=/workspace")
     result = laboratory.run(
-        ["bash", "-c", script, "push", *arguments],
+        ["bash", "-c", _PUSH, "push", *arguments],
         node="aws",
         user="root",
-        env={"URI": uri, "TAG": tag, "PADDING_MIB": str(padding_mib), "ROOTFS": rootfs or ""},
+        env={"URI": uri, "TAG": tag, "PADDING_MIB": str(padding_mib)},
     )
     return Image(f"{uri}:{tag}", result.stdout.strip())
