@@ -47,9 +47,12 @@ def _message(error: Exception) -> str:
     from botocore.exceptions import BotoCoreError, ClientError
 
     from local.emulator.launch import EmulatorError
+    from ops.preflight.aws import Denied
     from ops.problem import Problem
     from settings import Faults, UnknownName
 
+    if isinstance(error, Denied):
+        return f"AWS refused: {error} for your credentials. What each command needs: docs/permissions.md"
     if isinstance(error, (Problem, Faults, UnknownName, EmulatorError)):
         return str(error)
     if isinstance(error, OSError):

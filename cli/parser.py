@@ -116,9 +116,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
         (
             _ENV,
             _path("--key", "FILE", "a private key of yours (default: a new one in the folder)"),
-            _path(
-                "--folder", "FOLDER", "where it is written (default ~/.ssh/trainyard)", default=Path("~/.ssh/trainyard")
-            ),
+            _path("--folder", "FOLDER", f"where it is written (default {_SSH})", default=_SSH),
         ),
     ),
     "init": (

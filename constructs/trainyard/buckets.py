@@ -79,7 +79,7 @@ class Buckets(Construct):
             server_access_logs_bucket=logs,
             server_access_logs_prefix=f"{name}/" if logs is not None else None,
             lifecycle_rules=[*rules, unfinished],
-            removal_policy=RemovalPolicy.RETAIN if retention == "keep" else RemovalPolicy.DESTROY,
+            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if retention == "keep" else RemovalPolicy.DESTROY,
             auto_delete_objects=emptied,
         )
         # auto_delete_objects also empties a bucket that an update replaces: there is nothing left to keep.

@@ -38,7 +38,7 @@ class ImageRepositories(Construct):
             encryption=ecr.RepositoryEncryption.AES_256,
             image_scan_on_push=settings.scan_on_push,
             image_tag_mutability=(ecr.TagMutability.IMMUTABLE if settings.immutable else ecr.TagMutability.MUTABLE),
-            removal_policy=RemovalPolicy.RETAIN if kept else RemovalPolicy.DESTROY,
+            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if kept else RemovalPolicy.DESTROY,
             empty_on_delete=not kept,
             lifecycle_rules=[
                 ecr.LifecycleRule(

@@ -26,10 +26,11 @@ _LOG_RETENTION = {
 def retain(resource: IConstruct | None, *, kept: bool) -> None:
     """Keep a CloudFormation resource when its stack is deleted, or not; keep the old one when an update replaces it.
 
-    Users ask for a destroy by name. A replacement may be a side effect of an edit, and must not cost data.
+    Users ask for a destroy by name. A replacement may be a side effect of an edit, and must not cost data. What a
+    failed operation has just created is deleted: it holds nothing, and would go on costing.
     """
     resource = cast(CfnResource, resource)
-    resource.apply_removal_policy(RemovalPolicy.RETAIN, apply_to_update_replace_policy=True)
+    resource.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE, apply_to_update_replace_policy=True)
     if not kept:
         resource.cfn_options.deletion_policy = CfnDeletionPolicy.DELETE
 
@@ -52,5 +53,5 @@ class FunctionLogs:
 
     def group(self, scope: Construct) -> logs.LogGroup:
         """A log group that a replacement does not keep, unless `kept`."""
-        policy = RemovalPolicy.RETAIN if self.kept else RemovalPolicy.DESTROY
+        policy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if self.kept else RemovalPolicy.DESTROY
         return logs.LogGroup(scope, "Log", retention=_LOG_RETENTION[self.days], removal_policy=policy)

@@ -118,6 +118,9 @@ def _of_resource(kind: str, properties: Mapping[str, Any], prices: Prices) -> It
         yield from _of_cluster(properties["Configuration"], prices)
     elif kind == "AWS::FSx::FileSystem":
         yield Cost(file_system_label(properties), prices.file_system(properties))
+        metadata = properties.get("LustreConfiguration", {}).get("MetadataConfiguration", {})
+        if iops := metadata.get("Iops"):
+            yield Cost(f"{iops} metadata IOPS of Lustre", None)
     elif kind == "AWS::EC2::NatGateway":
         yield Cost("NAT gateway", prices.hourly("nat_gateway_hour"))
     elif kind == "AWS::EC2::EIP":
@@ -132,7 +135,10 @@ def _of_cluster(configuration: Mapping[str, Any], prices: Prices) -> Iterator[Co
     yield Cost(f"head node {head['InstanceType']}", prices.instance(head["InstanceType"]))
     yield _volume(head, prices, 1, 1)
     for pool in (configuration.get("LoginNodes") or {}).get("Pools", ()):
-        yield Cost(f"login node {pool['InstanceType']}", prices.instance(pool["InstanceType"]), *[pool["Count"]] * 2)
+        count = pool["Count"]
+        yield Cost(f"login node {pool['InstanceType']}", prices.instance(pool["InstanceType"]), count, count)
+        yield Cost("root volume of a login node, as large as the AMI's", None, count, count)
+        yield Cost("load balancer of login nodes", None)
     for queue in configuration["Scheduling"]["SlurmQueues"]:
         capacity = queue.get("CapacityType", "ONDEMAND")
         for compute in queue["ComputeResources"]:
@@ -147,7 +153,10 @@ def _of_cluster(configuration: Mapping[str, Any], prices: Prices) -> Iterator[Co
 
 
 def _volume(node: Mapping[str, Any], prices: Prices, idle: int, full: int) -> Cost:
-    gib = ((node.get("LocalStorage") or {}).get("RootVolume") or {}).get("Size") or 0
+    volume = (node.get("LocalStorage") or {}).get("RootVolume") or {}
+    gib, iops, mb_s = volume.get("Size") or 0, volume.get("Iops") or 3000, volume.get("Throughput") or 125
+    if (iops, mb_s) != (3000, 125):  # more than a gp3 volume's price includes
+        return Cost(f"root volume gp3 {gib} GiB, {iops} IOPS, {mb_s} MiB/s", None, idle, full)
     return Cost(f"root volume gp3 {gib} GiB", prices.volume(gib), idle, full)
 
 

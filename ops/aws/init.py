@@ -15,6 +15,8 @@ from ops.preflight.aws import Aws, code_of
 from ops.problem import Problem
 from settings import Environment, Faults, load
 from settings.instances import instance_types
+from settings.regions import fsx_regions
+from settings.rules.file_systems import LUSTRE_MB_S, OPENZFS_MB_S, best_openzfs
 
 QUESTIONS = {
     "region": "AWS region, for example us-west-2",
@@ -58,7 +60,7 @@ def write(file: Path, given: Mapping[str, str], aws_in: Callable[[str], Aws]) ->
             if answers.setdefault(key, value) != value:
                 raise Problem(f"{reservation} has {key} {value}, not {answers[key]}. Leave the option out.")
     account = str(aws.call("sts", "get_caller_identity")["Account"])
-    values = {key: _asked(answers, key) for key in ("zone", "instance_type", "nodes")}
+    values = {key: _asked(answers, key) for key in ("zone", "instance_type", "nodes")} | _file_systems(asked)
     facts = instance_types().get(values["instance_type"])
     efa = "true" if facts is not None and facts.efa_interfaces else "false"
     values |= {"name": file.stem, "account": account, "region": asked, "capacity": capacity, "efa": efa}
@@ -73,6 +75,18 @@ def write(file: Path, given: Mapping[str, str], aws_in: Callable[[str], Aws]) ->
             raise Problem(str(wrong).replace(str(new), file.name)) from wrong
         os.link(new, file)  # fails if the file was made in the meantime
     return environment
+
+
+def _file_systems(region: str) -> dict[str, str]:
+    """Deployment types that the region has as far as that is recorded, each with its least throughput."""
+    known = fsx_regions()
+    has_persistent_2 = known["lustre"]["regions"].get(region, {"throughput": LUSTRE_MB_S["PERSISTENT_2"]})["throughput"]
+    lustre = "PERSISTENT_2" if has_persistent_2 else "PERSISTENT_1"
+    openzfs = best_openzfs(known["openzfs"]["regions"].get(region, ["SINGLE_AZ_HA_2"]))
+    return {
+        **{"lustre": lustre, "lustre_mb_s": str(LUSTRE_MB_S[lustre][0])},
+        **{"openzfs": openzfs, "openzfs_mb_s": str(OPENZFS_MB_S[openzfs[-1]][0])},
+    }
 
 
 def _reservation(aws: Aws, name: str, region: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from ops.aws import costs, stacks
 from ops.aws.deployment import Target, confirm, require_answer
-from ops.preflight.aws import code_of, require_account
+from ops.preflight.aws import Denied, require_account
 from ops.problem import Problem
 from ops.review.stacks import template
 
@@ -166,8 +166,8 @@ def _backups(target: Target, systems: Mapping[str, Any]) -> Iterator[dict[str, A
         filters = [{"Name": "file-system-id", "Values": sorted(systems)}]
         try:
             yield from target.aws.items("fsx", "describe_backups", "Backups", Filters=filters)
-        except ClientError as error:
-            target.console.print(f"  FSx backups of {', '.join(systems)} cannot be listed: {code_of(error)}")
+        except (Denied, ClientError) as error:
+            target.console.print(f"  FSx backups of {', '.join(systems)} cannot be listed: {error}")
 
 
 def _buckets_with_data(target: Target, held: Sequence[Holding]) -> dict[str, str]:

@@ -19,8 +19,8 @@ _DENIED = ("AccessDenied", "AccessDeniedException", "AuthorizationError", "Unaut
 _NOT_ENABLED = ("InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure")
 
 
-class Denied(Exception):
-    """A permission is missing: `action`."""
+class Denied(Problem):
+    """The caller lacks a permission: `action`."""
 
     def __init__(self, action: str) -> None:
         super().__init__(f"{action} is not allowed")

@@ -137,9 +137,14 @@ def openzfs_region(environment: Environment, key: KeyPath, system: OpenZfs) -> I
     known = fsx_regions()["openzfs"]["regions"].get(environment.region)
     if known is not None and system.deployment not in known:
         given, allowed = f"{system.deployment}, in {environment.region}", f"{_one_of(known)} in {environment.region}"
-        best = max(known, key=lambda name: ("HA" in name, name))
+        best = best_openzfs(known)
         advice = f"write deployment: {best} with throughput: {_one_of(OPENZFS_MB_S[best[-1]])}"
         yield Finding((*key, "deployment"), given, allowed, _or_update("openzfs", advice))
+
+
+def best_openzfs(deployments: Iterable[str]) -> str:
+    """Of these deployment types: the newest with a standby server, or the newest."""
+    return max(deployments, key=lambda name: ("HA" in name, name))
 
 
 def _or_update(kind: str, advice: str) -> str:

@@ -13,6 +13,7 @@ import pytest
 from cli import exits, main, verdicts
 from cli.parser import FORMATS, parser
 from cli.reference import _subparsers
+from ops.preflight.aws import Denied
 from ops.report import FORMATS as FORMATS_OF_REPORTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,6 +85,15 @@ def test_interrupted(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setattr(verdicts, "read", interrupted)
     assert main([command, "local"]) == exits.INTERRUPTED
     assert "Interrupted. There is no result." in capsys.readouterr().err
+
+
+def test_a_missing_permission_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def denied(*_: object) -> None:
+        raise Denied("fsx:DescribeBackups")
+
+    monkeypatch.setattr(verdicts, "read", denied)
+    assert main(["drift", "local"]) == exits.FAILED
+    assert "fsx:DescribeBackups is not allowed for your credentials" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])

@@ -47,7 +47,7 @@ def test_data_sets_and_results_never_expire_and_tiering_can_be_left_out() -> Non
 @pytest.mark.parametrize(
     ("retention", "emptied", "policies"),
     [
-        ("keep", set(), ("Retain", "Retain")),
+        ("keep", set(), ("RetainExceptOnCreate", "Retain")),
         ("delete-if-empty", {"AccessLogs", "Assets"}, ("Delete", "Retain")),
         ("delete-with-data", ALL, ("Delete", "Delete")),
     ],

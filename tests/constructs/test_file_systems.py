@@ -162,7 +162,7 @@ def test_nfs_is_exported_to_the_vpc_alone(made: Stacks) -> None:
 
 def test_deletion_is_a_choice_and_a_replacement_still_keeps_the_old_one(made: Stacks) -> None:
     deleted = synthesize(storage={"lustre": [LUSTRE], "openzfs": OPENZFS}, retention={"file_systems": "delete"})
-    for stacks, policy in ((made, "Retain"), (deleted, "Delete")):
+    for stacks, policy in ((made, "RetainExceptOnCreate"), (deleted, "Delete")):
         for kind in ("AWS::FSx::FileSystem", "AWS::FSx::Volume"):
             stacks.storage.all_resources(kind, {"DeletionPolicy": policy, "UpdateReplacePolicy": "Retain"})
     # Snapshots would block a deletion.

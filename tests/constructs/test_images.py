@@ -44,4 +44,4 @@ def test_another_prefix_replaces_the_repository_and_keeps_the_old_one() -> None:
 def test_names_that_differ_in_a_slash_are_two_repositories_both_kept_by_default() -> None:
     images = synthesize(images={"repositories": [{"name": "team/train"}, {"name": "team-train"}]}).images
     images.resource_count_is("AWS::ECR::Repository", 2)
-    images.all_resources("AWS::ECR::Repository", {"DeletionPolicy": "Retain"})
+    images.all_resources("AWS::ECR::Repository", {"DeletionPolicy": "RetainExceptOnCreate"})

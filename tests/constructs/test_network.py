@@ -137,7 +137,7 @@ def test_an_existing_vpc_gets_security_groups_and_nothing_else(existing: Stacks)
     existing.storage.has_resource_properties("AWS::FSx::FileSystem", {"SubnetIds": ["subnet-0123456789abcdef0"]})
 
 
-@pytest.mark.parametrize(("retention", "policy"), [("keep", "Retain"), ("delete", None)])
+@pytest.mark.parametrize(("retention", "policy"), [("keep", "RetainExceptOnCreate"), ("delete", None)])
 def test_kept_file_systems_keep_their_subnet(retention: str, policy: str | None) -> None:
     lustre = {"lustre": [{"name": "data", "mount": "/fsx", "capacity_gib": 1200}]}
     network = synthesize(storage=lustre, retention={"file_systems": retention}).network

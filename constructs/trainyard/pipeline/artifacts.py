@@ -28,7 +28,7 @@ class Artifacts(Construct):
             "Key",
             description="Artifacts and notifications of a Trainyard pipeline",
             enable_key_rotation=True,
-            removal_policy=RemovalPolicy.RETAIN,
+            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )
         unfinished = s3.LifecycleRule(abort_incomplete_multipart_upload_after=Duration.days(7))
         logs = private_bucket(
@@ -36,7 +36,7 @@ class Artifacts(Construct):
             "AccessLogs",
             encryption=s3.BucketEncryption.S3_MANAGED,
             lifecycle_rules=[s3.LifecycleRule(expiration=Duration.days(90)), unfinished],
-            removal_policy=RemovalPolicy.RETAIN,
+            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )
         own_logs = "This bucket receives the access logs of the other; logging accesses to it into itself never ends."
         acknowledge(logs, {"AwsSolutions-S1": own_logs})
@@ -52,5 +52,5 @@ class Artifacts(Construct):
             server_access_logs_bucket=logs,
             server_access_logs_prefix="artifacts/",
             lifecycle_rules=[expiry, unfinished],
-            removal_policy=RemovalPolicy.RETAIN,
+            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )

@@ -50,6 +50,29 @@ def test_idle_is_without_compute_nodes_and_unknown_prices_are_in_neither_sum() -
     assert "Without a known price, and in neither sum: 1 x OpenZFS SINGLE_AZ_HA_2" in output.getvalue()
 
 
+def test_what_is_paid_for_beyond_the_usual_is_named_as_unknown() -> None:
+    lustre = {"DeploymentType": "PERSISTENT_2", "MetadataConfiguration": {"Mode": "USER_PROVISIONED", "Iops": 6000}}
+    system = {"FileSystemType": "LUSTRE", "StorageCapacity": 1200, "LustreConfiguration": lustre}
+    root = {"LocalStorage": {"RootVolume": {"Size": 100, "Throughput": 500}}}
+    configuration = {
+        "HeadNode": {"InstanceType": "m5.large", **root},
+        "LoginNodes": {"Pools": [{"InstanceType": "m5.large", "Count": 2}]},
+        "Scheduling": {"SlurmQueues": []},
+    }
+    resources = {
+        "F": {"Type": "AWS::FSx::FileSystem", "Properties": system},
+        "C": {"Type": "Custom::ParallelCluster", "Properties": {"Configuration": configuration}},
+    }
+    stack = Stack("x", "x", "us-east-1", {"Resources": resources})
+    unknown = costs.total(costs.costs({"x": stack}, costs.Prices("us-east-1")))[2]
+    assert {
+        "1 x 6000 metadata IOPS of Lustre",
+        "1 x root volume gp3 100 GiB, 3000 IOPS, 500 MiB/s",
+        "2 x root volume of a login node, as large as the AMI's",
+        "1 x load balancer of login nodes",
+    } <= set(unknown)
+
+
 def test_price_of_a_file_system() -> None:
     """1.2 TB at 125 MB/s per TiB cost 174 USD a month: the source that prices.json names."""
     lustre = {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 125}

@@ -56,6 +56,15 @@ def test_without_a_reservation(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
 
 
+def test_a_region_without_the_usual_file_systems(tmp_path: Path) -> None:
+    """Jakarta has neither PERSISTENT_2 nor SINGLE_AZ_HA_2."""
+    region = {"region": "ap-southeast-3", "zone": "apse3-az1", "instance_type": "p5e.48xlarge"}
+    init.write(tmp_path / "mine.yaml", GIVEN | region, account())
+    storage = load(tmp_path / "mine.yaml").storage
+    assert storage.openzfs is not None
+    assert (storage.lustre[0].deployment, storage.openzfs.deployment) == ("PERSISTENT_1", "SINGLE_AZ_HA_1")
+
+
 def test_a_zone_without_an_id_is_looked_up(tmp_path: Path) -> None:
     record = reservation(AvailabilityZone="us-east-1f")
     del record["AvailabilityZoneId"]

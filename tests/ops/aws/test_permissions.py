@@ -105,6 +105,9 @@ def test_without_the_simulator_nothing_is_claimed(assembly: Path) -> None:
     assert "iam:SimulatePrincipalPolicy" in unknown
     root = Caller(f"arn:aws:iam::{ACCOUNT}:root", allowed=("x:Y",))
     assert permissions.missing(root, environment(), assembly, ("a:B",)) == ([], "")
+    federated = Caller(f"arn:aws:sts::{ACCOUNT}:federated-user/somebody", allowed=("x:Y",))
+    found, unknown = permissions.missing(federated, environment(), assembly, ("a:B",))
+    assert (found, "of users and roles only" in unknown) == ([], True)
 
 
 def test_no_question_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
