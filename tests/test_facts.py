@@ -179,7 +179,7 @@ def test_the_api_may_attach_the_policies_of_nodes(environment: str) -> None:
         assert any(fnmatch.fnmatchcase(policy, pattern) for pattern in patterns), policy
 
 
-@pytest.mark.parametrize("name", ["boundary", "team/boundary", "a.b", "a b", "a+b", "a_b-1", "x/"])
+@pytest.mark.parametrize("name", ["boundary", "team/boundary", "a.b", "a b", "a+b", "a_b-1", "x/", ""])
 @pytest.mark.parametrize("account", ["111122223333", "aws"])
 def test_environment_files_take_the_boundaries_that_the_template_takes(name: str, account: str) -> None:
     boundary = f"arn:aws:iam::{account}:policy/{name}"

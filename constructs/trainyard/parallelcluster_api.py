@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import aws_cdk as cdk
 from constructs import Construct
 
 from settings.model.cluster import Api
-from trainyard.parallelcluster import api_template_url, facts, version
+from trainyard.parallelcluster import api_template_url, version
 
 
 class ParallelClusterApi(Construct):
@@ -28,9 +26,6 @@ class ParallelClusterApi(Construct):
         url: invoke URL, ending in the stage (/prod).
         user_role_arn: the role that callers assume.
         version: the ParallelCluster version.
-
-    Raises:
-        ValueError: the template's parameter refuses the permissions boundary.
     """
 
     url: str
@@ -53,13 +48,6 @@ class ParallelClusterApi(Construct):
             return
         parameters = {"Region": region, "EnableIamAdminAccess": "true", "CreateApiUserRole": "true"}
         if permissions_boundary:
-            pattern = facts("api")["parameters"]["PermissionsBoundaryPolicy"]["AllowedPattern"]
-            if not re.fullmatch(pattern, permissions_boundary):
-                raise ValueError(
-                    f"The template of the ParallelCluster API refuses the permissions boundary {permissions_boundary}: "
-                    f"its parameter PermissionsBoundaryPolicy must match {pattern}. Name a policy without a path, "
-                    "whose name contains only letters, digits, _ and -."
-                )
             parameters["PermissionsBoundaryPolicy"] = permissions_boundary
         stack = cdk.CfnStack(self, "Stack", template_url=api_template_url(region), parameters=parameters)
         self.url = stack.get_att("Outputs.ParallelClusterApiInvokeUrl").to_string()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from tests.cluster_config.builder import environment, rendered
-from tests.cluster_config.references import ENTRY_SCRIPT, references
-from trainyard.cluster_config import render
+from tests.cluster_config.references import ENTRY_SCRIPT
 from trainyard.cluster_config.rendering import LONG_GPU_CHECK, merged
 from trainyard.cluster_settings import cluster_settings
 
@@ -161,13 +158,6 @@ def test_file_systems_by_id_and_nothing_beside_it() -> None:
             "FsxOpenZfsSettings": {"VolumeId": "fsvol-00000000000000000"},
         },
     ]
-
-
-def test_a_missing_id_is_named() -> None:
-    built = environment(storage=STORAGE)
-    lacking = dataclasses.replace(references(built), lustre_ids={"logs": "fs-1"})
-    with pytest.raises(ValueError, match=r"lustre_ids has no 'data'; it has \['logs'\]"):
-        render(built, lacking)
 
 
 def test_permissions_boundary() -> None:

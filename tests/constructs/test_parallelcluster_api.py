@@ -64,26 +64,6 @@ def test_a_new_api_makes_roles_and_takes_calls_of_its_user_role_alone() -> None:
     assert api.version == parallelcluster.version()
 
 
-@pytest.mark.parametrize(
-    ("boundary", "accepted"),
-    [
-        (BOUNDARY, True),
-        ("arn:aws:iam::aws:policy/PowerUserAccess", True),
-        ("arn:aws:iam::111122223333:policy/team/boundary", False),
-        ("arn:aws:iam::111122223333:policy/boundary.v2", False),
-    ],
-)
-def test_a_boundary_that_the_public_template_refuses_is_refused_at_synthesis(boundary: str, accepted: bool) -> None:
-    def api() -> None:
-        ParallelClusterApi(cdk.Stack(), "Api", region="us-west-2", permissions_boundary=boundary)
-
-    if accepted:
-        api()
-    else:
-        with pytest.raises(ValueError, match=f"(?s){boundary}.*PermissionsBoundaryPolicy.*without a path"):
-            api()
-
-
 def test_what_we_use_of_the_public_template_is_recorded_from_upstream() -> None:
     facts = parallelcluster.facts("api")
     assert facts["source"]["commit"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -59,15 +58,6 @@ def test_the_figures_are_those_of_the_pinned_parallelcluster() -> None:
     assert all(os.startswith("rocky") for os in its["private"])
     allowed = [f for f in its["folders"] if f not in file_systems.RESERVED and not f.startswith(file_systems.SEALED)]
     assert allowed == []
-
-
-@pytest.mark.parametrize("name", ["boundary", "Boundary_2-x", "team/boundary", "a.b", "a+b", ""])
-def test_a_permissions_boundary_is_one_that_the_apis_template_takes(name: str) -> None:
-    facts = json.loads((ROOT / "parallelcluster" / "facts" / "api.json").read_text("utf-8"))
-    theirs = facts["parameters"]["PermissionsBoundaryPolicy"]["AllowedPattern"]
-    schema = settings.Environment.model_json_schema()["$defs"]["Cluster"]["properties"]["permissions_boundary"]
-    arn = f"arn:aws:iam::111122223333:policy/{name}"
-    assert bool(re.fullmatch(schema["anyOf"][0]["pattern"], arn)) is bool(re.fullmatch(theirs, arn))
 
 
 def test_the_types_that_matter_are_as_aws_states_them() -> None:

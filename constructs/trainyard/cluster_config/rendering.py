@@ -29,11 +29,7 @@ GPUS_OF_LONG_CHECK = 8
 
 
 def render(environment: Environment, references: References) -> Section:
-    """The ParallelCluster configuration of `environment`. The same input gives the same output.
-
-    Raises:
-        ValueError: `references` lacks the id of a file system or volume of the environment.
-    """
+    """The ParallelCluster configuration of `environment`. The same input gives the same output."""
     cluster = environment.cluster
     # On every role that ParallelCluster makes.
     boundary = cluster.permissions_boundary
@@ -130,7 +126,7 @@ def _shared_storage(environment: Environment, references: References) -> Section
             "Name": lustre.name,
             "MountDir": lustre.mount,
             "StorageType": "FsxLustre",
-            "FsxLustreSettings": {"FileSystemId": _id("lustre_ids", references.lustre_ids, lustre.name)},
+            "FsxLustreSettings": {"FileSystemId": references.lustre_ids[lustre.name]},
         }
         for lustre in storage.lustre
     ]
@@ -139,7 +135,7 @@ def _shared_storage(environment: Environment, references: References) -> Section
             "Name": volume.name,
             "MountDir": volume.mount,
             "StorageType": "FsxOpenZfs",
-            "FsxOpenZfsSettings": {"VolumeId": _id("openzfs_volume_ids", references.openzfs_volume_ids, volume.name)},
+            "FsxOpenZfsSettings": {"VolumeId": references.openzfs_volume_ids[volume.name]},
         }
         for volume in (storage.openzfs.volumes if storage.openzfs else ())
     ]
@@ -148,12 +144,6 @@ def _shared_storage(environment: Environment, references: References) -> Section
         entry: Section = {"Name": system.name, "MountDir": system.mount, "StorageType": kind}
         mounts.append({**entry, f"{kind}Settings": {key: system.id}})
     return {"SharedStorage": mounts} if mounts else {}
-
-
-def _id(attribute: str, ids: Mapping[str, str], name: str) -> str:
-    if name not in ids:
-        raise ValueError(f"References.{attribute} has no {name!r}; it has {sorted(ids)}. Add the id of {name!r}.")
-    return ids[name]
 
 
 def _monitoring(environment: Environment) -> Section:
