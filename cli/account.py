@@ -60,7 +60,7 @@ def connect(options: argparse.Namespace) -> int:
 
     target = _target(options)
     require_account(target.aws, target.environment)
-    nodes = connect.hosts(target.aws, target.account, target.environment)
+    nodes = connect.hosts(target.account.client("ec2"), target.environment)
     file = connect.write(options.folder.expanduser().resolve(), target.environment, nodes, options.key)
     console = deployment.console()
     console.print(f"Wrote {file}", soft_wrap=True)

@@ -59,7 +59,7 @@ def examine(name: str, old: Json, new: Json) -> dict[str, Any]:
         `changes`: a list, each with `path`, `old`, `new`, `policy` (the package's name of it), `ignored` (the API does
         not count it as a change), `needs` (nothing, fleet, login, fleet-and-login, head, new-cluster: what must be
         stopped or made), `strategies` (values of QueueUpdateStrategy that let it pass while the fleet runs), `reason`
-        and `action` (the package's words when everything runs), `internal_error` (the API fails on it, with HTTP 500,
+        (in the package's words, when everything runs), `internal_error` (the API fails on it, with HTTP 500,
         while the fleet runs).
         `accepted`: whether the API takes the update as it is, by the state of the fleet: `running`, `stopped`.
         `strategy`: the new configuration's QueueUpdateStrategy.
@@ -89,7 +89,7 @@ def _examined(change: Change, patch: ConfigPatch, login: bool) -> dict[str, Any]
     }
     needs = next((state for state, cluster in states.items() if _checked(change, patch, cluster)[0]), "new-cluster")
     strategies = [s.value for s in QueueUpdateStrategy if needs != "nothing"]
-    _, reason, action, internal_error = _checked(change, patch, running)
+    _, reason, internal_error = _checked(change, patch, running)
     return {
         "path": _path(change),
         "old": None if change.old_value == "-" else change.old_value,
@@ -99,22 +99,19 @@ def _examined(change: Change, patch: ConfigPatch, login: bool) -> dict[str, Any]
         "needs": needs,
         "strategies": [strategy for strategy in strategies if _checked(change, patch, running, strategy)[0]],
         "reason": reason,
-        "action": action,
         "internal_error": internal_error,
     }
 
 
-def _checked(
-    change: Change, patch: ConfigPatch, cluster: _Cluster, strategy: str = CAREFUL
-) -> tuple[bool, str, str, bool]:
-    """Whether a change passes its policy in a state, the policy's reason and action, and whether it failed."""
+def _checked(change: Change, patch: ConfigPatch, cluster: _Cluster, strategy: str = CAREFUL) -> tuple[bool, str, bool]:
+    """Whether a change passes its policy in a state, the policy's reason, and whether it failed."""
     with _circumstances(patch, cluster, strategy):
         try:
-            result, reason, action, _ = change.update_policy.check(change, patch)
+            result, reason, *_ = change.update_policy.check(change, patch)
         except Exception as error:
             # Some policies cannot read a change that they are asked about; the API answers HTTP 500.
-            return False, f"{type(error).__name__}: {error}", "", True
-    return result == UpdatePolicy.CheckResult.SUCCEEDED, "" if reason == "-" else str(reason), str(action or ""), False
+            return False, f"{type(error).__name__}: {error}", True
+    return result == UpdatePolicy.CheckResult.SUCCEEDED, "" if reason == "-" else str(reason), False
 
 
 def _accepted(patch: ConfigPatch, cluster: _Cluster) -> bool:

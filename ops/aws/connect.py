@@ -13,16 +13,15 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ops.lock import open_private
-from ops.preflight.aws import Aws
 from ops.problem import Problem
-from ops.validation.head_node import find
+from ops.validation.head_node import find, instances
 from trainyard.cluster_settings import CLUSTER_USERS
 
 if TYPE_CHECKING:
-    import boto3
+    from types_boto3_ec2.client import EC2Client
 
     from settings import Environment
 
@@ -45,20 +44,17 @@ def missing_tools() -> list[str]:
     return [page for tool, page in TOOLS.items() if shutil.which(tool) is None]
 
 
-def hosts(aws: Aws, account: boto3.Session, environment: Environment) -> dict[str, str]:
+def hosts(ec2: EC2Client, environment: Environment) -> dict[str, str]:
     """Instance ids by the names that users type: the environment's for the head node, then login nodes.
 
     Raises:
         Problem: no head node runs.
     """
     name = environment.name
-    found = {name: find(account.client("ec2"), environment.cluster_name)}
-    tags = {"parallelcluster:cluster-name": environment.cluster_name, "parallelcluster:node-type": "LoginNode"}
-    filters: list[dict[str, Any]] = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
-    filters.append({"Name": "instance-state-name", "Values": ["running"]})
-    reservations = aws.items("ec2", "describe_instances", "Reservations", Filters=filters)
-    ids = sorted(item["InstanceId"] for reservation in reservations for item in reservation["Instances"])
-    return found | {f"{name}-login-{number}": instance for number, instance in enumerate(ids, 1)}
+    found = {name: find(ec2, environment.cluster_name)}
+    logins = instances(ec2, environment.cluster_name, "LoginNode")
+    running = sorted(instance for instance, state in logins.items() if state == "running")
+    return found | {f"{name}-login-{number}": instance for number, instance in enumerate(running, 1)}
 
 
 def write(folder: Path, environment: Environment, nodes: dict[str, str], key: Path | None) -> Path:

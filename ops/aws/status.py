@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from ops.aws.costs import file_system_label
 from ops.aws.stacks import GONE, stacks_of
 from ops.drift.cluster import DeployedCluster, Reader, Unreadable
 from settings.model.storage import lustre_throughput_mb_s
@@ -85,17 +86,13 @@ def _resources(account: boto3.Session, environment: Environment) -> Rows:
 
 
 def _file_system(system: Mapping[str, Any]) -> str:
-    capacity = system["StorageCapacity"]
+    label = file_system_label(system)
     if system["FileSystemType"] != "LUSTRE":
-        throughput = system["OpenZFSConfiguration"]["ThroughputCapacity"]
-        return f"{system['FileSystemType']} {capacity} GiB, {throughput} MB/s"
+        return label
     lustre = system["LustreConfiguration"]
-    # A scratch file system names none: its baseline is fixed.
-    per_tib = lustre.get("PerUnitStorageThroughput", 200)
-    return (
-        f"Lustre {lustre['DeploymentType']}, {capacity} GiB, {per_tib} MB/s per TiB "
-        f"({lustre_throughput_mb_s(capacity, per_tib):,.0f} MB/s), compression {lustre['DataCompressionType']}"
-    )
+    # A scratch file system names no throughput: its baseline is fixed.
+    total = lustre_throughput_mb_s(system["StorageCapacity"], lustre.get("PerUnitStorageThroughput", 200))
+    return f"{label} ({total:,.0f} MB/s), compression {lustre['DataCompressionType']}"
 
 
 def _cluster(account: boto3.Session, environment: Environment, command_name: str) -> Rows:

@@ -14,12 +14,12 @@ from typing import Any
 from ops.drift.deployed_stack import NESTED, DeployedStack, Resource
 from ops.intrinsics import UNKNOWN, Resolver
 from ops.review.structure import ABSENT, Difference, differences
+from settings.regions import domain_suffix
 
 NOT_KNOWN = "(a value that only AWS knows)"
 
 _AWS_TAGS = "aws:"
 """Prefix of the tags that AWS sets."""
-_SUFFIXES = {"aws": "amazonaws.com", "aws-cn": "amazonaws.com.cn", "aws-us-gov": "amazonaws.com"}
 # The attributes that follow from the physical id.
 _ATTRIBUTES = {
     ("AWS::EC2::SecurityGroup", "GroupId"): "{id}",
@@ -53,7 +53,7 @@ class Values(Resolver):
             "AWS::Region": region,
             "AWS::StackId": stack.id,
             "AWS::StackName": stack.name,
-            "AWS::URLSuffix": _SUFFIXES.get(partition, UNKNOWN),
+            "AWS::URLSuffix": domain_suffix(region),
             **stack.parameters,
             **{name: resource.physical_id or UNKNOWN for name, resource in stack.resources.items()},
         }

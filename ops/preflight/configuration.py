@@ -11,12 +11,11 @@ from typing import Any, NoReturn
 
 from ops import intrinsics
 from ops.preflight.context import CheckContext
+from ops.review.cluster import TYPE
 from ops.review.synthesis import ROOT, synthesize
 from settings import Environment
 from settings.regions import partition
 from trainyard.cluster_config import NodeReferences, References
-
-TYPE = "Custom::ParallelCluster"
 
 
 class Unresolved(Exception):

@@ -50,22 +50,23 @@ def _problems(permission: str, resource: str) -> Iterator[None]:
         raise Problem(f"{permission} on {resource} was refused ({code}): {text}") from error
 
 
+def instances(ec2: EC2Client, cluster: str, node_type: str) -> dict[str, str]:
+    """State of each instance of a cluster by its id; `node_type` is HeadNode, LoginNode or Compute. Raises Problem."""
+    tags = {"parallelcluster:cluster-name": cluster, "parallelcluster:node-type": node_type}
+    filters: Any = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
+    with _problems("ec2:DescribeInstances", "instances"):
+        pages = list(ec2.get_paginator("describe_instances").paginate(Filters=filters))
+    reservations = (reservation for page in pages for reservation in page["Reservations"])
+    return {item["InstanceId"]: item["State"]["Name"] for found in reservations for item in found["Instances"]}
+
+
 def find(ec2: EC2Client, cluster: str) -> str:
     """The id of the running head node of a cluster.
 
     Raises:
         Problem: there is none.
     """
-    tags = {"parallelcluster:cluster-name": cluster, "parallelcluster:node-type": "HeadNode"}
-    filters: Any = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
-    with _problems("ec2:DescribeInstances", "instances"):
-        pages = list(ec2.get_paginator("describe_instances").paginate(Filters=filters))
-    found = {
-        item["InstanceId"]: item["State"]["Name"]
-        for page in pages
-        for reservation in page["Reservations"]
-        for item in reservation["Instances"]
-    }
+    found = instances(ec2, cluster, "HeadNode")
     running = [name for name, state in found.items() if state == "running"]
     if len(running) > 1:
         raise Problem(f"The cluster {cluster} has several running head nodes: {', '.join(running)}. Which one is it?")

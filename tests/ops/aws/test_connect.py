@@ -6,6 +6,8 @@ import os
 import stat
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import botocore.session
 import pytest
@@ -120,3 +122,20 @@ def test_lines_to_copy(tmp_path: Path) -> None:
         f'Include "{tmp_path}/a b',
     ):
         assert part in lines
+
+
+def test_hosts_are_the_head_node_and_the_login_nodes_that_run() -> None:
+    nodes = {
+        "HeadNode": {"i-1": "running", "i-2": "terminated"},
+        "LoginNode": {"i-5": "running", "i-4": "running", "i-3": "stopped"},
+    }
+
+    def paginate(Filters: list[dict[str, Any]]) -> list[dict[str, Any]]:  # noqa: N803 - boto3's name
+        wanted = {item["Name"]: item["Values"] for item in Filters}
+        assert wanted["tag:parallelcluster:cluster-name"] == ["small"]
+        [kind] = wanted["tag:parallelcluster:node-type"]
+        found = [{"InstanceId": name, "State": {"Name": state}} for name, state in nodes[kind].items()]
+        return [{"Reservations": [{"Instances": [item]} for item in found]}]
+
+    ec2: Any = SimpleNamespace(get_paginator=lambda _: SimpleNamespace(paginate=paginate))
+    assert connect.hosts(ec2, environment()) == {"small": "i-1", "small-login-1": "i-4", "small-login-2": "i-5"}
