@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from local.slurm.plan import AWS_NAME, Node, Plan
+from local.slurm.plan import AWS_NAME, ROOT_MIB, Node, Plan
 
 HERE = Path(__file__).parent
 METADATA_ADDRESS = "169.254.169.254"
@@ -34,9 +34,9 @@ def write_node(plan: Plan, node: Node, folder: Path, *, base: Path, group: str, 
         "ADDRESS": node.address,
         "BASE": str(base),
         "TREES": " ".join(str(tree) for tree in trees),
-        "ROOT_MIB": plan.sizes.root_mib,
+        "ROOT_MIB": ROOT_MIB,
         "SCRATCH": node.scratch,
-        "SCRATCH_MIB": plan.sizes.scratch_mib,
+        "SCRATCH_MIB": plan.scratch_mib,
         "GPUS": node.gpus,
         "EFA": node.efa_interfaces,
         "CGROUP": group,

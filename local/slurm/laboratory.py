@@ -166,9 +166,9 @@ class Laboratory:
             )
         return result
 
-    def output(self, command: Sequence[str] | str, *, node: str = "head", user: str = "", timeout: float = 120) -> str:
+    def output(self, command: Sequence[str] | str, *, node: str = "head", user: str = "") -> str:
         """The stdout of a command that must succeed, stripped."""
-        return self.run(command, node=node, user=user, timeout=timeout).stdout.strip()
+        return self.run(command, node=node, user=user).stdout.strip()
 
     def path(self, path: str, *, node: str = "head") -> Path:
         """A node's path as seen from this host. Absolute symbolic links resolve on the host."""
@@ -268,7 +268,7 @@ class Laboratory:
         namespaces.inside(supervisor, ["bash", "-c", script, "forget", str(self.node(name).index), name])
 
     def _prepare(self, plan: Plan, root: Path) -> None:
-        (self.state / "shared").write_text("".join(f"{one.name} {one.size_mib} {one.mode}\n" for one in plan.shared))
+        (self.state / "shared").write_text("".join(f"{one.name} {one.size_mib}\n" for one in plan.shared))
         for node in plan.nodes:
             folder = self.state / "nodes" / node.name
             files.write_node(

@@ -18,6 +18,8 @@ Base = Literal["bookworm", "trixie"]
 Role = Literal["aws", "head", "compute"]
 
 GIB = 1024
+# Limits of tmpfs file systems; memory is only used for content.
+ROOT_MIB, SHARED_MIB, SCRATCH_MIB = 4 * GIB, 16 * GIB, 16 * GIB
 # Every laboratory has its own network, so all use the same addresses.
 AWS_ADDRESS = "10.0.16.2"
 HEAD_ADDRESS = "10.0.16.10"
@@ -57,18 +59,7 @@ class Shared:
 
     name: str
     mount: str
-    kind: Literal["lustre", "openzfs", "export", "lab"]
-    size_mib: int
-    mode: str = "0755"
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Limits of the tmpfs file systems, MiB. Memory is only used for content."""
-
-    root_mib: int = 4 * GIB
-    shared_mib: int = 16 * GIB
-    scratch_mib: int = 16 * GIB
+    size_mib: int = SHARED_MIB
 
 
 @dataclass(frozen=True)
@@ -88,7 +79,7 @@ class Plan:
     base: Base
     nodes: tuple[Node, ...]
     shared: tuple[Shared, ...]
-    sizes: Sizes = Sizes()
+    scratch_mib: int = SCRATCH_MIB
     timeouts: Timeouts = Timeouts()
     binds: Mapping[str, str] = field(default_factory=dict)
     slurm: Mapping[str, str] = field(default_factory=dict)
@@ -143,7 +134,7 @@ def make(
     nodes: int = 2,
     counts: Mapping[str, int] | None = None,
     base: Base = "bookworm",
-    sizes: Sizes | None = None,
+    scratch_mib: int = SCRATCH_MIB,
     timeouts: Timeouts | None = None,
     binds: Mapping[str, str] | None = None,
     slurm: Mapping[str, str] | None = None,
@@ -155,7 +146,7 @@ def make(
         nodes: compute nodes of the first compute resource with GPUs, or of the first one if none has GPUs.
         counts: instead of `nodes`, the nodes of each compute resource, by "queue/compute".
         base: the nodes' Debian release (bookworm: Slurm 22.05, trixie: Slurm 24.11).
-        sizes: limits of the file systems in MiB.
+        scratch_mib: limit of a node's scratch, MiB.
         timeouts: Slurm's, in seconds.
         binds: folders of this host to mount read-only, by their path on the nodes.
         slurm: slurm.conf parameters that override all others.
@@ -198,13 +189,12 @@ def make(
         if powered_down
         for number in range(counts.get(name, 0) + 1, compute.max + 1)
     ]
-    sizes = sizes or Sizes()
     return Plan(
         environment=environment,
         base=base,
         nodes=tuple(machines),
-        shared=_shared(environment, sizes),
-        sizes=sizes,
+        shared=_shared(environment),
+        scratch_mib=scratch_mib,
         timeouts=timeouts or Timeouts(),
         binds=dict(binds or {}),
         slurm=dict(slurm or {}),
@@ -242,15 +232,12 @@ def _compute_node(queue: Queue, compute: Compute, number: int, index: int) -> No
     )
 
 
-def _shared(environment: Environment, sizes: Sizes) -> tuple[Shared, ...]:
+def _shared(environment: Environment) -> tuple[Shared, ...]:
     storage = environment.storage
-    found = [Shared("lab", "/run/lab", "lab", GIB), Shared("slurm", "/opt/slurm", "export", GIB)]
-    found += [Shared(f"lustre-{one.name}", one.mount, "lustre", sizes.shared_mib) for one in storage.lustre]
-    if storage.openzfs:
-        found += [
-            Shared(f"openzfs-{one.name}", one.mount, "openzfs", sizes.shared_mib) for one in storage.openzfs.volumes
-        ]
-    found += [Shared(f"{one.type}-{one.name}", one.mount, one.type, sizes.shared_mib) for one in storage.existing]
+    found = [Shared("lab", "/run/lab", GIB), Shared("slurm", "/opt/slurm", GIB)]
+    found += [Shared(f"lustre-{one.name}", one.mount) for one in storage.lustre]
+    found += [Shared(f"openzfs-{one.name}", one.mount) for one in (storage.openzfs.volumes if storage.openzfs else ())]
+    found += [Shared(f"{one.type}-{one.name}", one.mount) for one in storage.existing]
     if "/home" not in {one.mount for one in found}:
-        found.append(Shared("home", "/home", "export", sizes.shared_mib))
+        found.append(Shared("home", "/home"))
     return tuple(found)

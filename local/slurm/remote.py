@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from local.slurm import Laboratory, Plan, Sizes, bootstrap, host, make
+from local.slurm import Laboratory, Plan, bootstrap, host, make
 from local.slurm.plan import PLAN_FILE
 from ops.problem import Problem
 from settings import Environment, Faults, load
@@ -83,7 +83,7 @@ def plan_of(environment: Environment) -> Plan:
         for queue in environment.cluster.queues
         for compute in queue.compute
     }
-    return make(environment, counts=counts, sizes=Sizes(scratch_mib=SCRATCH_MIB))
+    return make(environment, counts=counts, scratch_mib=SCRATCH_MIB)
 
 
 def ensure(state: Path, cluster: str, account: str) -> Laboratory:

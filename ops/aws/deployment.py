@@ -271,5 +271,5 @@ def _confirm_deployment(target: Target, verdict: Verdict, *, yes: bool, destruct
     confirm(question, environment.name if dangerous else "yes", yes=yes)
 
 
-def _tail(log: Path, lines: int = 30) -> list[str]:
-    return log.read_text("utf-8", errors="replace").splitlines()[-lines:]
+def _tail(log: Path) -> list[str]:
+    return log.read_text("utf-8", errors="replace").splitlines()[-30:]

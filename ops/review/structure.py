@@ -33,13 +33,13 @@ class Difference:
         return f"{self.path}: {shown(self.old)} -> {shown(self.new)}"
 
 
-def shown(value: object, width: int = _WIDTH) -> str:
-    """A value in one line of at most `width` characters."""
+def shown(value: object) -> str:
+    """A value in one line of at most `_WIDTH` characters."""
     if value is ABSENT or value is None:
         return "none"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = " ".join(text.split()) if "\n" in text else text
-    return text if len(text) <= width else f"{text[: width - 4]} ..."
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 4]} ..."
 
 
 def differences(old: object, new: object, path: str = "") -> Iterator[Difference]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from local.slurm import Laboratory, Timeouts, Unavailable, bootstrap, check, make
+from local.slurm import Laboratory, Timeouts, Unavailable, bootstrap, host, make
 from local.slurm.plan import Plan
 from settings import load
 
@@ -38,7 +38,7 @@ def lab_machine() -> None:
         pytest.fail(f"no laboratory here: {result.stderr.strip()}")
     assert result.returncode == 0, result.stderr
     try:
-        check()
+        host.check()
     except Unavailable as reason:
         pytest.fail(f"no laboratory here: {reason}")
 

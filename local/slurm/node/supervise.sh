@@ -11,10 +11,10 @@ mkdir -p "${STATE}/live"
 mount -t tmpfs -o mode=0755 tmpfs "${STATE}/live"
 mkdir -p "${STATE}/live/shared" "${STATE}/live/nodes"
 
-# One file system per line: NAME SIZE_MIB MODE.
-while read -r name size mode; do
+# One file system per line: NAME SIZE_MIB.
+while read -r name size; do
   mkdir "${STATE}/live/shared/${name}"
-  mount -t tmpfs -o "size=${size}m,mode=${mode}" "${name}" "${STATE}/live/shared/${name}"
+  mount -t tmpfs -o "size=${size}m,mode=0755" "${name}" "${STATE}/live/shared/${name}"
 done <"${STATE}/shared"
 
 # The devices that nodes copy. NAME TYPE MAJOR MINOR MODE.
