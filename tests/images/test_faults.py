@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from local.slurm import Laboratory, namespaces
-from tests.images import registry
 from tests.images.conftest import IMAGES, NODE, Importer, prepare_node, replaced
-from tests.images.registry import Image
+from tests.slurm import registry
+from tests.slurm.registry import Image
 
 REPOSITORY = "pytorch-training-custom"
 

@@ -9,9 +9,9 @@ import re
 import pytest
 
 from local.slurm import Laboratory
-from tests.images import registry
 from tests.images.conftest import ASSETS, IMAGES, NODE, Importer, replaced
-from tests.images.registry import Image
+from tests.slurm import registry
+from tests.slurm.registry import Image
 
 REPOSITORY = "pytorch-training-custom"
 

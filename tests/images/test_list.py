@@ -7,9 +7,9 @@ import json
 import pytest
 
 from local.slurm import Laboratory
-from tests.images import registry
 from tests.images.conftest import ASSETS, Importer
-from tests.images.registry import Image
+from tests.slurm import registry
+from tests.slurm.registry import Image
 
 FOLDER = "/shared/listed"
 LIST = ["bash", f"{ASSETS}/images/list-containers.sh"]

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from local.slurm import Laboratory, images
+from local.slurm import Laboratory
 from local.slurm.host import PATH
 from tests.jobs.conftest import JOBS
+from tests.slurm import registry
 
 FILES = sorted(path.name for path in JOBS.glob("*.sbatch"))
 # What a file cannot do without.
@@ -109,7 +110,7 @@ def test_a_node_with_seven_gpus_fails_the_job(lab: Laboratory, jobs: str) -> Non
 @pytest.fixture(scope="module")
 def image(lab: Laboratory) -> Iterator[str]:
     """A small image, imported under a name."""
-    pushed = images.push(lab, "pytorch-training-custom", "jobs")
+    pushed = registry.push(lab, "pytorch-training-custom", "jobs")
     lab.write(
         "/home/ubuntu/.config/enroot/.credentials",
         f"machine {lab.plan.registry} login AWS password $(aws ecr get-login-password --region ap-southeast-3)\n",

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from local.slurm import Laboratory, images
-from local.slurm.images import Image
+from local.slurm import Laboratory
+from tests.slurm import registry
+from tests.slurm.registry import Image
 
 FOLDER = "/fsx/containers"
 
@@ -16,7 +17,7 @@ FOLDER = "/fsx/containers"
 @pytest.fixture(scope="module")
 def image(lab: Laboratory) -> Image:
     """A small image in the registry."""
-    return images.push(
+    return registry.push(
         lab, "pytorch-training-custom", "latest", env={"FROM_IMAGE": "a word and another", "HOME_OF": "image"}
     )
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from local.slurm import Laboratory, base, bootstrap, host, images, make, namespaces
+from local.slurm import Laboratory, base, bootstrap, host, make, namespaces
 from local.slurm.plan import PLAN_FILE
 from ops.problem import Problem
 from settings import load
+from tests.slurm import registry
 from tests.slurm.conftest import ENVIRONMENT, INSTALL, ROOT, plan_of, start
 
 
@@ -168,7 +169,7 @@ def test_the_newer_slurm(own_lab: Laboratory) -> None:
     assert own_lab.output(["sinfo", "--version"]).endswith("24.11.5")
     line = ["srun", "-N2", "--ntasks-per-node=8", "--gpus-per-task=1", "nvidia-smi", "-L"]
     assert len(own_lab.output(line).splitlines()) == 16
-    image = images.push(own_lab, "small", env={"WORD": "seen"})
+    image = registry.push(own_lab, "small", "latest", env={"WORD": "seen"})
     credentials = f"machine {plan.registry} login AWS password $(aws ecr get-login-password)\n"
     own_lab.write("/home/ubuntu/.config/enroot/.credentials", credentials, mode=0o600)
     own_lab.run(f"cd /fsx/data && enroot import -o small.sqsh docker://AWS@{image.uri.replace('/', '#', 1)}")
