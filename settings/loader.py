@@ -20,8 +20,8 @@ from settings.source import MAX_DIGITS, Source, read
 P = TypeVar("P", bound=Part)
 
 
-def load(path: Path) -> Environment:
-    """Read, type and check one environment file.
+def load(path: Path, *, scripts: Path | None = None) -> Environment:
+    """Read, type and check one environment file, and its scripts from the folder `scripts` (default: the file's).
 
     Raises:
         Faults: all faults of the file's YAML and types; if there are none, all faults of the rules across fields.
@@ -29,6 +29,8 @@ def load(path: Path) -> Environment:
     """
     source = read(Path(path))
     environment = typed(source, Environment)
+    for hook in environment.cluster.hooks:
+        hook.read(scripts or source.file.parent)
     for finding in findings(environment):
         source.add(*finding)
     if source.faults:

@@ -55,6 +55,7 @@ class ClusterStack(EnvironmentStack):
             "Assets",
             bucket=buckets.assets,
             settings=cluster_settings(environment, repository_uris=uris, **names),
+            hooks=environment.cluster.hooks,
             logs=self.function_logs,
         )
         cluster, groups = environment.cluster, network.security_groups
@@ -88,6 +89,7 @@ class ClusterStack(EnvironmentStack):
                 api=api.api,
                 service_token=api.provider.service_token,
                 assets_version=assets.version,
+                hooks=[f"{hook.role} {hook.when} {hook.script} {hook.sha256}" for hook in cluster.hooks],
                 timeout_minutes=cluster.timeout_minutes,
                 answer_minutes=cluster.answer_minutes,
                 updates={_camel(policy): value for policy, value in cluster.updates.model_dump().items()},

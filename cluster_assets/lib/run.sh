@@ -1,24 +1,23 @@
 #!/usr/bin/env bash
-# run.sh ROLE: runs the steps that roles/ROLE lists, in that order, and stops at the first failure.
+# run.sh ROLE: runs the steps that roles/ROLE lists, in that order, and stops at the first failure. The environment's hooks of the role run
+# before the first and after the last step, as steps of their own.
 # stdout and the log get everything; stderr gets one line: the failed step and the reason.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+# step NAME COMMAND...: run one step; NAME is for the log and the reason.
 run::step() {
-  local -r bundle="$1" step="$2"
+  local -r step="$1"
+  shift
   local -r output="${SCRATCH}/output" started="${EPOCHREALTIME/./}"
   local status=0 reason
   export TRAINYARD_REASON="${SCRATCH}/reason"
   rm -f "${TRAINYARD_REASON}"
-  [[ -f "${bundle}/steps/${step}.sh" ]] || {
-    printf 'step %s: the bundle has no steps/%s.sh\n' "${step}" "${step}" >&2
-    return 1
-  }
-  log::info "step ${step}" 2>&1 | tee -a "${TRAINYARD_LOG}"
-  bash "${bundle}/steps/${step}.sh" </dev/null 2>&1 | tee -a "${TRAINYARD_LOG}" "${output}" || status="${PIPESTATUS[0]}"
+  log::info "${step}" 2>&1 | tee -a "${TRAINYARD_LOG}"
+  "$@" </dev/null 2>&1 | tee -a "${TRAINYARD_LOG}" "${output}" || status="${PIPESTATUS[0]}"
   local -r milliseconds=$(((${EPOCHREALTIME/./} - started) / 1000))
   local -r duration="$((milliseconds / 1000)).$(printf '%03d' $((milliseconds % 1000))) s"
   if ((status == 0)); then
-    log::info "step ${step} done in ${duration}" 2>&1 | tee -a "${TRAINYARD_LOG}"
+    log::info "${step} done in ${duration}" 2>&1 | tee -a "${TRAINYARD_LOG}"
     return 0
   fi
   if [[ -s "${TRAINYARD_REASON}" ]]; then
@@ -26,27 +25,50 @@ run::step() {
   else
     reason="exit status ${status}: $(grep -v '^[[:space:]]*$' "${output}" | tail -n 1)" || true
   fi
-  log::info "step ${step} failed after ${duration}" 2>&1 | tee -a "${TRAINYARD_LOG}"
-  printf 'step %s of role %s on %s: %s\n' "${step}" "${ROLE}" "${HOSTNAME}" "${reason}" >&2
+  log::info "${step} failed after ${duration}" 2>&1 | tee -a "${TRAINYARD_LOG}"
+  printf '%s of role %s on %s: %s\n' "${step}" "${TRAINYARD_ROLE}" "${HOSTNAME}" "${reason}" >&2
   return 1
 }
 
+# hooks LIST: run the hooks of a list, each after a comparison with its pinned checksum.
+run::hooks() {
+  local -r list="$1"
+  local sha256 script file
+  [[ -f "${list}" ]] || return 0
+  while read -r sha256 script; do
+    file="${list%/*}/${sha256}.sh"
+    if ! sha256sum --check --status <<<"${sha256}  ${file}" 2>/dev/null; then
+      printf 'hook %s: %s is missing or was changed: nothing of it was run\n' "${script}" "${file}" >&2
+      return 1
+    fi
+    run::step "hook ${script}" "${file}" || return 1
+  done <"${list}"
+}
+
 run::main() {
-  readonly ROLE="${1:?usage: run.sh ROLE}"
+  export TRAINYARD_ROLE="${1:?usage: run.sh ROLE}"
+  # An update of the head node repeats the steps of its creation.
+  local -r role="${TRAINYARD_ROLE/#updated/head-configured}"
   local bundle step
   bundle="$(cd "${TRAINYARD_LIB}/.." && pwd)"
-  # An update of the head node repeats the steps of its creation.
-  local -r list="${bundle}/roles/${ROLE/#updated/head-configured}"
+  local -r list="${bundle}/roles/${role}"
   if [[ ! -f "${list}" ]]; then
-    printf "no role '%s'; allowed: %s updated\n" "${ROLE}" "$(cd "${bundle}/roles" && echo *)" >&2
+    printf "no role '%s'; allowed: %s updated\n" "${TRAINYARD_ROLE}" "$(cd "${bundle}/roles" && echo *)" >&2
     return 1
   fi
   mkdir -p "${TRAINYARD_LOG%/*}"
   SCRATCH="$(mktemp -d)"
   trap 'rm -rf -- "${SCRATCH}"' EXIT
+  run::hooks "${bundle}/hooks/${role}.before" || return 1
   while read -r step; do
-    [[ -z "${step}" || "${step}" == \#* ]] || run::step "${bundle}" "${step}" || return 1
+    [[ -z "${step}" || "${step}" == \#* ]] && continue
+    [[ -f "${bundle}/steps/${step}.sh" ]] || {
+      printf 'step %s: the bundle has no steps/%s.sh\n' "${step}" "${step}" >&2
+      return 1
+    }
+    run::step "step ${step}" bash "${bundle}/steps/${step}.sh" || return 1
   done <"${list}"
+  run::hooks "${bundle}/hooks/${role}.after" || return 1
 }
 
 run::main "$@"

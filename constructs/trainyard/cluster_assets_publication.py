@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -11,6 +11,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_deployment as s3_deployment
 from constructs import Construct
 
+from settings.model.cluster import Hook
 from trainyard import cluster_bundle
 from trainyard.nag import LAMBDA_LOGS_POLICY, acknowledge, wildcard
 from trainyard.retention import FunctionLogs
@@ -36,10 +37,11 @@ class ClusterAssetsPublication(Construct):
         *,
         bucket: s3.IBucket,
         settings: Mapping[str, object],
+        hooks: Sequence[Hook],
         logs: FunctionLogs,
     ) -> None:
         super().__init__(scope, construct_id)
-        bundle = cluster_bundle.build()
+        bundle = cluster_bundle.build(hooks=hooks)
         self.version = bundle.sha256
         self.entry_script = f"s3://{bucket.bucket_name}/{cluster_bundle.PREFIX}/{cluster_bundle.ENTRY}"
         with tempfile.TemporaryDirectory() as folder:

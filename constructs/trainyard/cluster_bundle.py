@@ -9,8 +9,11 @@ import hashlib
 import io
 import json
 import tarfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from settings.model.cluster import Hook
 
 ASSETS = Path(__file__).parents[2] / "cluster_assets"
 PREFIX = "cluster"
@@ -36,21 +39,21 @@ class Bundle:
         return json.dumps({"bundle": self.key, "sha256": self.sha256, "settings": SETTINGS}, indent=1) + "\n"
 
 
-def build(folder: Path = ASSETS) -> Bundle:
-    """The bundle of a folder of cluster assets.
+def build(folder: Path = ASSETS, hooks: Sequence[Hook] = ()) -> Bundle:
+    """The bundle of a folder of cluster assets, and of the environment's hooks.
 
     Raises:
-        ValueError: the folder has no entry script, or has a symbolic link, which could point elsewhere on a node.
+        ValueError: the folder has no entry script, or has a symbolic link, which could point elsewhere on a node; or a
+            hook is not the pinned one.
     """
     if not (folder / ENTRY).is_file():
         raise ValueError(f"{folder.name}/ has no {ENTRY}, the script that every custom action runs.")
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, path in sorted(_members(folder)):
-            content = path.read_bytes()
+        for name, content in sorted({**dict(_members(folder)), **_hook_members(hooks)}.items()):
             member = tarfile.TarInfo(name)
             member.size = len(content)
-            member.mode = 0o755 if path.suffix in {".sh", ".sbatch"} else 0o644
+            member.mode = 0o755 if PurePosixPath(name).suffix in {".sh", ".sbatch"} else 0o644
             archive.addfile(member, io.BytesIO(content))
     content = buffer.getvalue()
     return Bundle(content, hashlib.sha256(content).hexdigest())
@@ -69,8 +72,19 @@ def stage(bundle: Bundle, target: Path, folder: Path = ASSETS) -> None:
         path.write_bytes(content)
 
 
-def _members(folder: Path) -> list[tuple[str, Path]]:
-    members = []
+def _hook_members(hooks: Sequence[Hook]) -> dict[str, bytes]:
+    """Each script under its checksum, and a list for each role and moment, in the order of the environment file."""
+    members: dict[str, bytes] = {}
+    for hook in hooks:
+        content, name = hook.content or b"", f"hooks/{hook.role}.{hook.when}"
+        if hashlib.sha256(content).hexdigest() != hook.sha256:
+            raise ValueError(f"The script {hook.script} does not have the SHA-256 {hook.sha256}.")
+        members[f"hooks/{hook.sha256}.sh"] = content
+        members[name] = members.get(name, b"") + f"{hook.sha256} {hook.script}\n".encode()
+    return members
+
+
+def _members(folder: Path) -> Iterator[tuple[str, bytes]]:
     for path in folder.rglob("*"):
         name = PurePosixPath(path.relative_to(folder).as_posix())
         if any(part in _LEFT_OUT or part.startswith(".") for part in name.parts) or path.suffix == ".pyc":
@@ -78,5 +92,4 @@ def _members(folder: Path) -> list[tuple[str, Path]]:
         if path.is_symlink():
             raise ValueError(f"{folder.name}/{name} is a symbolic link; a bundle holds plain files only.")
         if path.is_file():
-            members.append((str(name), path))
-    return members
+            yield str(name), path.read_bytes()

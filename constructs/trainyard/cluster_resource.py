@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
 from constructs import Construct
@@ -22,6 +22,7 @@ class ClusterResource(Construct):
         name: of the cluster. Another name means another cluster; the old one is deleted.
         configuration: the ParallelCluster configuration; values may be CDK tokens.
         assets_version: content version of the cluster's assets, visible in a diff; it does not affect the cluster.
+        hooks: the user's own scripts in those assets, one text each, so that a diff shows them.
         timeout_minutes: most that a create, update or delete may take, up to 720.
         answer_minutes: when CloudFormation gets its answer at the latest, up to 55; further resources wait for longer
             operations.
@@ -48,6 +49,7 @@ class ClusterResource(Construct):
         timeout_minutes: int,
         answer_minutes: int,
         updates: Mapping[str, str],
+        hooks: Sequence[str] = (),
         generation: int = 0,
         frozen: bool = False,
     ) -> None:
@@ -68,6 +70,7 @@ class ClusterResource(Construct):
                 "WaitsBehind": links,
                 "WaitsBefore": links,
                 "Updates": dict(updates),
+                **({"Hooks": list(hooks)} if hooks else {}),
                 **({"Generation": generation} if generation else {}),
                 **({"Frozen": True} if frozen else {}),
             },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -27,8 +28,8 @@ from trainyard.addresses import split
 
 ROOT = Path(__file__).resolve().parents[2]
 STATES = ROOT / ".trainyard"
-RECORD, COPY = "environment.json", "environment.yaml"
-"""In a state folder: which environment its emulator is for, and its file as it was deployed last."""
+RECORD, COPY, SCRIPTS = "environment.json", "environment.yaml", "environment-scripts"
+"""In a state folder: which environment its emulator is for; its file, and the scripts of that, as deployed last."""
 DEFAULT_PORT = 4600
 """First of the two loopback ports of the emulator: AWS, and the next one for the ParallelCluster API."""
 
@@ -102,7 +103,7 @@ class Session(App):
             return self
         if deployed.file != self.file:
             raise self._other(deployed)
-        return Session(self.file, load(deployed.state / COPY), deployed.state)
+        return Session(self.file, load(deployed.state / COPY, scripts=deployed.state / SCRIPTS), deployed.state)
 
     def _other(self, deployed: Deployed) -> Problem:
         if deployed.file != self.file:
@@ -179,6 +180,11 @@ class Session(App):
             json.dump({"identity": self.identity, "file": str(self.file)}, record)
         with lock.open_private(self.state / COPY, "w") as copy:
             copy.write(self.file.read_text("utf-8"))
+        shutil.rmtree(self.state / SCRIPTS, ignore_errors=True)
+        for hook in self.environment.cluster.hooks:
+            script = self.state / SCRIPTS / hook.script
+            script.parent.mkdir(parents=True, exist_ok=True)
+            script.write_bytes(hook.content or b"")
 
     def seeds(self) -> Mapping[str, object]:
         """What the account holds before the deployment: what the file names by id or ARN, and raised quotas."""

@@ -23,7 +23,7 @@ COMPUTE_ROLES = ("compute-start", "compute-configured")
 
 def publish(laboratory: Laboratory, assets: Path = cluster_bundle.ASSETS) -> str:
     """Put the bundle, its pointer and settings.json into the assets bucket. Returns the bundle's SHA-256."""
-    bundle = cluster_bundle.build(assets)
+    bundle = cluster_bundle.build(assets, laboratory.plan.environment.cluster.hooks)
     bucket = laboratory.path(f"{BUCKETS}/{laboratory.plan.buckets['assets']}")
     cluster_bundle.stage(bundle, bucket, assets)
     (bucket / cluster_bundle.SETTINGS).write_text(json.dumps(laboratory.plan.settings(), indent=1))

@@ -194,6 +194,9 @@ def _of_resources(verdict: Verdict) -> Iterator[Reason]:
             yield Reason(Level.DESTRUCTIVE, f"CloudFormation refuses {label(change)}: {', '.join(change.causes)}")
         elif change.gone and change.type.startswith(_INTERRUPTING):
             yield Reason(Level.DISRUPTIVE, f"{label(change)} {change.effect}")
+        elif change.type == clusters.TYPE and any(one.path.startswith("Hooks") for one in change.differences):
+            text = "nodes that start later run them, running nodes keep the former ones until they are replaced"
+            yield Reason(Level.DISRUPTIVE, f"hooks changed: {text}")
     if rest:
         yield Reason(Level.SAFE, f"{_count(len(rest), 'resource')} added or changed")
     if verdict.left_stacks:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
-from settings.model.base import ClusterName, LogDays, MountPath, Part, QueueName, arn, resource_id, text
+from settings.model.base import STEP, ClusterName, LogDays, MountPath, Part, QueueName, arn, path, resource_id, text
 
 _IAM, _SHOWN_IAM = "arn:aws[a-z-]*:iam:", "arn:aws:iam::<account>"
 _IAM_NAME = "[A-Za-z0-9_+=,.@/-]*[A-Za-z0-9_+=,.@-]"
@@ -46,6 +48,8 @@ SecurityGroups = Annotated[
     tuple[Annotated[str, resource_id("a security group id", "sg")], ...],
     Field(max_length=3, description="Ids of further security groups, of the same VPC."),
 ]
+ScriptPath = Annotated[str, path(f"{STEP}(/{STEP})*", "a path below the environment file's folder", "hooks/drivers.sh")]
+Sha256 = Annotated[str, text("[0-9a-f]{64}", "64 hexadecimal digits in lower case, as sha256sum prints them")]
 Os = Literal["alinux2023", "ubuntu2204", "ubuntu2404", "rhel8", "rhel9", "rocky8", "rocky9"]
 Subnet = Literal["private", "public"]
 
@@ -207,6 +211,29 @@ class Updates(Part):
     )
 
 
+class Hook(Part):
+    """A script of your own that nodes run as root before or after the steps of a bootstrap role (docs/bootstrap.md)."""
+
+    role: Literal["head-configured", "login-configured", "compute-start", "compute-configured"] = Field(
+        description="The bootstrap's role. compute-start: before ParallelCluster sets a node up; the others: after it."
+    )
+    when: Literal["before", "after"] = Field(description="Before the first or after the last step of the role.")
+    script: ScriptPath = Field(description="The script, relative to the environment file's folder; it begins with #!.")
+    sha256: Sha256 = Field(description="SHA-256 of the script. A changed script is refused until this key changes too.")
+    _content: bytes | None = PrivateAttr(None)
+
+    @property
+    def content(self) -> bytes | None:
+        """The script as `read` found it, or None where it found no file."""
+        return self._content
+
+    def read(self, folder: Path) -> None:
+        """Read the script below `folder`."""
+        file = folder / self.script
+        with suppress(OSError):
+            self._content = file.read_bytes() if file.is_file() else None  # a pipe would wait for a writer
+
+
 class Cluster(Part):
     """The Slurm cluster."""
 
@@ -240,6 +267,7 @@ class Cluster(Part):
         description="Minutes after which the handler answers CloudFormation while the work continues; another"
         " resource then waits for the end of the work.",
     )
+    hooks: tuple[Hook, ...] = Field((), description="Scripts of your own on the nodes, in the order in which they run.")
     updates: Updates = Field(Updates(), description="What an update may do to the running cluster.")
     permissions_boundary: BoundaryArn | None = Field(
         None,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from settings.model import Environment
-from settings.rules import access, compute, file_systems, models, names, network, parallelcluster, slurm
+from settings.rules import access, compute, file_systems, hooks, models, names, network, parallelcluster, slurm
 from settings.rules.items import Finding, Rule
 
-MODULES = (names, network, file_systems, compute, access, slurm, models, parallelcluster)
+MODULES = (names, network, file_systems, compute, access, hooks, slurm, models, parallelcluster)
 RULES: tuple[Rule, ...] = tuple(rule for module in MODULES for rule in module.RULES)
 
 

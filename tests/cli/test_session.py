@@ -23,6 +23,7 @@ from ops.aws import stacks
 from ops.problem import Problem
 from settings import environment_file, load
 from tests.settings.conftest import write_edited
+from tests.settings.examples import HOOK, HOOKS
 
 FORMER = {"name": "base", "account": "111122223333", "region": "us-east-1"}
 
@@ -62,6 +63,15 @@ def test_another_name_account_or_region_is_another_environment(deployed: Path, e
     former = opened.as_deployed()
     assert former.environment.model_dump(include=set(FORMER)) == FORMER
     assert former.state == opened.state.parent / "base"
+
+
+def test_what_was_deployed_with_hooks_is_found_again(states: Path, tmp_path: Path) -> None:
+    file = write_edited({HOOKS: [HOOK]}, tmp_path)
+    session.Session.open(str(file), None).start(None, Console(quiet=True))
+    write_edited({"name": "renamed"}, tmp_path)
+    (tmp_path / HOOK["script"]).unlink()
+    former = session.Session.open(str(file), None).as_deployed()
+    assert (former.state, former.environment.name) == (states / "base", "base")
 
 
 def test_the_same_environment_from_another_file_is_the_same(deployed: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import subprocess
@@ -124,6 +125,55 @@ def test_reason_of_a_role_that_fails(
     result = node.bootstrap(settings, changed=changed, role=role, code=70)
 
     assert reason in result.stderr
+
+
+def hooks(**moments: list[str]) -> dict[str, str]:
+    """The bundle's files for scripts by role and moment, such as compute_start__before."""
+    sums = {script: hashlib.sha256(script.encode()).hexdigest() for scripts in moments.values() for script in scripts}
+    lists = {
+        f"hooks/{moment.replace('__', '.').replace('_', '-')}": "".join(
+            f"{sums[script]} own/{number}.sh\n" for number, script in enumerate(scripts)
+        )
+        for moment, scripts in moments.items()
+    }
+    return lists | {f"hooks/{sha256}.sh": script for script, sha256 in sums.items()}
+
+
+def test_hooks_run_before_and_after_the_steps(node: Node, settings: Settings) -> None:
+    show = (
+        '#!/usr/bin/env bash\nprintf "%s %s\\n" "${TRAINYARD_ROLE}" "$(jq -r .environment "${TRAINYARD_SETTINGS}")"\n'
+    )
+    python = "#!/usr/bin/env python3\nprint('written', 'in Python')\n"
+    files = hooks(head_configured__before=[show], head_configured__after=[python, show], compute_start__after=[python])
+
+    node.bootstrap(settings, role="updated", changed=files | {"roles/head-configured": "limits\n"})
+
+    done = re.findall(r"trainyard: (?:step )?(\S+|hook \S+) done in \d+\.\d{3} s", node.log())
+    assert done == ["hook own/0.sh", "limits", "hook own/0.sh", "hook own/1.sh"]
+    assert node.log().count("\nupdated local\n") == 2 and node.log().count("\nwritten in Python\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("#!/bin/sh\necho working\necho no driver >&2\nexit 3\n", "exit status 3: no driver"),
+        ('#!/bin/sh\necho "no driver" >"${TRAINYARD_REASON}"\nexit 1\n', "no driver"),
+    ],
+)
+def test_failing_hook_names_itself_and_ends_the_role(node: Node, settings: Settings, script: str, reason: str) -> None:
+    result = node.bootstrap(settings, role="compute-start", changed=hooks(compute_start__before=[script]), code=70)
+    assert re.fullmatch(rf"hook own/0\.sh of role compute-start on \S+: {reason}\n", result.stderr)
+    assert "step limits" not in node.log()
+
+
+@pytest.mark.parametrize("change", [None, "#!/bin/sh\necho other\n"], ids=["missing", "changed"])
+def test_hook_that_is_not_the_pinned_one_is_not_run(node: Node, settings: Settings, change: str | None) -> None:
+    files = hooks(compute_start__after=["#!/bin/sh\necho mine\n"])
+    script = next(name for name in files if name.endswith(".sh"))
+    files = {name: text for name, text in files.items() if name != script} | ({script: change} if change else {})
+    result = node.bootstrap(settings, role="compute-start", changed=files, code=70)
+    assert re.fullmatch(r"hook own/0\.sh: .* is missing or was changed: nothing of it was run\n", result.stderr)
+    assert "other" not in node.log()
 
 
 def test_missing_command_is_named(node: Node, settings: Settings) -> None:

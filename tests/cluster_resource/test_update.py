@@ -11,7 +11,7 @@ from tests.cluster_resource.fake_api import MAX_COUNT, Cluster, FakeApi, foreign
 SMALL, LARGE = properties(max_count=2), properties(max_count=4)
 OLD, NEW = properties("old"), properties("new")
 GROW = events.update(LARGE, SMALL)
-ASSETS = events.update(properties(AssetsVersion="2"), SMALL)
+ASSETS = events.update(properties(AssetsVersion="2", Hooks=["compute-start before a.sh 0123"]), SMALL)
 NEXT = events.update(properties(Generation="1"), SMALL)
 BUSY = ApiError(409, "Cannot execute update while stack is in UPDATE_IN_PROGRESS status.")
 FAILS = {"UPDATE_IN_PROGRESS": "UPDATE_ROLLBACK_IN_PROGRESS"}

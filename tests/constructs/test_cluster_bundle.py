@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from settings.model.cluster import Hook
 from trainyard import cluster_bundle
 
 
@@ -56,6 +57,39 @@ def test_a_change_of_content_is_another_version(folder: Path) -> None:
     after = cluster_bundle.build(folder)
     assert after.sha256 != before.sha256
     assert after.sha256 == hashlib.sha256(after.content).hexdigest()
+
+
+def hook(folder: Path, moment: str, name: str) -> Hook:
+    """A script whose content is its name."""
+    role, when = moment.split(".")
+    (folder / name).write_text(f"#!{name}\n")
+    sha256 = hashlib.sha256(f"#!{name}\n".encode()).hexdigest()
+    made = Hook.model_validate({"role": role, "when": when, "script": name, "sha256": sha256})
+    made.read(folder)
+    return made
+
+
+def test_hooks_are_listed_for_their_moment_in_their_order(folder: Path, tmp_path: Path) -> None:
+    b, a = (hook(tmp_path, "compute-start.after", name) for name in ("b.sh", "a.sh"))
+    head = hook(tmp_path, "head-configured.before", "a.sh")
+    bundle = cluster_bundle.build(folder, (b, a, head))
+    with tarfile.open(fileobj=io.BytesIO(bundle.content), mode="r:") as archive:
+        content = {item.name: archive.extractfile(item).read() for item in archive}  # type: ignore[union-attr]
+    assert {name: text for name, text in content.items() if name.startswith("hooks/")} == {
+        f"hooks/{a.sha256}.sh": b"#!a.sh\n",
+        f"hooks/{b.sha256}.sh": b"#!b.sh\n",
+        "hooks/compute-start.after": f"{b.sha256} b.sh\n{a.sha256} a.sh\n".encode(),
+        "hooks/head-configured.before": f"{a.sha256} a.sh\n".encode(),
+    }
+    modes = {item.name: item.mode for item in members(bundle)}
+    assert (modes[f"hooks/{a.sha256}.sh"], modes["hooks/compute-start.after"]) == (0o755, 0o644)
+    assert cluster_bundle.build(folder, (a, b, head)).sha256 != bundle.sha256
+
+
+def test_a_hook_that_was_not_read_is_refused(folder: Path, tmp_path: Path) -> None:
+    unread = Hook.model_validate(hook(tmp_path, "compute-start.after", "a.sh").model_dump())
+    with pytest.raises(ValueError, match=r"a\.sh does not have the SHA-256"):
+        cluster_bundle.build(folder, (unread,))
 
 
 def test_staged_files_lie_under_the_keys_of_the_bucket(folder: Path, tmp_path: Path) -> None:

@@ -40,6 +40,13 @@ models:
     folders: {data: /fsx/data, checkpoints: /fsx/b/c, outputs: /fsx/b/o, logs: /fsx/b/l, tensorboard: /fsx/b/t}
 """)
 
+SCRIPTS = {
+    "good.sh": b"#!/bin/sh\nid -un\n",
+    "crlf.sh": b"#!/bin/sh\r\nid -un\r\n",
+    "text.txt": b"id -un\n",
+}
+"""Scripts in hooks/ next to the file of an edit that names some."""
+
 GONE = ...
 """As a value of an edit: take the key out."""
 
@@ -69,6 +76,10 @@ def write_edited(edits: Mapping[str, object], folder: Path) -> Path:
             at[last] = copy.deepcopy(value)
     file = folder / "edited.yaml"
     file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    if "hooks" in data["cluster"]:
+        (folder / "hooks").mkdir(exist_ok=True)
+        for name, content in SCRIPTS.items():
+            (folder / "hooks" / name).write_bytes(content)
     return file
 
 

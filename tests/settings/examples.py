@@ -42,6 +42,13 @@ OURS = "arn:aws:iam::111122223333:policy/parallelcluster"
 READ = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"
 OLD = {"name": "old", "mount": "/old", "id": "fs-0123456789abcdef0"}
 VOLUME = {"name": "volume", "mount": "/volume", "id": "fsvol-0123456789abcdef0"}
+HOOK = {
+    "role": "compute-configured",
+    "when": "after",
+    "script": "hooks/good.sh",
+    "sha256": "4ea663e3e4f98b83d563d892bcf7841be9e52f7734beabfe63ec00f69f054694",
+}
+HOOKS, H0 = f"{C}.hooks", f"{C}.hooks[0]"
 SMT = {"DisableSimultaneousMultithreading": True}
 EFS = {"Name": "efs", "MountDir": "/efs", "StorageType": "Efs", "EfsSettings": {"FileSystemId": "fs-0123456789abcdef0"}}
 
@@ -107,13 +114,15 @@ GOOD: list[dict[str, Any]] = [
     {f"{C}.head_node.key_name": "team key (1)"},
     {"tags": {"cost centre": "a/b:c+d=e@f_g.h-i"}},
     {"tags": {f"t{i}": "v" for i in range(40)}},
-    # What exists already, policies, security groups, and keys of ParallelCluster's own
+    # What exists already, policies, security groups, hooks, and keys of ParallelCluster's own
     {
         f"{N}.existing": EXISTING,
         "storage.existing": [OLD, VOLUME],
     },
     {f"{L}.associations.0.bucket": "s3://team-data"},
     {f"{Q}.policies": [OURS, f"{OURS}/x", READ], f"{C}.head_node.security_groups": ["sg-0123456789abcdef0"]},
+    {HOOKS: [HOOK, HOOK | {"when": "before"}, HOOK | {"role": "head-configured"}]},
+    {HOOKS: [HOOK | {"role": "login-configured"}], f"{C}.login_nodes": {}},
     {X: {"HeadNode": SMT, "DirectoryService": {"AdditionalSssdConfigs": {"debug_level": "1"}}}},
     {XQ: [{"Name": "gpu", "ComputeResources": [{"Name": "p5", "SpotPrice": 3, **SMT}]}]},
     {f"{X}.SharedStorage": [EFS]},
@@ -317,6 +326,17 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({f"{Q}.policies": [f"{OURS}{i}" for i in range(9)]}, f"{Q0}.policies", "at most 8"),
     ({f"{Q}.security_groups": ["sg-1"]}, f"{Q0}.security_groups[0]", "hexadecimal"),
     ({f"{Q}.security_groups": [f"sg-0123456{i}" for i in range(4)]}, f"{Q0}.security_groups", "at most 3"),
+    # Hooks
+    ({HOOKS: [HOOK | {"role": "login-configured"}]}, f"{H0}.role", "add cluster.login_nodes"),
+    ({HOOKS: [HOOK | {"role": "compute"}]}, f"{H0}.role", "compute-start"),
+    ({HOOKS: [HOOK | {"sha256": "ABC"}]}, f"{H0}.sha256", "64 hexadecimal digits"),
+    ({HOOKS: [HOOK | {"sha256": "0" * 64}]}, f"{H0}.sha256", f"hooks/good.sh, {HOOK['sha256']}"),
+    ({HOOKS: [HOOK | {"script": "hooks/gone.sh"}]}, f"{H0}.script", "cannot be read"),
+    ({HOOKS: [HOOK | {"script": "hooks"}]}, f"{H0}.script", "cannot be read"),
+    ({HOOKS: [HOOK | {"script": "../hooks/good.sh"}]}, f"{H0}.script", "below the environment file's folder"),
+    ({HOOKS: [HOOK | {"script": "hooks/crlf.sh"}]}, f"{H0}.script", "CRLF"),
+    ({HOOKS: [HOOK | {"script": "hooks/text.txt"}]}, f"{H0}.script", "does not begin with #!"),
+    ({HOOKS: [HOOK, HOOK | {"when": "before"}, HOOK]}, f"{C}.hooks[2]", "remove one of them"),
     # Keys of ParallelCluster's own
     ({f"{X}.HeadNod": {}}, f"{X}.HeadNod", "did you mean HeadNode?"),
     ({f"{X}.HeadNode.Sequence": 1}, f"{X}.HeadNode.Sequence", "unknown key"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 from local.slurm import Laboratory, Timeouts, bootstrap, make
 from ops.problem import Problem
 from settings import load
+from settings.model.cluster import Hook
 from tests.slurm.conftest import ENVIRONMENT, start
 from trainyard.cluster_config.rendering import HEALTH_CHECK
 
@@ -20,12 +22,27 @@ NODES = 16
 SLURM = {**HEALTH_CHECK, "HealthCheckInterval": "5", "HealthCheckNodeState": "ANY"}
 
 
+def hook(folder: Path) -> Hook:
+    """A script that records who runs it, on compute nodes that have all their mounts."""
+    content = '#!/usr/bin/env bash\necho "$(id -un) ${TRAINYARD_ROLE}" >/etc/trainyard-hook\nls /fsx\n'
+    (folder / "own.sh").write_text(content)
+    sha256 = hashlib.sha256(content.encode()).hexdigest()
+    made = Hook(role="compute-configured", when="after", script="own.sh", sha256=sha256)
+    made.read(folder)
+    return made
+
+
 @pytest.fixture(scope="module")
 def many(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:  # noqa: ARG001 -- a fixture that asks for another
     """Sixteen nodes, bootstrapped at once; all may use every core of the machine, so their timeouts are long."""
     laboratory = Laboratory(tmp_path_factory.mktemp("many") / "lab")
+    environment = load(ENVIRONMENT)
+    cluster = environment.cluster.model_copy(update={"hooks": (hook(tmp_path_factory.mktemp("hooks")),)})
     plan = make(
-        load(ENVIRONMENT), nodes=NODES, timeouts=Timeouts(slurmd_s=30, message_s=10, kill_wait_s=2), slurm=SLURM
+        environment.model_copy(update={"cluster": cluster}),
+        nodes=NODES,
+        timeouts=Timeouts(slurmd_s=30, message_s=10, kill_wait_s=2),
+        slurm=SLURM,
     )
     try:
         start(laboratory, plan, lambda: bootstrap.all_nodes(laboratory))
@@ -51,6 +68,8 @@ def test_sixteen_nodes_at_once(many: Laboratory) -> None:
     for name in names:
         log = many.path("/var/log/trainyard/bootstrap.log", node=name).read_text()
         assert "FAILED" not in log and "step health done" in log, log[-2000:]
+        assert log.index("step health done") < log.index("hook own.sh done")
+        assert many.path("/etc/trainyard-hook", node=name).read_text() == "root compute-configured\n"
     # What the nodes share was written by the head node alone, whole, and once.
     etc = many.path("/opt/slurm/etc")
     assert [path.name for path in (etc / "plugstack.conf.d").iterdir()] == ["pyxis.conf"]

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 import settings
-from settings.model.cluster import Api, LoginNodes
+from settings.model.cluster import Api, Hook, LoginNodes
 from stacks.deployment import compose
+from tests.settings.conftest import SCRIPTS
+from tests.settings.examples import HOOK
 from tests.stacks.conftest import ROOT, Synthesis, checked_app
+from trainyard import cluster_bundle
 
 
 def synthesize(folder: Path, environment: settings.Environment) -> Synthesis:
@@ -67,6 +70,22 @@ def test_public_login_nodes_lie_in_the_public_subnet_and_run_their_script(
     [pool] = cluster["Properties"]["Configuration"]["LoginNodes"]["Pools"]
     assert "PublicSubnet" in json.dumps(pool["Networking"]["SubnetIds"])
     assert pool["CustomActions"]["OnNodeConfigured"]["Args"][1:] == ["login-configured", "us-east-1"]
+
+
+def test_hooks_show_in_the_template_and_are_in_the_published_bundle(
+    tmp_path: Path, environment: settings.Environment
+) -> None:
+    (tmp_path / "hooks").mkdir()
+    (tmp_path / HOOK["script"]).write_bytes(SCRIPTS["good.sh"])
+    hook = Hook.model_validate(HOOK)
+    hook.read(tmp_path)
+    made = synthesize(tmp_path / "cdk.out", variant(environment, hooks=(hook,)))
+    [cluster] = made.resources("cluster", "Custom::ParallelCluster").values()
+    assert cluster["Properties"]["Hooks"] == [f"compute-configured after hooks/good.sh {HOOK['sha256']}"]
+    bundle = cluster_bundle.build(hooks=(hook,))
+    assert cluster["Properties"]["AssetsVersion"] == bundle.sha256 != cluster_bundle.build().sha256
+    [published] = made.folder.glob(f"asset.*/{bundle.key}")
+    assert published.read_bytes() == bundle.content
 
 
 def test_a_public_node_in_a_network_without_a_public_subnet_is_refused(

@@ -1,7 +1,8 @@
 """What edits come to beyond the cluster's configuration: data, network, the cluster itself. Two syntheses each."""
 
+import copy
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,19 @@ def test_verdict(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     assert len(at_stake) == len(case.data), at_stake
     for expression in case.data:
         assert any(re.search(expression, line) for line in at_stake), (expression, at_stake)
+
+
+def test_changed_hooks_are_disruptive_and_say_which_nodes_run_them(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    old = edited("local", (), tmp_path_factory.getbasetemp())
+    template = copy.deepcopy(dict(old["cluster"].template))
+    [cluster] = (item for item in template["Resources"].values() if item["Type"] == "Custom::ParallelCluster")
+    cluster["Properties"] |= {"AssetsVersion": "other", "Hooks": ["compute-start before hooks/a.sh 0123"]}
+    verdict = judge("local", "before", old, {**old, "cluster": replace(old["cluster"], template=template)})
+    assert verdict.headline.startswith("DISRUPTIVE: hooks changed: nodes that start later run them")
+    [change] = verdict.resources
+    assert 'Hooks: none -> ["compute-start before hooks/a.sh 0123"]' in [str(one) for one in change.differences]
 
 
 def test_what_follows_a_replacement_is_replaced_too(tmp_path_factory: pytest.TempPathFactory) -> None:
