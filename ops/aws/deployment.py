@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ops.aws import cdk, costs, permissions, stacks, status
@@ -80,7 +81,7 @@ def watch(console: Console, account: boto3.Session, environment: Environment, ru
     """Run the CDK CLI with `run`, and print a line for each change of a stack."""
     with Progress(console, account, environment) as progress:
         code = run()
-    return Run(progress.changed, code, progress.failures() if code else [])
+    return Run(progress.changed, code, progress.failures())
 
 
 def console() -> Console:
@@ -157,7 +158,10 @@ def deploy(
     run: Callable[..., Run],
     seconds: int = stacks.SETTLE_S,
 ) -> Run:
-    """Deploy all stacks with `run`, those first that use what another one loses (docs/decisions/0004)."""
+    """Deploy all stacks with `run`, those first that use what another one loses (docs/decisions/0004).
+
+    Prints what the deployment should have removed and did not.
+    """
     done = run("--all")
     if any(_EXPORT_IN_USE in reason for reason in done.failures):
         console.print("The cluster still uses what the file no longer has: deploying the cluster first, then the rest")
@@ -167,6 +171,10 @@ def deploy(
         done = run("data-links", "cluster", "--exclusively")
         if not done.code:
             done = run("--all")
+    if not done.code:
+        # CloudFormation removes what an update replaced after the update has succeeded, and goes on if it cannot.
+        for reason in done.failures:
+            console.print(f"[red]Not removed, and may go on costing:[/red] {escape(reason)}", soft_wrap=True)
     return done
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from typing import TYPE_CHECKING, Any, cast
@@ -58,3 +59,11 @@ def test_what_uses_the_removed_is_deployed_first(monkeypatch: pytest.MonkeyPatch
     done = deployment.deploy(cast("boto3.Session", None), environment(), Console(quiet=True), run)
     assert done.code == 0
     assert runs == [("--all",), ("data-links", "cluster", "--exclusively"), ("--all",)]
+
+
+def test_what_a_successful_deployment_could_not_remove_is_shown() -> None:
+    failure = "unit-cluster: Cluster (Custom::ParallelCluster): jobs run on the old cluster"
+    output = io.StringIO()
+    run = lambda *_: deployment.Run(changed=True, code=0, failures=[failure])  # noqa: E731
+    deployment.deploy(cast("boto3.Session", None), environment(), Console(file=output, width=200), run)
+    assert f"Not removed, and may go on costing: {failure}" in output.getvalue()
