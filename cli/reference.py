@@ -103,7 +103,18 @@ def permissions_page() -> str:
             "document AWS-StartSSHSession. SSH calls both when it connects.",
             CONNECT,
         ),
-        ("diff --on aws", "On the environment's own stacks.", DIFF),
+        (
+            "diff --on aws",
+            "On the environment's own stacks. What was changed outside CloudFormation needs the permissions of `drift`; "
+            "the jobs of a cluster that is deleted need `ssm:SendCommand` on the cluster stack's document that counts "
+            "them and on the head node. Without these, the verdict names what it could not read.",
+            DIFF,
+        ),
+        (
+            "init",
+            "On `*`: the account, and what a reservation gives.",
+            ("ec2:DescribeAvailabilityZones", "ec2:DescribeCapacityReservations", "sts:GetCallerIdentity"),
+        ),
         ("preflight --on aws", "On `*`: these reads know no resources, or are asked of all resources.", PREFLIGHT),
         ("The ParallelCluster API, for preflight and drift", "On the API's user role.", (ASSUME,)),
         (

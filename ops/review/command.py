@@ -100,8 +100,7 @@ def gate(environment: Environment, assembly: Path, output: Path) -> int:
         delete = "; ".join(f"aws cloudformation delete-stack --stack-name {name} {options}" for name in failed)
         raise Problem(
             f"No verdict: {found}. Its first creation failed, so it cannot be updated. Delete it, then run again: "
-            f"{delete}. Only resources that its template retains stay in the account, and may keep names that the "
-            "next creation needs."
+            f"{delete}"
         )
     old = deployed(client, new)
     verdict = judge(environment.name, f"what is deployed in {environment.account}", old, new)
