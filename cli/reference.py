@@ -105,7 +105,7 @@ def permissions_page() -> str:
         ),
         (
             "diff --on aws",
-            "On the environment's own stacks. What was changed outside CloudFormation needs the permissions of `drift`; "
+            "On the environment's own stacks. What was changed outside CloudFormation needs those of `drift`; "
             "the jobs of a cluster that is deleted need `ssm:SendCommand` on the cluster stack's document that counts "
             "them and on the head node. Without these, the verdict names what it could not read.",
             DIFF,
