@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from local.commands.cdk import environment_for
 from local.commands.session import ROOT, Session
@@ -19,21 +19,12 @@ from local.emulator.launch import Account, Emulator
 from local.emulator.processes import log_tail
 from local.pipeline.definition import PIPELINE_TYPE
 from ops.problem import Problem
+from ops.review.stacks import Stack, synthesized
 from settings import load
 
 EXECUTION_POLICY = "arn:aws:iam::aws:policy/AdministratorAccess"
 _INSTALLED = (".venv", ".tools", "node_modules", "local/.venv", "local/node_modules", "parallelcluster/.venv")
 _LOCK_FILES = ("**/pyproject.toml", "**/uv.lock", "**/package.json", "**/package-lock.json")
-
-
-class Stack(NamedTuple):
-    """A stack of a cloud assembly; `path` is its name for the CDK CLI."""
-
-    path: str
-    name: str
-    account: str
-    region: str
-    template: Path
 
 
 def copy_source(checkout: Path, target: Path) -> None:
@@ -74,7 +65,7 @@ def prepare(name: str, state: Path, port: int, seeds: Path | None) -> Emulator:
     _cdk(state, {}, "synth", "--quiet", "--context", f"pipeline={name}", "--output", str(_assembly(state)))
     pipeline, stacks = pipeline_stack(state), _stacks(_assembly(state))
     home = (pipeline.account, pipeline.region)
-    places = [home, *sorted({(stack.account, stack.region) for stack in stacks} - {home})]
+    places = [home, *sorted({(stack.account, stack.region) for stack in stacks.values()} - {home})]
     emulator = launch.find(state)
     if emulator is None:
         print(
@@ -88,7 +79,7 @@ def prepare(name: str, state: Path, port: int, seeds: Path | None) -> Emulator:
         emulator = launch.start(state, *home, port, port + 1, given.get(home[0], {}), others=others)
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(partial(_bootstrap, state, emulator), places))
-    paths = [pipeline.path, *(stack.path for stack in stacks if stack.path.endswith("/promotion"))]
+    paths = [pipeline.id, *(path for path in stacks if path.endswith("/promotion"))]
     print(f"Deploying the pipeline and the roles of its gates: cdk deploy {' '.join(paths)}", flush=True)
     options = ["--app", str(_assembly(state)), "--exclusively", "--require-approval", "never", "--concurrency", "4"]
     _cdk(state, emulator.env(), "deploy", *paths, *options)
@@ -97,7 +88,8 @@ def prepare(name: str, state: Path, port: int, seeds: Path | None) -> Emulator:
 
 def pipeline_stack(state: Path) -> Stack:
     """The stack of the pipeline, as it was last synthesized."""
-    found = [stack for stack in _stacks(_assembly(state)) if f'"{PIPELINE_TYPE}"' in stack.template.read_text()]
+    stacks = synthesized(_assembly(state)).values()
+    found = [stack for stack in stacks if any(item["Type"] == PIPELINE_TYPE for item in stack.resources.values())]
     if len(found) != 1:
         raise Problem(f"The app has {len(found)} stacks with a pipeline; one is needed. Has the file a `source`?")
     return found[0]
@@ -117,16 +109,14 @@ def _assembly(state: Path) -> Path:
     return state / "prerequisites"
 
 
-def _stacks(assembly: Path) -> list[Stack]:
-    found = []
-    for key, artifact in json.loads((assembly / "manifest.json").read_text())["artifacts"].items():
-        properties = artifact.get("properties", {})
+def _stacks(assembly: Path) -> dict[str, Stack]:
+    """The stacks of an assembly and of its stages, by their paths for the CDK CLI."""
+    found = synthesized(assembly)
+    for artifact in json.loads((assembly / "manifest.json").read_text())["artifacts"].values():
         if artifact["type"] == "cdk:cloud-assembly":
-            found += _stacks(assembly / properties["directoryName"])
-        elif artifact["type"] == "aws:cloudformation:stack":
-            account, region = artifact["environment"].removeprefix("aws://").split("/")
-            path, name = artifact.get("displayName", key), properties.get("stackName", key)
-            found.append(Stack(path, name, account, region, assembly / properties["templateFile"]))
+            stage = artifact["properties"]
+            inner = synthesized(assembly / stage["directoryName"])
+            found |= {f"{stage['displayName']}/{key}": stack for key, stack in inner.items()}
     return found
 
 
