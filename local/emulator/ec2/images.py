@@ -42,39 +42,20 @@ def official(version: str) -> dict[str, dict[str, Any]]:
 
 
 def _image(image_id: str, name: str, architecture: str) -> dict[str, Any]:
+    """What ParallelCluster, the preflight and filters read of an image."""
+    volume = {"VolumeSize": ROOT_VOLUME_GIB, "VolumeType": "gp3", "SnapshotId": image_id.replace("ami-", "snap-")}
     return {
         "ImageId": image_id,
         "Name": name,
-        "ImageLocation": f"amazon/{name}",
         "Description": name,
         "State": "available",
         "OwnerId": OWNER,
         "ImageOwnerAlias": "amazon",
         "Public": True,
         "Architecture": architecture,
-        "ImageType": "machine",
-        "RootDeviceType": "ebs",
         "RootDeviceName": "/dev/xvda",
-        "VirtualizationType": "hvm",
-        "Hypervisor": "xen",
-        "EnaSupport": True,
-        "SriovNetSupport": "simple",
         "CreationDate": BUILT,
-        "PlatformDetails": "Linux/UNIX",
-        "UsageOperation": "RunInstances",
-        "BootMode": "uefi-preferred",
-        "BlockDeviceMappings": [
-            {
-                "DeviceName": "/dev/xvda",
-                "Ebs": {
-                    "DeleteOnTermination": True,
-                    "VolumeSize": ROOT_VOLUME_GIB,
-                    "VolumeType": "gp3",
-                    "Encrypted": False,
-                    "SnapshotId": "snap-" + image_id.removeprefix("ami-"),
-                },
-            }
-        ],
+        "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": volume}],
     }
 
 
