@@ -13,7 +13,7 @@ from rich.console import Console
 from local.commands import cdk, hello
 from local.commands.session import ROOT, Deployed, Session, aws
 from local.emulator import launch
-from local.emulator.launch import log_tail
+from local.emulator.processes import log_tail
 from ops import lock
 from ops.aws import deployment, removal, stacks
 from ops.aws import status as table

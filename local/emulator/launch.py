@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from local.emulator import processes
-from local.emulator.processes import CHECKOUT, HOST, START_SECONDS, EmulatorError, log_tail
+from local.emulator.processes import CHECKOUT, HOST, START_SECONDS, EmulatorError
 from local.steering.client import PREFIX
 from ops.lock import open_private
 from trainyard import parallelcluster
 
-__all__ = ["CHECKOUT", "HOST", "Account", "Emulator", "EmulatorError", "log_tail"]
+__all__ = ["CHECKOUT", "HOST", "Account", "Emulator", "EmulatorError"]
 
 WAIT_SCALE = "LOCAL_WAIT_SCALE"
 DEFAULT_WAIT_SCALE = "0.2"

@@ -17,8 +17,6 @@ from trainyard import cluster_bundle
 
 BUCKETS = "/run/lab/s3"
 LIMIT_S = 600
-HEAD_ROLES = ("head-configured",)
-COMPUTE_ROLES = ("compute-start", "compute-configured")
 
 
 def publish(laboratory: Laboratory, assets: Path = cluster_bundle.ASSETS) -> str:
@@ -54,8 +52,7 @@ def run(laboratory: Laboratory, node: str, role: str, *, check: bool = True) -> 
 def all_nodes(laboratory: Laboratory) -> None:
     """Publish the assets and bootstrap the head node, then all compute nodes in parallel; for `before_slurmd`."""
     publish(laboratory)
-    for role in HEAD_ROLES:
-        run(laboratory, "head", role)
+    run(laboratory, "head", "head-configured")
     with ThreadPoolExecutor(max_workers=len(laboratory.plan.compute)) as pool:
         for done in [pool.submit(compute_node, laboratory, node.name) for node in laboratory.plan.compute]:
             done.result()
@@ -63,7 +60,7 @@ def all_nodes(laboratory: Laboratory) -> None:
 
 def compute_node(laboratory: Laboratory, node: str) -> None:
     """Bootstrap one compute node that has no slurmd yet."""
-    for role in COMPUTE_ROLES:
+    for role in ("compute-start", "compute-configured"):
         run(laboratory, node, role)
 
 
