@@ -1,12 +1,17 @@
 """Shared by all tests."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 # The CDK's built-in template validation starts a WASM engine: 2.3 s a process, 1.5 s per 100 resources. cfn-lint and
 # cdk-nag check the templates in tests of their own.
 os.environ.setdefault("CDK_VALIDATION", "false")
+
+# Tests have homes of their own; jsii would unpack its packages into each: 10 s of CPU time for the CDK, as much for
+# ParallelCluster.
+os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(Path("~/.cache/aws/jsii/package-cache").expanduser()))
 
 
 @pytest.hookimpl(tryfirst=True)
