@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from settings.faults import KeyPath, key_text
+from settings.instances import instance_types
 from settings.model import Environment
 from settings.model.storage import Association, Lustre, OpenZfs
 from settings.regions import FSX_REGIONS, fsx_regions
@@ -21,6 +22,7 @@ SMALLEST_GIB = 1200
 STEP_GIB = 2400
 EFA_STEP_GIB = {125: 38400, 250: 19200, 500: 9600, 1000: 4800}
 NO_EFA_CLIENT = ("rhel8", "rocky8")
+MAX_EFA_CONNECTIONS = 1024
 MAX_ASSOCIATIONS = 8
 
 OPENZFS_MB_S = {
@@ -98,6 +100,26 @@ def lustre_options(environment: Environment, key: KeyPath, lustre: Lustre) -> It
     os = environment.cluster.os
     if lustre.efa and os in NO_EFA_CLIENT:
         yield Finding((*key, "efa"), f"true, with os {os}", "alinux2023, ubuntu2204, ubuntu2404, rhel9 or rocky9")
+
+
+@for_each(items.lustres)
+def efa_connections(environment: Environment, key: KeyPath, lustre: Lustre) -> Iterator[Finding]:
+    """All nodes with EFA together have at most 1024 EFA connections: one for each interface that Lustre uses.
+
+    Nodes use 8 interfaces if they have as many, else at most 2 (cluster_assets/steps/lustre-efa.sh). Source: FSx for
+    Lustre guide, "Configuring EFA clients".
+    """
+    computes = [compute for queue in environment.cluster.queues for compute in queue.compute if compute.efa]
+    used = sum(compute.max * max(map(_lustre_interfaces, compute.instance_types)) for compute in computes)
+    if lustre.efa and used > MAX_EFA_CONNECTIONS:
+        given, allowed = f"true, with {used} EFA connections of all nodes", f"at most {MAX_EFA_CONNECTIONS}"
+        yield Finding((*key, "efa"), given, allowed, "lower max of the compute resources with EFA, or remove efa")
+
+
+def _lustre_interfaces(instance_type: str) -> int:
+    facts = instance_types().get(instance_type)
+    found = facts.efa_interfaces if facts else 0
+    return 8 if found >= 8 else min(found, 2)
 
 
 def _yaml(value: object) -> str:
@@ -298,6 +320,17 @@ def count(environment: Environment) -> Iterator[Finding]:
 
 
 RULES = (
-    *(lustre_capacity, lustre_options, lustre_region, paths, prefixes, events, openzfs_limits, openzfs_region, windows),
+    *(
+        lustre_capacity,
+        lustre_options,
+        efa_connections,
+        lustre_region,
+        paths,
+        prefixes,
+        events,
+        openzfs_limits,
+        openzfs_region,
+        windows,
+    ),
     *(not_over_the_system, apart, existing, count),
 )

@@ -111,7 +111,7 @@ def test_schedule_and_output_start_the_build(made: Template) -> None:
     assert output["Value"]["Fn::Join"][1] == [command, {"Ref": name}]
 
 
-@pytest.mark.parametrize(("logs", "policy"), [("keep", "Retain"), ("delete", "Delete")])
+@pytest.mark.parametrize(("logs", "policy"), [("keep", "RetainExceptOnCreate"), ("delete", "Delete")])
 def test_logs_are_kept_as_asked_and_there_is_no_schedule_by_default(logs: str, policy: str) -> None:
     default = template(retention={"logs": logs})
     assert only(default, "AWS::Logs::LogGroup", RetentionInDays=30)["DeletionPolicy"] == policy

@@ -1,8 +1,9 @@
 """Golden files: what the shipped environments synthesize to, kept in git so that a diff shows what a change does.
 
-`<environment>/cluster.yaml` is the configuration that ParallelCluster gets, with readable ids. The environments of
-FULL also have `<stack>.template.json` for each stack, without the hashes of assets, which any change of a file behind
-them would change. `pipelines/` has the template of each shipped pipeline.
+`<environment>/cluster.yaml` is the configuration that ParallelCluster gets, and `settings.yaml` the `settings.json` of
+its nodes, both with readable ids. The environments of FULL also have `<stack>.template.json` for each stack, without
+the hashes of assets, which any change of a file behind them would change. `pipelines/` has the template of each shipped
+pipeline.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from settings.files import PIPELINES
 from tests.cluster_config.references import environments, references
 from tests.ops.review.synthesis import pipeline_template, stacks_of
 from trainyard.cluster_config import render
+from trainyard.cluster_settings import cluster_settings
 
 FOLDER = Path(__file__).parent
 FULL = ("local", "jakarta-80xp5e")
@@ -35,7 +37,13 @@ _OF_TOOLS = ("aws:cdk:", "aws:asset:")
 
 def made(name: str, environment: Environment, folder: Path) -> dict[str, str]:
     """The golden files of the environment in `name`.yaml, by file name; synthesizes into `folder`."""
-    files = {"cluster.yaml": _yaml(render(environment, references(environment)))}
+    buckets = {f"{kind}_bucket": f"example-{kind}" for kind in ("data", "checkpoints", "assets")}
+    uris = {repository.name: f"uri-of-{repository.name}" for repository in environment.images.repositories}
+    settings = cluster_settings(environment, repository_uris=uris, **buckets)
+    files = {
+        "cluster.yaml": _yaml(render(environment, references(environment))),
+        "settings.yaml": yaml.safe_dump(settings, default_flow_style=None, sort_keys=False, width=120),
+    }
     if name in FULL:
         for stack in stacks_of(environment, folder).values():
             files[f"{stack.id}.template.json"] = f"{json.dumps(_normal(stack.template), indent=1)}\n"

@@ -76,7 +76,7 @@ def write_edited(edits: Mapping[str, object], folder: Path) -> Path:
             at[last] = copy.deepcopy(value)
     file = folder / "edited.yaml"
     file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
-    if "hooks" in data["cluster"]:
+    if any(path.startswith("cluster.hooks") for path in edits):
         (folder / "hooks").mkdir(exist_ok=True)
         for name, content in SCRIPTS.items():
             (folder / "hooks" / name).write_bytes(content)

@@ -62,7 +62,7 @@ GOOD: list[dict[str, Any]] = [
     # File systems, associations, buckets and repositories
     {f"{L}.capacity_gib": 2400},
     {f"{L}.capacity_gib": 7200, f"{L}.throughput": 1000},
-    {f"{L}.capacity_gib": 38400, f"{L}.throughput": 125, f"{L}.efa": True},
+    {f"{L}.capacity_gib": 38400, f"{L}.throughput": 125, f"{L}.efa": True, f"{P}.max": 128, **NO_MODELS},
     {f"{L}.capacity_gib": 19200, f"{L}.throughput": 250, f"{L}.efa": True},
     {f"{L}.capacity_gib": 9600, f"{L}.throughput": 500, f"{L}.efa": True},
     {f"{L}.capacity_gib": 4800, f"{L}.throughput": 1000, f"{L}.efa": True},
@@ -138,6 +138,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({f"{L}.capacity_gib": 7200, f"{L}.throughput": 1000, f"{L}.efa": True}, f"{L0}.capacity_gib", "4800"),
     ({f"{L}.backups": {"days": 7}}, f"{L0}.backups.days", "linked to S3"),
     ({f"{L}.capacity_gib": 19200, f"{L}.efa": True, f"{C}.os": "rhel8"}, f"{L0}.efa", "ubuntu2204"),
+    ({f"{L}.capacity_gib": 19200, f"{L}.efa": True, f"{P}.max": 129, **NO_MODELS}, f"{L0}.efa", "at most 1024"),
     ({f"{L}.efa": True, **P1}, f"{L0}.efa", "only with PERSISTENT_2"),
     ({f"{L}.metadata_iops": 1500, **P1}, f"{L0}.metadata_iops", "only with PERSISTENT_2"),
     ({**P1, f"{L}.throughput": 250}, f"{L0}.throughput", "50, 100 or 200"),
