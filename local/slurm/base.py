@@ -86,6 +86,8 @@ def ensure(suite: Base, report: Callable[[str], None] | None = None) -> Path:
 
 def _bootstrap(suite: Base, target: Path) -> None:
     line = [
+        # Its mounts of /proc, /sys and /dev are its own: if it is killed they end, and nobody deletes through them.
+        *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"),
         *("mmdebstrap", "--variant=essential", "--mode=root", "--components=main"),
         *("--aptopt=APT::Install-Recommends false", "--dpkgopt=force-unsafe-io"),
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT),

@@ -162,6 +162,28 @@ def test_the_installation_says_when_it_cannot(tmp_path: Path) -> None:
     assert "mmdebstrap" in result.stderr
 
 
+def test_a_base_that_takes_too_long_leaves_no_mount_to_delete_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fake mmdebstrap mounts a folder of the host into the base, as the genuine one does /dev, and never ends."""
+    kept = tmp_path / "of-the-host"
+    kept.mkdir()
+    (kept / "file").write_text("")
+    fake = tmp_path / "bin" / "mmdebstrap"
+    fake.parent.mkdir()
+    fake.write_text(
+        f'#!/bin/sh\nmkdir -p "{tmp_path}/base/dev" && mount --bind "{kept}" "{tmp_path}/base/dev"\nsleep 60\n'
+    )
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(base, "LIMIT_S", 2)
+    with pytest.raises(Problem, match="timed out after 2 seconds"):
+        base._bootstrap("bookworm", tmp_path / "base")
+    assert (kept / "file").exists()
+    assert not (tmp_path / "base").exists()
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+
+
 def test_the_newer_slurm(own_lab: Laboratory) -> None:
     """Debian 13's Slurm, nearer to ParallelCluster's; the first run makes its base, which takes a minute."""
     plan = make(load(ENVIRONMENT), nodes=2, base="trixie")
