@@ -252,7 +252,8 @@ class Laboratory:
 
         self.wait(reached, f"job {job} {' or '.join(states)}", seconds=seconds)
         if found["JobState"] not in states:
-            raise Problem(f"job {job} is {found['JobState']}, not {' or '.join(states)}: {found}")
+            said = self.run(["tail", "-n", "20", found.get("StdOut", "")], check=False).stdout
+            raise Problem(f"job {job} is {found['JobState']}, not {' or '.join(states)}: {found}\n{said}")
         return dict(found)
 
     # --- inner parts ---

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from .deployment import Base
 from .template import Wish, template
 
-LIMIT_S = 150.0
+LIMIT_S = 300.0
 POLL_S = 0.25
 GONE = "gone"
 OWNER_TAG = "trainyard:owner"
