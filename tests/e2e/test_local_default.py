@@ -20,6 +20,13 @@ from .conftest import ROOT, Local
 
 pytestmark = pytest.mark.e2e
 
+FAST = """\
+    - name: fast
+      mount: /fast
+      capacity_gib: 2400
+      throughput: 125
+"""
+
 LocalOf = Callable[[str], Local]
 
 
@@ -56,6 +63,8 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     assert reviewed.returncode == 1, changed
     assert re.search(r"^SAFE", changed, re.MULTILINE), changed
     assert re.search(r"MaxCount.*\n?.*3", changed), changed
+    # docs/storage.md, "Replace a file system": add.
+    local.edit("  openzfs:\n", f"{FAST}  openzfs:\n")
 
     emulator = launch.find(local.state)
     assert emulator is not None
@@ -67,20 +76,29 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     assert "no terminal to ask on" in unconfirmed.stdout
     deployed = local.on_aws("up", "--yes", **keys)
     assert deployed.returncode == 0, deployed.stdout + local.logs()
-    for words in ("READY: ", "SAFE: ", " an hour idle, $", "cluster local: UPDATE_COMPLETE", "Deployed\n", "0 to 3"):
+    for words in (
+        "READY: ",
+        "SAFE: ",
+        " an hour idle, $",
+        "cluster local: UPDATE_COMPLETE",
+        "Deployed\n",
+        "0 to 3",
+    ):
         assert words in deployed.stdout, deployed.stdout
     assert "Missing permission" not in deployed.stdout
     assert "Not checked" not in deployed.stdout
 
     local.edit(r"\n      - name: shared\n(        .*\n)+", "\n")
-    # These leave two stacks without anything.
-    local.edit(r"      associations:\n(        .*\n)+", "")
+    # Remove. Without its associations and the repositories, two stacks are empty.
+    local.edit(r"    - name: training\n(      .*\n)+", "")
     local.edit(r"  repositories:\n(    .*\n)+", "  repositories: []\n")
     without = local.ok("up", "--no-hello")
     assert "deploying the cluster first" in without
     for part in ("data-links", "images"):
         assert f"{local.name}-{part}: UPDATE_COMPLETE" in without
     assert not re.search(r"^ +(association|repository) ", without, re.MULTILINE)
+    assert "PERSISTENT_2 2400 GiB" in without
+    assert "PERSISTENT_2 1200 GiB" not in without
     assert "OpenZFS volume home" in without
     assert "OpenZFS volume shared" not in without
     assert re.search(r"cluster\s+local\s+UPDATE_COMPLETE", without), without
@@ -109,7 +127,7 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     before, after = removed.stdout.split("Removed.\n")
     assert "Termination protection is switched off for: local-" in before
     assert f"Deleted, with its data: S3 Bucket {bucket}" in before
-    assert re.search(r"FSx FileSystem fs-\w+, Lustre PERSISTENT_2 1200 GiB, 125 MB/s per TiB: \$174.00 a month", after)
+    assert re.search(r"FSx FileSystem fs-\w+, Lustre PERSISTENT_2 2400 GiB, 125 MB/s per TiB: \$348.00 a month", after)
     assert "Nothing of 'local' is deployed" in local.on_aws("down", "--yes", **keys).stdout
 
     gone = local.ok("down", "--delete-data")
