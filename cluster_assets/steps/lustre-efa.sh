@@ -13,8 +13,8 @@ lustre_efa::devices() {
   done
 }
 
-# chosen DEVICE...: 8 on nodes with as many (P5, P6), 2 on others with several, as in the guide; spread evenly, because neighbours share
-# a PCI bus. Each counts towards the file system's limit of 1024 EFA connections.
+# chosen DEVICE...: 8 on nodes with as many (P5, P6), 2 on others with several, as in the guide, which has 16 for p6-b300; spread evenly,
+# because neighbours share a PCI bus. Each counts towards the file system's limit of 1024 EFA connections.
 lustre_efa::chosen() {
   local wanted=2 index at
   (($# < 8)) || wanted=8

@@ -96,7 +96,7 @@ def _answers_and_cancellations(failed: dict[tuple[str, str], dict[str, Any]]) ->
         _waiting.stack_name = stack_name
         try:
             return invoke(request_type, logical_id, props, stack_name, stack_id, resource_type, *rest, **named)
-        except Exception:
+        except Exception:  # of any kind: it is raised again below
             if request_type == "Create":
                 failed[key] = {
                     "PhysicalResourceId": answered.get(key) or f"{stack_name}-{logical_id}-{new_uuid()[:13].upper()}",

@@ -19,7 +19,8 @@ AWS_POLICIES = (
 )
 """AWS managed policies that the ParallelCluster API may attach to roles.
 
-Source: parallelcluster/facts/policies.json, statement IamPolicy."""
+Source: parallelcluster/facts/policies.json, statement IamPolicy.
+"""
 
 
 def _groups(environment: Environment) -> Items[HeadNode | LoginNodes | Queue]:

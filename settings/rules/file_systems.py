@@ -320,17 +320,6 @@ def count(environment: Environment) -> Iterator[Finding]:
 
 
 RULES = (
-    *(
-        lustre_capacity,
-        lustre_options,
-        efa_connections,
-        lustre_region,
-        paths,
-        prefixes,
-        events,
-        openzfs_limits,
-        openzfs_region,
-        windows,
-    ),
-    *(not_over_the_system, apart, existing, count),
+    *(lustre_capacity, lustre_options, efa_connections, lustre_region, paths, prefixes, events),
+    *(openzfs_limits, openzfs_region, windows, not_over_the_system, apart, existing, count),
 )
