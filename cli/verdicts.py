@@ -105,7 +105,6 @@ def validate(options: argparse.Namespace) -> int:
             _session(environment),
             start_minutes=options.start_minutes,
             total_minutes=options.total_minutes,
-            simulated=options.on == "local",
             progress=partial(_progress, "validation"),
         )
     write(validation_report(found), options.format, options.output)

@@ -166,7 +166,7 @@ def validation_report(validation: validations.Report) -> Report:
         for line in validation.lines
     )
     lines = [vars(line) for line in validation.lines]
-    simulated = " (emulated AWS: GPUs, EFA and their figures are simulated)" if validation.simulated else ""
+    simulated = " (emulated AWS: nothing was measured of GPUs, EFA, Lustre)" if validation.simulated else ""
     title = f"Validation of {validation.environment}: cluster {validation.cluster}, on {validation.head_node}"
     return Report(
         title=title + simulated,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from ops.problem import Problem
 from ops.validation import head_node, judge
@@ -25,6 +26,8 @@ TOTAL_MINUTES = 200
 """Minutes for all jobs together. A pipeline's step has 240 minutes, and a step that is stopped leaves no report."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 15.0
 _NOT_STARTED = ("PENDING", "CONFIGURING")
+_LOOPBACK = ("127.0.0.1", "localhost")
+"""Hosts of an endpoint that only the emulated AWS has, also for a pipeline's `--on aws` in `trainyard promote`."""
 _MINUTE = 60
 
 
@@ -52,7 +55,6 @@ def validate(
     *,
     start_minutes: float,
     total_minutes: float,
-    simulated: bool,
     progress: Callable[[str], None],
 ) -> Report:
     """Run the checks and wait for them.
@@ -64,6 +66,9 @@ def validate(
     document = head_node.document(ssm, environment.name)
     instance = head_node.find(session.client("ec2"), environment.cluster_name)
     node = HeadNode(ssm, instance, document)
+    emulated = urlsplit(ssm.meta.endpoint_url).hostname in _LOOPBACK
+    if emulated:
+        progress("simulated: the emulated AWS has stand-ins for GPUs, EFA and what measures them")
     progress(f"asking {instance}, the head node of {environment.cluster_name}")
     try:
         facts = node.ask("facts")
@@ -77,8 +82,8 @@ def validate(
         )
     made = Planner(environment, wanted, facts["programs"], facts["images"]).plan()
     run = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    lines = tuple(Walk(node, run, start_minutes, progress, total_minutes=total_minutes).lines(*made))
-    return Report(environment.name, environment.cluster_name, instance, lines, simulated)
+    walk = Walk(node, run, start_minutes, progress, total_minutes=total_minutes, emulated=emulated)
+    return Report(environment.name, environment.cluster_name, instance, tuple(walk.lines(*made)), emulated)
 
 
 @dataclass
@@ -90,6 +95,7 @@ class Walk:
         start_minutes: how long a job may wait for its nodes.
         progress: called with a line of text when something begins.
         total_minutes: how long all jobs may take together.
+        emulated: the head node is one of the emulated AWS.
         sleep, clock: replaced in tests.
     """
 
@@ -100,6 +106,7 @@ class Walk:
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     total_minutes: float = TOTAL_MINUTES
+    emulated: bool = False
     _until: float = field(default=0, init=False)
     _busy: dict[str, str] = field(default_factory=dict, init=False)
 
@@ -128,7 +135,8 @@ class Walk:
         except Refused as refused:
             yield job.line(str(refused), "a report")
         else:
-            yield from judge.scan(job, f"head node {answer.get('host', '')}".strip(), answer)
+            for line in judge.scan(job, f"head node {answer.get('host', '')}".strip(), answer):
+                yield judge.simulated(job, line) if self.emulated else line
 
     def _submitted(self, job: Job, run: str) -> list[Line]:
         place, kind = job.place, job.kind
@@ -147,7 +155,7 @@ class Walk:
             # Also if this program ends early.
             if not isinstance(answer, dict):
                 self._cancel(number)
-        return [answer] if isinstance(answer, Line) else judge.ended(job, answer)
+        return [answer] if isinstance(answer, Line) else judge.ended(job, answer, emulated=self.emulated)
 
     def _waited(self, job: Job, number: str, folder: str) -> dict[str, Any] | Line:
         """The answer about the job at its end, or why it must be canceled."""

@@ -10,10 +10,21 @@ from dataclasses import replace
 from typing import Any
 
 from ops.validation.plan import GPUS, HELLO, NCCL, NODE_SCAN, Job
-from ops.validation.report import Line, Outcome
+from ops.validation.report import HEAD_SCAN, Line, Outcome
 
 _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 _WAITS_FOR_OTHERS = ("Resources", "Priority")
+_GENUINE_SCANS = (
+    "settings",
+    "minimums",
+    "scripts",
+    "slurm",
+    "slurm-controller",
+    "slurmd",
+    "locked-memory",
+    "open-files",
+)
+"""Lines of a scan that are the same on the emulated AWS: its Slurm and its nodes' limits are genuine."""
 Answer = Mapping[str, Any]
 
 
@@ -34,9 +45,22 @@ def unstarted(job: Job, answer: Answer, minutes: float) -> Line:
     return replace(line, output="\n".join(answer.get("down", ())))
 
 
-def ended(job: Job, answer: Answer) -> list[Line]:
+def simulated(job: Job, line: Line) -> Line:
+    """A line of the emulated AWS, marked if its answer comes from stand-ins (local/slurm/README.md lists them)."""
+    is_scan = job.check in (HEAD_SCAN, NODE_SCAN)
+    if line.asked in _GENUINE_SCANS or (job.check in _PER_NODE and line.where == job.where):
+        return line
+    if is_scan and line.asked == job.kind.asked:
+        parts = ("GPUs, EFA, disks, " if job.place.gpus else "") + "file systems, Enroot, Pyxis"
+        return replace(line, found=f"{line.found} (simulated: {parts})", simulated=True)
+    return replace(line, found=f"simulated: {line.found.replace(' (simulated)', '')}", simulated=True)
+
+
+def ended(job: Job, answer: Answer, *, emulated: bool = False) -> list[Line]:
     """The lines of a job that ended."""
     lines = list(_lines(job, answer.get("result")))
+    if emulated:
+        lines = [simulated(job, line) for line in lines]
     # Where Slurm has forgotten a job, what it left decides.
     if answer["state"] not in ("COMPLETED", "FORGOTTEN") and all(line.outcome is not Outcome.FAILED for line in lines):
         found = f"{answer['state']}, exit code {answer.get('exit') or 'none'}, on {answer.get('nodes') or 'no node'}"

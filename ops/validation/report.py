@@ -28,6 +28,7 @@ class Line:
         asked, found, wanted: the question, the answer, and what would have passed.
         action: what to do; empty if nothing.
         output: the end of the job's output, if that helps.
+        simulated: the answer rests on stand-ins of the emulated AWS; `found` says so too.
     """
 
     check: str
@@ -38,6 +39,7 @@ class Line:
     outcome: Outcome
     action: str = ""
     output: str = ""
+    simulated: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Report:
 
     Attributes:
         head_node: the instance that was asked.
-        simulated: the GPUs, EFA and figures are those of the emulated AWS.
+        simulated: the cluster is one of the emulated AWS.
     """
 
     environment: str
@@ -64,6 +66,7 @@ class Report:
     @property
     def headline(self) -> str:
         """The verdict in one line."""
+        verdict = ("PASSED" if self.passed else "FAILED") + (" (simulated)" if self.simulated else "")
         outcomes = [line.outcome for line in self.lines]
         counts = f"{outcomes.count(Outcome.PASSED)} passed"
         for outcome in (Outcome.FAILED, Outcome.WARNING, Outcome.NOT_ASKED):
@@ -71,10 +74,10 @@ class Report:
                 counts += f", {number} {outcome}{'s' if outcome is Outcome.WARNING and number > 1 else ''}"
         failed = [f"{line.check} on {line.where}" for line in self.lines if line.outcome is Outcome.FAILED]
         if failed:
-            return f"FAILED: {', '.join(dict.fromkeys(failed))} ({counts})"
+            return f"{verdict}: {', '.join(dict.fromkeys(failed))} ({counts})"
         if not self.passed:
-            return f"FAILED: nothing was asked of the cluster ({counts})"
+            return f"{verdict}: nothing was asked of the cluster ({counts})"
         asked = {line.check for line in self.lines if line.outcome is not Outcome.NOT_ASKED}
         if asked == {HEAD_SCAN} and Outcome.NOT_ASKED in outcomes:
-            return f"PASSED on the head node alone, no other node was asked: {counts}"
-        return f"PASSED: {counts}"
+            return f"{verdict} on the head node alone, no other node was asked: {counts}"
+        return f"{verdict}: {counts}"

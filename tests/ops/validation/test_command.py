@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import time
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,9 +35,9 @@ TAGS = [
 class Aws:
     """Clients that answer what was queued and nothing else, and the actions that were called."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, endpoint: str | None = None) -> None:
         session = boto3.Session("key", "secret", region_name="us-east-1")
-        clients: Any = {name: session.client(name) for name in ("ssm", "ec2")}
+        clients: Any = {name: session.client(name, endpoint_url=endpoint) for name in ("ssm", "ec2")}
         self.stubs = {name: Stubber(client) for name, client in clients.items()}
         self.called: list[str] = []
         for name, client in clients.items():
@@ -98,23 +97,26 @@ def test_checks_of_the_command_line_are_those_of_the_plan() -> None:
 @pytest.mark.parametrize("form", ["text", "markdown", "json", "html"])
 @pytest.mark.parametrize("simulated", [False, True])
 def test_failed_scan_in_every_form(
-    aws: Aws, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: str, simulated: bool
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: str, simulated: bool
 ) -> None:
+    """The endpoint decides what is simulated, as a promotion in the emulated AWS gives `--on aws`."""
     line = {"name": "pyxis", "verdict": "failure", "found": "off | <no>", "wanted": "on", "action": "run it [again]"}
+    aws = Aws(monkeypatch, "http://127.0.0.1:4600" if simulated else None)
     aws.deployed("running")
     aws.answers("facts", out=FACTS)
     aws.answers("scan", out={**HEALTHY, "verdict": "failure", "lines": [line]})
-    monkeypatch.setattr(verdicts, "_account", nullcontext)
-    on = "local" if simulated else "aws"
-    assert main(["validate", "local", "--on", on, "--only", "head-scan", "--format", form]) == 1
-    report = capsys.readouterr().out
-    assert "FAILED: head-scan on head node head (0 passed, 1 failed)" in report
+    assert validate("local", "--only", "head-scan", "--format", form) == 1
+    report, progress = capsys.readouterr()
+    verdict = "FAILED (simulated)" if simulated else "FAILED"
+    assert f"{verdict}: head-scan on head node head (0 passed, 1 failed)" in report
+    assert ("simulated: off | " in report.replace("\\|", "|")) is simulated
+    assert ("simulated: the emulated AWS" in progress) is simulated
     assert "pyxis" in report and "run it [again]" in report
     assert form != "markdown" or "off \\| &lt;no>" in report
     if form == "json":
         assert json.loads(report)["simulated"] is simulated
     else:
-        notice = "emulated AWS: GPUs, EFA and their figures are simulated"
+        notice = "emulated AWS: nothing was measured of GPUs, EFA, Lustre"
         assert (notice in report.partition("pyxis")[0]) is simulated
 
 

@@ -95,8 +95,8 @@ def test_bad_nodes_fail(deployed: Validated) -> None:
         report, _ = deployed.validate(1, "--skip", "head-scan,gpu-check")
     failed = lines(report, "failed")
     scan = failed["scan", BROKEN, "gpus"]
-    assert scan["found"].startswith("7 x ") and scan["wanted"].startswith("8 x ") and scan["action"]
-    assert failed["hello-gpu", BROKEN, "does every GPU answer?"]["found"] == "7 GPUs"
+    assert scan["found"].startswith("simulated: 7 x ") and scan["wanted"].startswith("8 x ") and scan["action"]
+    assert failed["hello-gpu", BROKEN, "does every GPU answer?"]["found"] == "simulated: 7 GPUs"
     assert "floor 250" in failed["nccl", "gpu/p5, 2 nodes", "all_reduce"]["found"]
     assert "floor 120" in failed["storage", "/fsx from gpu/p5", "throughput of Lustre"]["found"]
     assert any("7 GPUs, and there must be 8" in line["output"] for line in failed.values())
@@ -128,7 +128,7 @@ def test_nodes_with_a_users_job_are_not_judged(deployed: Validated) -> None:
         lab.output(["scancel", "--name=mine"])
     [line] = lines(report, "not asked").values()
     assert line["check"] == "hello-gpu" and line["found"] == "nodes are taken by other jobs, 1 min long"
-    assert report["headline"].startswith("PASSED on the head node alone")
+    assert report["headline"].startswith("PASSED (simulated) on the head node alone")
 
 
 def test_head_node_without_an_agent(deployed: Validated) -> None:

@@ -20,12 +20,17 @@ PASSED, FAILED, NOT_ASKED = Outcome.PASSED, Outcome.FAILED, Outcome.NOT_ASKED
 
 
 def walk(
-    node: FakeNode, *checks: str, start_minutes: float = 30, total_minutes: float = 200, insisted: bool = False
+    node: FakeNode,
+    *checks: str,
+    start_minutes: float = 30,
+    total_minutes: float = 200,
+    insisted: bool = False,
+    emulated: bool = False,
 ) -> tuple[list[Line], list[str], float]:
     """The lines, the progress, and the seconds that passed."""
     time, progress = Time(), list[str]()
     jobs, left_out = Planner(LOCAL, Wishes(checks, checks if insisted else ()), ("fio", "nccl-tests")).plan()
-    running = Walk(node, "run", start_minutes, progress.append, time.sleep, time.clock, total_minutes)
+    running = Walk(node, "run", start_minutes, progress.append, time.sleep, time.clock, total_minutes, emulated)
     return list(running.lines([job for job in jobs if job.place.queue != "cpu"], left_out)), progress, time.now
 
 
@@ -108,6 +113,21 @@ def test_results_of_jobs(check: str, answer: Answer, expected: str, found: str) 
     assert " ".join(outcomes(lines)) == expected
     assert lines[-1].found == found
     assert report(*lines).passed == ("failed" not in expected)
+
+
+def test_answers_of_stand_ins_say_simulated() -> None:
+    """On the emulated AWS Slurm and the nodes' limits are genuine, and nothing else that a node answers."""
+    bad = [scan_line("warning"), scan_line("warning") | {"name": "open-files", "found": "1024"}]
+    node = FakeNode({**GOOD, "host-scan": ended(result=scans("warning", *bad)), "hello-gpu": ended("FAILED")})
+    lines, _, _ = walk(node, *plan.CHECKS, emulated=True)
+    real = {(line.check, line.asked) for line in lines if not line.simulated}
+    assert real == {(NODE_SCAN, "open-files"), (HELLO, "does every GPU answer?")}
+    assert "0 of 2 nodes gave its GPUs" in [line.found for line in lines if line.check == HELLO]
+    assert all(line.simulated == ("simulated: " in line.found) for line in lines)
+    found = {line.check: line.found for line in lines if line.simulated}
+    assert found[NCCL] == "simulated: 400.0 GB/s at 1 GiB; over OFI efa"
+    assert found[NODE_SCAN] == "9 ok, 0 warnings (simulated: GPUs, EFA, disks, file systems, Enroot, Pyxis)"
+    assert not any(line.simulated for line in walk(FakeNode(GOOD), *plan.CHECKS)[0])
 
 
 def test_line_of_a_failed_scan_is_whole() -> None:
