@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 BASE = {"torch": "2.13.0", "deepspeed": "0.19.2"}
-COMMANDS = ("torchrun", "fi_info", "all_reduce_perf")
+COMMANDS = ("torchrun", "fi_info")
+NCCL_TESTS = "/opt/nccl-tests/build"
+"""The folder where the job nccl-tests.sbatch and the validation look."""
+COLLECTIVES = ("all_reduce", "all_gather", "broadcast", "reduce", "reduce_scatter", "alltoall", "sendrecv")
+PROGRAMS = {
+    **{f"{NCCL_TESTS}/{name}_perf": ("--help", "USAGE") for name in COLLECTIVES},
+    **{"ior": ("-h", "Synopsis"), "mdtest": ("-h", "Synopsis"), "fio": ("--version", "fio-")},
+    **{"nvbandwidth": ("--help", "testcase"), "dcgmi": ("--version", "version")},
+}
+"""What the validation runs: an option that needs no GPU, and a word of the answer."""
+OF_THE_DRIVER = {"libcuda.so.1", "libnvidia-ml.so.1"}
+"""Libraries that nodes with GPUs add to a container, and no build machine has."""
+LIMIT_S = 60
 FILES = ("train_distributed_deepspeed.py", "ds_config.json", "Megatron-LM/pretrain_gpt.py")
 
 
@@ -19,6 +33,25 @@ def installed(package: str) -> str:
         return importlib.metadata.version(package).partition("+")[0]
     except importlib.metadata.PackageNotFoundError:
         return "none"
+
+
+def fault(program: str, option: str, word: str) -> str:
+    """What is wrong with a program; empty if it starts, or lacks only the driver's libraries."""
+    path = shutil.which(program)
+    if path is None:
+        return f"no program {program}"
+    try:
+        libraries = subprocess.run(["ldd", path], capture_output=True, text=True, timeout=LIMIT_S, check=False).stdout
+        missing = set(re.findall(r"(\S+) => not found", libraries))
+        if missing:
+            others = sorted(missing - OF_THE_DRIVER)
+            return f"{program} lacks {', '.join(others)}" if others else ""
+        # Not by its status: help is a failure for some.
+        done = subprocess.run([path, option], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        return f"{program} does not start: {problem}"
+    said = done.stdout + done.stderr
+    return "" if word in said else f"{program} {option} ended with status {done.returncode}: {said[-300:]}"
 
 
 def main() -> int:
@@ -30,6 +63,7 @@ def main() -> int:
         if installed(package) != version
     ]
     problems += [f"no command {command} in PATH" for command in COMMANDS if shutil.which(command) is None]
+    problems += filter(None, (fault(program, *expected) for program, expected in PROGRAMS.items()))
     problems += [
         f"{name} is missing or not readable for user {os.getuid()}"
         for name in FILES

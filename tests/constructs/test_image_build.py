@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import re
 from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -126,3 +130,70 @@ def test_the_build_file_uses_what_the_project_gives(made: Template) -> None:
     for name in variables(made):
         assert f"${{{name}" in text
     assert "ARG BASE_REGISTRY=" in (CONTEXT / "Dockerfile").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def check_image() -> ModuleType:
+    """The program that runs at the end of a build."""
+    specification = importlib.util.spec_from_file_location("check_image", CONTEXT / "check_image.py")
+    assert specification and specification.loader
+    found = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(found)
+    return found
+
+
+def test_the_programs_of_the_validation_are_pinned(check_image: ModuleType) -> None:
+    text = (CONTEXT / "Dockerfile").read_text(encoding="utf-8")
+    pins = dict(re.findall(r"(?m)^ARG (\w+)=(\S+)$", text))
+    commits = {name: value for name, value in pins.items() if name.endswith("_COMMIT")}
+    assert len(commits) == 5 and all(re.fullmatch(r"[0-9a-f]{40}", value) for value in commits.values())
+    sources = re.findall(r"(?m)fetch (\S+) \S+/\S+ \"\$\{(\w+)\}\"", text)
+    assert dict(sources) == {
+        name: f"{name.replace('-', '_').upper()}_COMMIT" for name in ("nccl-tests", "ior", "fio", "nvbandwidth")
+    }
+    assert text.count("codeload.github.com") == 2, "the fetched sources, and Megatron-LM"
+    assert len(re.findall(r"datacenter-gpu-manager\S+\$\{DCGM_VERSION\}", text)) == 2
+    installed = re.findall(r"install --strip (.+) /programs/usr/local/bin", text.replace("src/", ""))
+    assert " ".join(installed).split() == ["ior", "mdtest", "fio", "nvbandwidth"]
+    collectives = re.search(r"build/\{(\S+)\}_perf", text)
+    assert collectives and tuple(collectives.group(1).split(",")) == check_image.COLLECTIVES
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "container/Dockerfile",
+        "cluster_assets/jobs/nccl-tests.sbatch",
+        "cluster_assets/validation/request_handler.py",
+        "local/slurm/remote.py",
+        "docs/images.md",
+        "docs/validation.md",
+    ],
+)
+def test_one_folder_for_nccl_tests(check_image: ModuleType, file: str) -> None:
+    assert f"{check_image.NCCL_TESTS}" in (CONTEXT.parent / file).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("programs", "expected"),
+    [
+        ({"ldd": "", "fio": "echo fio-3.42"}, ""),
+        ({"ldd": "echo 'libnvidia-ml.so.1 => not found'", "fio": "exit 127"}, ""),
+        (
+            {"ldd": "echo 'libcuda.so.1 => not found'; echo 'libmpi.so.40 => not found'", "fio": ""},
+            "lacks libmpi.so.40",
+        ),
+        ({"ldd": "", "fio": "echo broken; exit 3"}, "fio --version ended with status 3: broken"),
+        ({}, "no program fio"),
+    ],
+    ids=["starts", "needs the driver", "a library is missing", "another answer", "absent"],
+)
+def test_the_image_check_runs_programs(
+    check_image: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: dict[str, str], expected: str
+) -> None:
+    for name, script in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = check_image.fault("fio", "--version", "fio-")
+    assert expected in found and bool(found) is bool(expected)
