@@ -41,8 +41,8 @@ An image that already has the registry's digest is kept. NAME.json next to it re
   IMAGE_URI        HOST/REPOSITORY:TAG or HOST/REPOSITORY@sha256:DIGEST, as for docker pull
   NAME             letters, digits, dots, _, + and -; with a date in it (train-2026-11), running jobs keep their image
   --force          import even if the image already has the digest
-  --job            as a Slurm job on an exclusive node, with its log shown here (default outside jobs)
-  --local          on this machine (default inside jobs)
+  --job            as a Slurm job on an exclusive node, with its log shown here (default outside jobs, if a partition has no GPUs)
+  --local          on this machine (otherwise)
   --partition P    of the job (default: the first partition without GPUs)
   --directory DIR  where the image goes (default: CONTAINER_IMAGES_DIR, now '${IMPORT_FOLDER:-not set}')
   --compression C  zstd, lz4, lzo, gzip or none (default: ${IMPORT_COMPRESSION})
@@ -180,6 +180,10 @@ import::main() {
     MODE=job
     [[ -z "${SLURM_JOB_ID:-}" ]] || MODE=local
     command -v sbatch >/dev/null || log::exit 72 "no Slurm on $(hostname); give --local to import on this machine"
+    if [[ "${MODE}" == job && -z "$(job::partition)" ]]; then
+      log::info "no partition without GPUs is up, and no GPU node is started for an import: it runs here, on $(hostname)"
+      MODE=local
+    fi
   fi
   if [[ "${MODE}" == job ]]; then
     base::need 72 sbatch scontrol sinfo

@@ -186,12 +186,16 @@ def test_no_such_tag_needs_no_job(importer: Importer, lab: Laboratory) -> None:
 
 
 def test_no_gpu_node_is_started_for_an_import(importer: Importer, lab: Laboratory, image: Image) -> None:
-    """A cluster whose only partition has GPUs: no job is submitted unless the user names the partition."""
-    only_gpus = replaced(lab, "sinfo", "echo 'gpu|gpu:h100:8(S:0-1)|up'", node="head")
+    """Every partition has GPUs, on some nodes at least: the head node imports, unless the user names the partition."""
+    lines = "mixed|(null)|up", "mixed|gpu:h100:8(S:0-1)|up", "gpu|gpu:h100:8|up", "cpu|(null)|inact"
+    only_gpus = replaced(lab, "sinfo", f"printf '%s\\n' {' '.join(map(repr, lines))}", node="head")
     jobs = lab.output("sacct --allocations --noheader --parsable2 --format=JobID | wc --lines")
-    result = lab.run(importer.line(image.uri), env=only_gpus, check=False)
-    assert result.returncode == 69
-    assert "no partition without GPUs is up" in result.stderr and "--partition (gpu" in result.stderr
+    refused = lab.run([*importer.line(image.uri), "--job"], env=only_gpus, check=False)
+    assert refused.returncode == 69
+    assert "no partition without GPUs is up" in refused.stderr and "--partition (" in refused.stderr
+    result = lab.run(importer.line(image.uri), env=only_gpus)
+    assert "no GPU node is started for an import: it runs here" in result.stderr
+    assert importer.record["host"] == lab.output("hostname").strip() and importer.image.exists()
     assert lab.output("sacct --allocations --noheader --parsable2 --format=JobID | wc --lines") == jobs
 
 

@@ -1,11 +1,13 @@
 # The import as a Slurm job whose log is followed here, and long commands with progress lines. Needs base.sh and files.sh.
 
-# partition: IMPORT_PARTITION, else the first without GPUs. A GPU node is never started for an import that nobody sent there.
+# partition: IMPORT_PARTITION, else the first without GPUs, else nothing. A GPU node is never started for an import that nobody sent there.
+# A partition has a line for each kind of node, and one with GPUs is enough to leave it out.
 job::partition() {
   local found="${IMPORT_PARTITION}"
-  [[ -n "${found}" ]] || found="$(sinfo --noheader --format '%R|%G|%a' | awk -F '|' '$3 == "up" && $2 !~ /gpu/ { print $1; exit }')"
-  [[ -n "${found}" ]] || log::exit 69 "no partition without GPUs is up, and an import needs none. Add a queue of CPU nodes to the environment file, \
-or name a partition with --partition ($(sinfo --noheader --format '%R' | sort -u | paste -sd ' ')), or run the import here with --local."
+  [[ -n "${found}" ]] || found="$(sinfo --noheader --format '%R|%G|%a' | awk -F '|' '
+    $3 == "up" { names[++count] = $1 }
+    $2 ~ /gpu/ { gpu[$1] }
+    END { for (i = 1; i <= count; i++) if (!(names[i] in gpu)) { print names[i]; exit } }')"
   printf '%s' "${found}"
 }
 
@@ -16,6 +18,8 @@ job::submit() {
   local partition job log
   mkdir -p "${IMPORT_LOG_FOLDER}"
   partition="$(job::partition)"
+  [[ -n "${partition}" ]] || log::exit 69 "no partition without GPUs is up: leave --job out to import here, on $(hostname), add a queue of CPU \
+nodes to the environment file, or name a partition with --partition ($(sinfo --noheader --format '%R' | sort -u | paste -sd ' '))."
   job="$(IMPORT_HOME="${home}" sbatch --parsable "--partition=${partition}" --job-name="import-${name}" \
     --time="${IMPORT_TIME_LIMIT}" --output="${IMPORT_LOG_FOLDER}/import-${name}-%j.log" "${home}/import-container.sbatch" "$@")" ||
     log::exit 69 "sbatch refused the import. Give another partition with --partition (sinfo lists them), or run it here with --local."
