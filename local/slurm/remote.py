@@ -41,6 +41,21 @@ status=$?
 rm -r "${file%/*}"
 exit "$status"
 """
+# What an import leaves, with busybox and the stand-ins: the emulated AWS runs no build, so there is nothing to import.
+_IMAGE = """
+set -eu
+root="$(mktemp -d)"
+mkdir -p "$root"/{bin,dev,etc/lab,opt/nccl-tests/build,proc,run,sys,tmp,usr/local/bin,workspace}
+for name in $(busybox --list); do ln -sf busybox "$root/bin/$name"; done
+cp --remove-destination /bin/busybox "$root/bin/busybox"
+cp /opt/nccl-tests/build/*_perf "$root/opt/nccl-tests/build"
+cp /etc/lab/ior /etc/lab/mdtest "$root/usr/local/bin"
+cp /etc/lab/figures.json "$root/etc/lab"
+echo PATH=/usr/local/bin:/usr/bin:/bin >"$root/etc/environment"
+mksquashfs "$root" "$1.new" -all-root -noappend -no-progress -quiet
+mv "$1.new" "$1"
+rm -rf "$root"
+"""
 
 
 def remember(state: Path, environment: Environment, file: Path) -> None:
@@ -99,6 +114,9 @@ def ensure(state: Path, cluster: str, account: str) -> Laboratory:
         host.install()
         laboratory.up(plan, before_slurmd=lambda: bootstrap.all_nodes(laboratory))
         _give_figures(laboratory)
+        if image := plan.environment.validation.image:
+            folder = laboratory.plan.settings()["folders"]["images"]  # type: ignore[index]
+            laboratory.run(["bash", "-c", _IMAGE, "image", f"{folder}/{image}.sqsh"])
         mark.write_text(wanted, encoding="utf-8")
     return laboratory
 
@@ -113,14 +131,14 @@ def run(laboratory: Laboratory, script: str) -> dict[str, object]:
 
 
 def _give_figures(laboratory: Laboratory) -> None:
-    """Install the stand-ins of nccl-tests and fio, whose results cannot be measured here."""
+    """Install the stand-ins of nccl-tests and fio; those of IOR and mdtest are for images only."""
     mounts = laboratory.plan.settings()["mounts"]
     figures = {
         "mounts": {mount["path"]: mount["throughput_mb_s"] for mount in mounts},  # type: ignore[attr-defined]
         "collectives": COLLECTIVES,
         "provider": "efa",
     }
-    programs = {"/usr/local/bin/fio": "fio"}
+    programs = {"/usr/local/bin/fio": "fio", "/etc/lab/ior": "ior", "/etc/lab/mdtest": "mdtest"}
     programs |= {f"/opt/nccl-tests/build/{name}_perf": "collective_perf" for name in COLLECTIVES}
     for node in (laboratory.plan.head, *laboratory.plan.compute):
         laboratory.write("/etc/lab/figures.json", json.dumps(figures, indent=1), node=node.name, user="root")

@@ -78,7 +78,7 @@ def validate(
         known = ", ".join(facts["images"]) or "none"
         raise Problem(
             f"The image {wanted.image} is not on the cluster; imported are: {known}.\n"
-            "Import it on the head node: images/import-container.sh IMAGE_URI NAME"
+            f"Import it on the head node: import-container.sh IMAGE_URI {wanted.image}"
         )
     made = Planner(environment, wanted, facts["programs"], facts["images"]).plan()
     run = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"

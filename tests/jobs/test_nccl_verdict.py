@@ -117,8 +117,9 @@ def test_efa_must_show_in_the_log(tmp_path: Path) -> None:
     plugin = "node:1:1 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa-direct (found 16 nics)\n"
     status, found, _ = verdict(changed(plugin + silent, tmp_path), nodes=2, efa=True, tmp=tmp_path)
     assert (status, found["collectives"][0]["network"]) == (0, "OFI efa")
-    simulated = (ROOT / "local/slurm/figures/collective_perf").read_text().partition('print("# ')[2].splitlines()[0]
-    _, found, shown = verdict(changed(f"# {simulated}\n{plugin}{silent}", tmp_path), nodes=2, efa=True, tmp=tmp_path)
+    stand_in = (ROOT / "local/slurm/figures/collective_perf").read_text()
+    simulated = stand_in[stand_in.index("# simulated: ") :].splitlines()[0].rstrip('"')
+    _, found, shown = verdict(changed(f"{simulated}\n{plugin}{silent}", tmp_path), nodes=2, efa=True, tmp=tmp_path)
     assert found["collectives"][0]["network"] == "OFI efa (simulated)"
     assert "OFI efa (simulated)" in shown
 

@@ -146,6 +146,9 @@ def test_storage_is_judged_against_what_is_provisioned(tmp_path: Path) -> None:
     status, found, shown = storage(tmp_path, "--nodes", "2", "--fraction", "100")
     assert status == 1
     assert "write 7132 MB/s, floor 7200 (100% of 7200)" in shown
+    assert not found["simulated"]
+    _, found, shown = storage(tmp_path, "--nodes", "2", ior=f"srun: a line\n# simulated: nothing was measured\n{IOR}")
+    assert found["simulated"] and "7132 MB/s of 7200 (simulated)" in shown
 
 
 def test_few_clients_are_no_fault_of_the_file_system(tmp_path: Path) -> None:

@@ -96,6 +96,15 @@ def test_prod_is_deployed(promoted: Promotion) -> None:
     assert promoted.cluster_status(PROD, "prod") == "CREATE_COMPLETE"
 
 
+def test_prods_gate_asked_nccl_and_storage(promoted: Promotion) -> None:
+    """The file requires both from an image; nothing here measures, and the report says so."""
+    log = (promoted.state / "steps" / "prod" / "Validation" / "log").read_text()
+    assert "PASSED (simulated): " in log
+    for words in ("| nccl | gpu/p5, 2 nodes | all_reduce | simulated: ", "| storage | /fsx from gpu/p5 |"):
+        assert f"passed {words}" in log
+    assert "not asked" not in log
+
+
 def test_unknown_approval(promoted: Promotion) -> None:
     promoted.step("unknown approval", 4, "--resume", "--approve", "prod/Approve-All")
 

@@ -87,7 +87,8 @@ def main(arguments: list[str]) -> int:
         provisioned = mount.get("throughput_mb_s")
         target = None if provisioned is None else min(float(provisioned), _CLIENT_MB_S * options.nodes)
         if options.tool == "ior":
-            rates = ior((folder / f"{prefix}-ior.txt").read_text())
+            text = (folder / f"{prefix}-ior.txt").read_text()
+            rates, simulated = ior(text), bool(re.search(r"(?m)^# simulated", text))
             metadata = mdtest((folder / f"{prefix}-mdtest.txt").read_text())
         else:
             rates, simulated = fio(folder, prefix, options.nodes)

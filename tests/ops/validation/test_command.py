@@ -200,7 +200,9 @@ def test_image_and_required_checks_of_the_file(aws: Aws, capsys: pytest.CaptureF
     file.write_text(f"{text}\nvalidation:\n  image: pytorch\n  required: [nccl, storage]\n", "utf-8")
     aws.deployed("running")
     aws.answers("facts", out=FACTS)
-    assert "The image pytorch is not on the cluster; imported are: none" in problem(capsys, environment=str(file))
+    errors = problem(capsys, environment=str(file))
+    assert "The image pytorch is not on the cluster; imported are: none" in errors
+    assert "import-container.sh IMAGE_URI pytorch" in errors
 
     def wishes(*options: str) -> Wishes:
         given = vars(parser().parse_args(["validate", "local", *options]))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ops.validation.command import wishes
 from ops.validation.plan import GPUS, HELLO, NCCL, NODE_SCAN, STORAGE, Job, Planner, Wishes
 from ops.validation.report import HEAD_SCAN, Line, Outcome
 from settings import Environment, environment_file, load
@@ -66,6 +68,23 @@ def test_without_gpus_the_report_names_what_was_not_asked() -> None:
     assert [(line.check, line.outcome, line.found) for line in left_out] == [
         (check, Outcome.NOT_ASKED, "no queue has GPUs") for check in (HELLO, GPUS, NCCL)
     ]
+
+
+@pytest.mark.parametrize("name", ["staging", "prod", "jakarta-80xp5e"])
+def test_the_gates_of_gpus_that_cost_most_measure(name: str) -> None:
+    """Their files require NCCL and storage, from an image that the environment's repository holds."""
+    environment = load(environment_file(name))
+    file = environment.validation
+    assert file.image and set(file.required) == {NCCL, STORAGE} and environment.images.repositories
+    wanted = wishes(file, only=None, skip=(), nodes=2, image="", storage_percent=80)
+    jobs, left_out = Planner(environment, wanted, (), (file.image,)).plan()
+    assert not left_out
+    measuring = [job for job in jobs if job.check in (NCCL, STORAGE)]
+    assert {job.options[:2] for job in measuring} == {("--image", file.image)}
+    assert all(job.insisted for job in measuring)
+    # Without the image, where nothing is installed, the gate fails.
+    lines = Planner(environment, replace(wanted, image=""), ()).plan()[1]
+    assert {(line.check, line.outcome) for line in lines} == {(NCCL, Outcome.FAILED), (STORAGE, Outcome.FAILED)}
 
 
 @pytest.mark.parametrize("check", [NCCL, STORAGE])
