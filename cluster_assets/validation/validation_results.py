@@ -95,7 +95,7 @@ def _collective(one: Mapping[str, Any]) -> dict[str, Any]:
     floors = [{**floor, "found": rates.get(floor["bytes"])} for floor in one["floors"]]
     largest = max(rates, default=0)
     return {
-        **{key: one[key] for key in ("collective", "passed", "network")},
+        **{key: one[key] for key in ("collective", "passed", "engine", "network")},
         "faults": [text[:MOST_CHARACTERS] for text in one["faults"]],
         "floors": floors,
         "largest": {"bytes": largest, "busbw": rates.get(largest, 0)},

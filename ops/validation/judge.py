@@ -136,7 +136,7 @@ def _nccl(job: Job, verdict: Answer) -> Iterator[Line]:
         floors = [floor for floor in one["floors"] if floor.get("found") is not None]
         shown = [_rate(floor["found"], floor["bytes"], ".1f") for floor in floors]
         shown = shown or [_rate(one["largest"]["busbw"], one["largest"]["bytes"], ".1f")]
-        found = "; ".join([*one["faults"], *shown, f"over {one['network']}"])
+        found = "; ".join([*one["faults"], *shown, f"over {one['network']}, {one['engine']}"])
         wanted = ", ".join(_rate(floor["busbw"], floor["bytes"], "g") for floor in floors)
         outcome = Outcome.PASSED if one["passed"] and not one["faults"] else Outcome.FAILED
         where = f"{job.place.name}, {verdict.get('nodes')} nodes"

@@ -136,7 +136,7 @@ class Planner:
     """Plans the checks of an environment.
 
     Attributes:
-        programs: what is installed on the nodes, of fio, ior, mdtest and nccl-tests.
+        programs: what is installed on the nodes, of fio, ior, mdtest, nccl-tests and torch.
         images: names of the imported container images.
     """
 
@@ -181,8 +181,8 @@ class Planner:
     def _nccl(self, place: Place) -> Job | Line:
         if place.nodes * (place.gpus or 0) < 2:
             return self._not_asked(NCCL, place.name, "one GPU in all")
-        if not self.wishes.image and "nccl-tests" not in self.programs:
-            why = "no nccl-tests in /opt/nccl-tests/build of the nodes, and no --image was given"
+        if not self.wishes.image and not {"nccl-tests", "torch"} & set(self.programs):
+            why = "neither nccl-tests in /opt/nccl-tests/build nor torch on the nodes, and no --image was given"
             return self._not_asked(NCCL, place.name, why, self._image_action)
         return self._job(NCCL, place, ("--image", self.wishes.image) if self.wishes.image else ())
 

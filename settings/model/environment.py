@@ -51,7 +51,7 @@ class Validation(Part):
 
     image: Tag | None = Field(
         None,
-        description="Name of an imported image that has nccl-tests, IOR and mdtest. "
+        description="Name of an imported image that has nccl-tests or PyTorch, IOR and mdtest. "
         "Default: the programs that are installed on the nodes.",
     )
     required: tuple[Check, ...] = Field(

@@ -84,6 +84,8 @@ def test_a_model_without_a_folder_is_reported(settings: Path) -> None:
         ("nccl-tests.sbatch", ["--tests", "all_reduce,sendrecv"], "--tests 'sendrecv': give all_reduce"),
         ("nccl-tests.sbatch", ["--max", "4 GB"], "size '4 GB'"),
         ("nccl-tests.sbatch", ["--binaries", "build"], "--binaries 'build': give an absolute path"),
+        ("nccl-tests.sbatch", ["--engine", "mpi"], "--engine 'mpi': give auto, nccl-tests or torch"),
+        ("nccl-tests.sbatch", ["--backend", "mpi"], "--backend 'mpi': give nccl or gloo"),
         ("storage-test.sbatch", ["--tool", "dd"], "--tool 'dd': give ior or fio"),
         ("storage-test.sbatch", ["--mounts-to-test", "/fsx9"], "'/fsx9' is not a mount of the environment; allowed:"),
         ("storage-test.sbatch", ["--fraction", "800"], "from 1 to 100"),

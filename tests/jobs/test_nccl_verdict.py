@@ -71,6 +71,8 @@ def test_six_collectives_as_they_should_be(tmp_path: Path) -> None:
         assert one["rows"][-1]["bytes"] == 4 << 30
         assert one["floors"]
     assert found["collectives"][0]["network"] == "P2P/direct"
+    assert {one["engine"] for one in found["collectives"]} == {"nccl-tests 2.19.6"}
+    assert table.startswith("engine: nccl-tests 2.19.6\n")
 
 
 def test_a_slow_one_fails_at_its_size(tmp_path: Path) -> None:

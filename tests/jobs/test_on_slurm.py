@@ -13,7 +13,7 @@ import pytest
 
 from local.slurm import Laboratory
 from local.slurm.host import PATH
-from tests.jobs.conftest import JOBS
+from tests.jobs.conftest import JOBS, NODE_TORCH
 from tests.slurm import registry
 
 FILES = sorted(path.name for path in JOBS.glob("*.sbatch"))
@@ -188,11 +188,37 @@ def test_storage_below_the_provisioned_figure_fails(lab: Laboratory, jobs: str) 
     assert "floor 20000 (100% of 20000)" in output
 
 
-def test_nccl_tests_without_the_programs_fail(lab: Laboratory, jobs: str) -> None:
-    options = "--nodes 2 --tests all_reduce,alltoall --results /fsx1/results/nccl"
-    output = submit(lab, f"{jobs}/nccl-tests.sbatch {options}", state="FAILED")
-    assert output.count("no table: the test did not run") == 2
-    assert not json.loads(lab.output(["cat", "/fsx1/results/nccl/verdict.json"]))["passed"]
+def test_nccl_tests_without_the_programs_and_torch_fail(lab: Laboratory, jobs: str) -> None:
+    output = submit(lab, f"{jobs}/nccl-tests.sbatch --nodes 2 --results /fsx1/results/nccl", state="FAILED")
+    assert "neither nccl-tests in /opt/nccl-tests/build (--binaries) nor torch with nccl in python3" in output
+    output = submit(
+        lab, f"{jobs}/nccl-tests.sbatch --nodes 2 --engine nccl-tests", {"PYTHONPATH": NODE_TORCH}, "FAILED"
+    )
+    assert "--engine nccl-tests finds nothing to measure with" in output
+
+
+def test_torch_measures_as_16_ranks_on_two_nodes(lab: Laboratory, jobs: str) -> None:
+    """With gloo, over the nodes' TCP: the values are right, and the verdict does not take it for EFA."""
+    options = (
+        "--nodes 2 --tests all_reduce,alltoall --backend gloo --max 64K --iterations 2 --results /fsx1/results/torch"
+    )
+    output = submit(
+        lab, f"{jobs}/nccl-tests.sbatch {options}", {"PYTHONPATH": NODE_TORCH, "OMP_NUM_THREADS": "1"}, "FAILED"
+    )
+    assert "alltoall on 2 x 8 GPUs, 8 to 64K, with torch" in output
+    found = json.loads(lab.output(["cat", "/fsx1/results/torch/verdict.json"]))["collectives"]
+    sizes = [8 << step for step in range(14)]
+    for one, least in zip(found, (8, 256), strict=True):
+        assert one["engine"].startswith("torch 2.") and one["engine"].endswith(" backend=gloo")
+        assert [(row["bytes"], row["wrong"]) for row in one["rows"]] == [(size, 0) for size in sizes if size >= least]
+        [fault] = one["faults"]
+        assert "does not show that NCCL used EFA" in fault
+    log = lab.output(["cat", "/fsx1/results/torch/all_reduce.txt"])
+    ranks = re.findall(r"(?m)^#  Rank (\d+) on (\S+) device (\d)", log)
+    nodes = sorted({node for _, node, _ in ranks})
+    assert sorted((int(rank), node, int(gpu)) for rank, node, gpu in ranks) == [
+        (rank, nodes[rank // 8], rank % 8) for rank in range(16)
+    ]
 
 
 def test_nccl_tests_run_as_16_ranks_and_are_judged(lab: Laboratory, jobs: str) -> None:

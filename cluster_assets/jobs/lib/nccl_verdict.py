@@ -1,4 +1,4 @@
-"""nccl_verdict.py [OPTION...] FILE...: judges the output of nccl-tests, one file per collective.
+"""nccl_verdict.py [OPTION...] FILE...: judges the output of nccl-tests or torch_collectives.py, a file per collective.
 
 Each file must have a complete table without wrong values, reach the minimum bandwidths of nccl-floors.json (by instance
 type, nodes, collective and message size), and show no fallback to TCP, which NCCL does silently.
@@ -19,6 +19,7 @@ from typing import Any
 
 FLOORS = Path(__file__).resolve().parent.parent / "nccl-floors.json"
 _COLUMNS = 13
+_ENGINE = re.compile(r"^# ((?:nccl-tests|torch) version \S+(?: backend=(?!nccl)\w+)?)", re.MULTILINE)
 _STARTING = re.compile(r"Collective test starting: (\w+)_perf")
 _LARGEST = re.compile(r"maxBytes (\d+)")
 _CHANNEL = re.compile(r"NCCL INFO Channel .* via (\S+)")
@@ -30,7 +31,7 @@ _BINARY_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 @dataclass(frozen=True)
 class Row:
-    """One message size: bytes, out-of-place GB/s, number of wrong values."""
+    """One message size: bytes, GB/s (out-of-place, or in-place if that is all), number of wrong values."""
 
     bytes: int
     busbw: float
@@ -43,6 +44,7 @@ class Result:
 
     collective: str
     rows: list[Row]
+    engine: str
     network: str = ""
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -58,14 +60,14 @@ def size_text(size: int) -> str:
 
 
 def rows_of(text: str) -> list[Row]:
-    """The table of an output, without in-place figures, which some collectives lack."""
+    """The table of an output. nccl-tests always has out-of-place figures; torch has one form of each collective."""
     rows = []
     for line in text.splitlines():
         # With Slurm's --label each line has a prefix.
         words = re.sub(r"^\s*\d+: ", "", line).split()
         if len(words) == _COLUMNS and words[0].isdigit() and words[1].isdigit():
             wrong = sum(int(word) for word in (words[8], words[12]) if word.isdigit())
-            rows.append(Row(int(words[0]), float(words[7]), wrong))
+            rows.append(Row(int(words[0]), float(words[7] if words[7] != "N/A" else words[11]), wrong))
     return rows
 
 
@@ -73,8 +75,10 @@ def judge(
     text: str, name: str, *, instance_type: str, nodes: int, efa: bool, floors: Sequence[dict[str, Any]]
 ) -> Result:
     """The verdict on one output, with NCCL_DEBUG=INFO; `name` is the collective's if the text does not have it."""
-    started = _STARTING.search(text)
-    result = Result(started.group(1) if started else name, rows_of(text))
+    started, engine = _STARTING.search(text), _ENGINE.search(text)
+    # nccl-tests names its version since October 2025 (commit 9641693).
+    measured = engine.group(1).replace(" version", "") if engine else "nccl-tests"
+    result = Result(started.group(1) if started else name, rows_of(text), measured)
     _whole(result, text)
     _transport(result, text, nodes=nodes, efa=efa)
     wrong = [row for row in result.rows if row.wrong]
@@ -135,7 +139,8 @@ def _transport(result: Result, text: str, *, nodes: int, efa: bool) -> None:
 
 def table(results: Sequence[Result]) -> str:
     """The verdicts for people."""
-    lines = [f"{'collective':<16} {'network':<12} {'largest':>9} {'GB/s':>8}  verdict"]
+    lines = [f"engine: {', '.join(sorted({result.engine for result in results}))}"]
+    lines += [f"{'collective':<16} {'network':<12} {'largest':>9} {'GB/s':>8}  verdict"]
     for result in results:
         last = result.rows[-1] if result.rows else Row(0, 0.0, 0)
         verdict = "FAILED" if result.faults else "passed"

@@ -98,6 +98,12 @@ def test_programs_are_missing(check: str) -> None:
     assert not left_out and job.options[:2] == ("--image", "pytorch")
 
 
+@pytest.mark.parametrize("program", ["nccl-tests", "torch"])
+def test_nccl_is_asked_with_either_engine(program: str) -> None:
+    [job], left_out = planned(LOCAL, (program,), checks=(NCCL,))
+    assert (job.check, job.options, left_out) == (NCCL, (), [])
+
+
 def test_compute_resources_of_one_queue_are_selected_by_feature() -> None:
     gpu = LOCAL.cluster.queues[0]
     other = gpu.compute[0].model_copy(update={"name": "p5en", "instance_types": ("p5en.48xlarge",), "max": 1})

@@ -140,7 +140,11 @@ def test_facts(head: HeadNode) -> None:
     (head.folder / ".partial.sqsh").touch()
     head.tool("fio", "")
     found = head.answer("facts")
-    assert found["images"] == ["pytorch"] and "fio" in found["programs"]
+    assert found["images"] == ["pytorch"] and "fio" in found["programs"] and "torch" not in found["programs"]
+    # The jobs' Python, not the one that carries out the request.
+    (head.folder / "torch").mkdir()
+    head.tool("python3", f'PYTHONPATH={head.folder} exec {sys.executable} "$@"')
+    assert head.answer("facts")["programs"] == [*found["programs"], "torch"]
 
 
 def test_lines_of_gpu_check() -> None:
@@ -205,7 +209,14 @@ def test_gpu_check_of_64_nodes_fits_systems_manager(verdict: str) -> None:
 def test_largest_nccl_answer_fits_systems_manager(tmp_path: Path) -> None:
     rows = [{"bytes": 8 << step, "busbw": 123.4, "wrong": 0} for step in range(30)]
     floors = [{"bytes": 1 << 27, "busbw": 200}, {"bytes": 1 << 30, "busbw": 250}]
-    one = {"passed": False, "network": "OFI efa", "faults": ["f" * 900] * 4, "floors": floors, "rows": rows}
+    one = {
+        "passed": False,
+        "engine": "torch 2.11.0",
+        "network": "OFI efa",
+        "faults": ["f" * 900] * 4,
+        "floors": floors,
+        "rows": rows,
+    }
     names = ("all_reduce", "all_gather", "broadcast", "reduce", "reduce_scatter", "alltoall")
     collectives = [{"collective": name, **one} for name in names]
     (tmp_path / "verdict.json").write_text(json.dumps({"passed": False, "nodes": 2, "collectives": collectives}))

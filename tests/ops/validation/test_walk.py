@@ -52,7 +52,8 @@ def scan_line(verdict: str) -> dict[str, str]:
 
 def nccl(rate: float, *faults: str) -> Answer:
     one = {
-        "collective": "all_reduce", "passed": not faults, "network": "OFI efa", "faults": list(faults),
+        "collective": "all_reduce", "passed": not faults, "network": "OFI efa", "engine": "torch 2.11.0",
+        "faults": list(faults),
         "floors": [{"bytes": 1 << 30, "busbw": 250, "found": rate}], "largest": {"bytes": 4 << 30, "busbw": rate},
     }  # fmt: skip
     return {"passed": not faults, "nodes": 2, "collectives": [one]}
@@ -100,7 +101,7 @@ ONE_BAD = {"what": "GPUs", "found": "7", "wanted": "8", "verdict": "FAILED", "do
         (GPUS, ended("FAILED", {key: {"passed": 4, "failed": 2, "lines": []} for key in NODES}), "failed failed",
          "4 as wanted, 2 not"),
         (NCCL, ended("FAILED", nccl(120, "floor 250: source")), "failed",
-         "floor 250: source; 120.0 GB/s at 1 GiB; over OFI efa"),
+         "floor 250: source; 120.0 GB/s at 1 GiB; over OFI efa, torch 2.11.0"),
         (STORAGE, ended("FAILED", storage(50, "floor 120")), "failed", "write 50 MB/s, read 50 MB/s; floor 120"),
         (STORAGE, ended(result=storage(140, provisioned=100)), "passed failed",
          "the cluster's settings say 100 MB/s"),
@@ -125,7 +126,7 @@ def test_answers_of_stand_ins_say_simulated() -> None:
     assert "0 of 2 nodes gave its GPUs" in [line.found for line in lines if line.check == HELLO]
     assert all(line.simulated == ("simulated: " in line.found) for line in lines)
     found = {line.check: line.found for line in lines if line.simulated}
-    assert found[NCCL] == "simulated: 400.0 GB/s at 1 GiB; over OFI efa"
+    assert found[NCCL] == "simulated: 400.0 GB/s at 1 GiB; over OFI efa, torch 2.11.0"
     assert found[NODE_SCAN] == "9 ok, 0 warnings (simulated: GPUs, EFA, disks, file systems, Enroot, Pyxis)"
     assert not any(line.simulated for line in walk(FakeNode(GOOD), *plan.CHECKS)[0])
 
