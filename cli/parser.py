@@ -12,7 +12,9 @@ from cli import account, emulated, files, verdicts
 from cli.exits import FAILED, TABLE
 
 FORMATS = ("text", "markdown", "json", "html")
-CHECKS = ("head-scan", "scan", "hello-gpu", "gpu-check", "nccl", "storage")
+CHECKS = ("head-scan", "scan", "hello-gpu", "gpu-check", "pairs", "nccl", "storage")
+ALL_NODES = 1024
+"""Most nodes of a job file (cluster_assets/jobs/lib/job.sh)."""
 DESCRIPTION = "GPU training clusters on AWS as code: deploy, review, check and validate an environment."
 PORTS = (1024, 65534)
 
@@ -63,6 +65,10 @@ def _between(least: int, most: int) -> Callable[[str], int]:
         return int(text)
 
     return number
+
+
+def _nodes(text: str) -> int:
+    return ALL_NODES if text == "all" else _between(1, ALL_NODES)(text)
 
 
 def _checks(text: str) -> tuple[str, ...]:
@@ -178,7 +184,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
                 _value("--only", "LIST", _ONLY, type=_checks),
                 _value("--skip", "LIST", "all checks except these", type=_checks, default=()),
             ],
-            _number("--nodes", 64, 2, "most nodes of a job"),
+            _value("--nodes", "N", "most nodes of a job, or all (default 2)", type=_nodes, default=2),
             _value("--image", "NAME", "image for NCCL and storage (default: validation.image of the file)", default=""),
             _number("--start-minutes", 24 * 60, 30, "longest wait of a job for its nodes"),
             _number("--total-minutes", 7 * 24 * 60, 200, "longest time of all jobs together"),

@@ -83,6 +83,7 @@ def validate(options: argparse.Namespace) -> int:
 
     trainyard validate local --only head-scan
     trainyard validate jakarta-80xp5e --on aws --nodes 8 --image pytorch
+    trainyard validate jakarta-80xp5e --on aws --only pairs --nodes all --image pytorch
     """
     from ops.report import write
     from ops.report.commands import validation_report

@@ -28,8 +28,8 @@ import validation_results as results
 
 HERE = Path(__file__).resolve().parent
 PREFIX = "trainyard-validation-"
-CHECKS = ("host-scan", "hello-gpu", "gpu-check", "nccl-tests", "storage-test")
-OPTIONS = ("--image", "--mounts-to-test", "--tool", "--fraction", "--segments")
+CHECKS = ("host-scan", "hello-gpu", "gpu-check", "pair-test", "nccl-tests", "storage-test")
+OPTIONS = ("--image", "--measure", "--mounts-to-test", "--tool", "--fraction", "--segments")
 NICE = 10000
 NCCL_TESTS = Path("/opt/nccl-tests/build/all_reduce_perf")
 TAIL_LINES, TAIL_CHARACTERS = 40, 4000

@@ -13,6 +13,8 @@ from typing import Any
 
 MOST_LINES = 12
 MOST_CHARACTERS = 300
+MOST_FAULTS, MOST_NAMES = 60, 8
+"""Of slow nodes, pairs and groups, and of the nodes of a group."""
 MOST_OF_ALL = 15000
 """Characters of JSON for all nodes of a job."""
 # Tried until all fits: lines per node, whether warnings stay, characters per text.
@@ -29,8 +31,8 @@ def of(check: str, folder: Path, output: str) -> Any:  # noqa: ANN401 - JSON
         return {node: int(count) for node, count in _HELLO.findall(output)}
     if check == "gpu-check":
         return {node["node"]: node for node in fitted(_fabric(output))}
-    if check == "nccl-tests":
-        return _nccl(folder)
+    if check in ("nccl-tests", "pair-test"):
+        return _of_verdict(check, folder)
     if check == "storage-test":
         return [report for _, report in _reports(folder) if "mount" in report]
     return None
@@ -80,11 +82,25 @@ def _fabric(output: str) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _nccl(folder: Path) -> dict[str, Any] | None:
+def _of_verdict(check: str, folder: Path) -> dict[str, Any] | None:
     try:
         verdict = json.loads((folder / "verdict.json").read_text())
     except (OSError, ValueError):
         return None
+    return _pairs(verdict) if check == "pair-test" else _nccl(verdict)
+
+
+def _pairs(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """The verdict on the pairs of nodes, without the figures of all pairs."""
+    faults = [
+        {**fault, "nodes": fault["nodes"][:MOST_NAMES], "left_out": len(fault["nodes"][MOST_NAMES:])}
+        for fault in verdict["faults"][:MOST_FAULTS]
+    ]
+    kept = {key: value for key, value in verdict.items() if key != "figures"}
+    return {**kept, "faults": faults, "left_out": len(verdict["faults"]) - len(faults)}
+
+
+def _nccl(verdict: Mapping[str, Any]) -> dict[str, Any]:
     collectives = [_collective(one) for one in verdict["collectives"]]
     return {"passed": verdict["passed"], "nodes": verdict["nodes"], "collectives": collectives}
 

@@ -140,8 +140,8 @@ class Walk:
 
     def _submitted(self, job: Job, run: str) -> list[Line]:
         place, kind = job.place, job.kind
-        self.progress(f"{kind.job} on {place.nodes} x {place.name}, {kind.minutes} min at most")
-        words = (kind.job, place.queue, place.feature, str(place.nodes), str(kind.minutes), run)
+        self.progress(f"{kind.job} on {place.nodes} x {place.name}, {job.time}")
+        words = (kind.job, place.queue, place.feature, str(place.nodes), str(job.minutes), run)
         try:
             sent = self.head_node.ask("submit", *words, *job.options)
         except Refused as refused:
@@ -163,7 +163,7 @@ class Walk:
         started: float | None = None
         reported = ""
         down: list[str] = []
-        limit = job.kind.minutes + GRACE_MINUTES
+        limit = job.minutes + GRACE_MINUTES
         while True:
             self.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE_S)
@@ -187,7 +187,7 @@ class Walk:
             started = now if started is None else started
             if now - started > limit * _MINUTE:
                 action = "do its nodes answer? sinfo -R; scontrol show job"
-                return job.line(f"still {state} after {limit} min", f"at most {job.kind.minutes} min", action=action)
+                return job.line(f"still {state} after {limit} min", f"at most {job.minutes} min", action=action)
             if now > self._until:
                 return self._out_of_time(job, f"ended while it was {state}")
 

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ops.validation.plan import GPUS, HELLO, NCCL, NODE_SCAN, Job
+from ops.validation.plan import GPUS, HELLO, NCCL, NODE_SCAN, PAIRS, Job
 from ops.validation.report import HEAD_SCAN, Line, Outcome
 
 _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 _WAITS_FOR_OTHERS = ("Resources", "Priority")
+_NOISY_PERCENT = 5
 _GENUINE_SCANS = (
     "settings",
     "minimums",
@@ -49,6 +50,8 @@ def simulated(job: Job, line: Line) -> Line:
     """A line of the emulated AWS, marked if its answer comes from stand-ins (local/slurm/README.md lists them)."""
     is_scan = job.check in (HEAD_SCAN, NODE_SCAN)
     if line.asked in _GENUINE_SCANS or (job.check in _PER_NODE and line.where == job.where):
+        return line
+    if job.check == PAIRS and not line.simulated:  # TCP between the emulated nodes is measured
         return line
     if is_scan and line.asked == job.kind.asked:
         parts = ("GPUs, EFA, disks, " if job.place.gpus else "") + "file systems, Enroot, Pyxis"
@@ -116,6 +119,8 @@ _PER_NODE: dict[str, tuple[Callable[[Job, str, Any], Iterator[Line]], str]] = {
 def _lines(job: Job, result: Any) -> Iterator[Line]:  # noqa: ANN401 - JSON
     if job.check == NCCL:
         yield from _nccl(job, result or {})
+    elif job.check == PAIRS:
+        yield from _pairs(job, result or {})
     elif job.check not in _PER_NODE:
         yield from _storage(job, result or ())
     else:
@@ -146,6 +151,49 @@ def _nccl(job: Job, verdict: Answer) -> Iterator[Line]:
         yield job.line("nothing", "a verdict on each collective", action=_READ_OUTPUT)
     elif not verdict.get("passed") and all(one["passed"] for one in collectives):
         yield job.line("nothing", "a verdict that says passed", action=_READ_OUTPUT)
+
+
+_DRAIN = "take it out and have it replaced: scontrol update nodename={} state=drain reason=pairs"
+_OF_FAULTS = {
+    "node": ("", _DRAIN),
+    "silent": ("no answer, or wrong values: ", _DRAIN),
+    "link": ("slow with each other only: ", "a path or an interface between them: drain one of them, and ask AWS"),
+    "group": (
+        "slow to all others, fast among each other: ",
+        "what do they share? compare aws ec2 describe-instance-topology; drain them, and ask AWS for other nodes",
+    ),
+    "undecided": ("not decided: ", "validate again with --only pairs; the figures are in the folder of results"),
+}
+"""What each kind of fault of tournament.py means, and what to do."""
+
+
+def _pairs(job: Job, verdict: Answer) -> Iterator[Line]:
+    if "faults" not in verdict:
+        yield job.line("nothing", "a verdict on each node", action=_READ_OUTPUT)
+        return
+    peers, margin, simulated = verdict["peers"], verdict["margin_percent"], bool(verdict["simulated"])
+    wanted = f"{margin:g} % below the usual {peers:.3g} GB/s at most ({verdict['measure']})"
+    for fault in verdict["faults"]:
+        names = ", ".join(fault["nodes"]) + (f" and {fault['left_out']} more" if fault["left_out"] else "")
+        meaning, action = _OF_FAULTS[fault["kind"]]
+        rate, below = fault["found"], 100 * (1 - fault["found"] / (peers or 1))
+        figure = f"{rate:.3g} GB/s, {below:.0f} % below" if rate else "no figure"
+        found = f"{meaning}{figure} in {fault['pairs']} pairs"
+        if fault["gpus"]:
+            gpus = ", ".join(f"{number} ({rate:.3g} GB/s)" for number, rate in fault["gpus"].items())
+            found += f"; slow are the GPUs {gpus}, or their network interfaces"
+        yield replace(job.line(found, wanted, action=action.format(names), where=names), simulated=simulated)
+    if verdict["left_out"]:
+        yield _left_out(job, job.where, verdict["left_out"])
+    if verdict["nodes"] < job.place.nodes:
+        yield job.line(f"{verdict['nodes']} nodes", job.nodes)
+    elif not verdict["faults"]:
+        found = f"{verdict['nodes']} nodes, {verdict['pairs']} pairs in {verdict['rounds']} rounds, {peers:.3g} GB/s"
+        outcome = Outcome.PASSED if verdict["passed"] else Outcome.FAILED
+        noisy = verdict["noise_percent"] > _NOISY_PERCENT
+        found += f"; they vary by {verdict['noise_percent']:g} %, so that only large differences show" if noisy else ""
+        outcome = Outcome.WARNING if noisy and verdict["passed"] else outcome
+        yield replace(job.line(found, wanted, outcome), simulated=simulated)
 
 
 def _storage(job: Job, reports: Iterable[Answer]) -> Iterator[Line]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, get_args
 
 from ops.validation.report import HEAD_SCAN, Line, Outcome
@@ -14,7 +14,7 @@ from settings.model.cluster import Queue
 from settings.model.environment import Check
 
 FAILED = Outcome.FAILED
-NODE_SCAN, HELLO, GPUS, NCCL, STORAGE = "scan", "hello-gpu", "gpu-check", "nccl", "storage"
+NODE_SCAN, HELLO, GPUS, PAIRS, NCCL, STORAGE = "scan", "hello-gpu", "gpu-check", "pairs", "nccl", "storage"
 CHECKS: tuple[str, ...] = get_args(Check)
 """The names of the checks, in the order in which they run."""
 
@@ -40,6 +40,11 @@ KINDS = {
         "gpu-check",
         15,
     ),
+    PAIRS: Kind(
+        "which node or link is slow?",
+        "read the end of its output; the figures of all pairs are in the folder of results",
+        "pair-test",
+    ),
     NCCL: Kind(
         "do GPUs talk, how fast?",
         "docs/jobs.md, 'When something is wrong'; the outputs are in the folder of results",
@@ -53,7 +58,11 @@ KINDS = {
         60,
     ),
 }
-"""The checks by name, with the time limits of cluster_assets/jobs in minutes."""
+"""The checks by name, with the time limits of cluster_assets/jobs in minutes; that of PAIRS depends on the nodes."""
+LEAST_TO_COMPARE = 3
+"""Nodes of a pair-test: with two, a slow pair has no peers."""
+_PAIR_SECONDS = {"nccl": 120, "tcp": 20}  # --limit of pair-test
+_PAIR_EXTRA_MINUTES = 5  # for the GPUs of slow nodes, one by one
 
 # storage-test writes this many MB per segment and process, with this many processes per node. Data for this many s
 # at the provisioned rate exceeds the clients' buffers and is still fast to write.
@@ -63,13 +72,18 @@ _LEAST_SEGMENTS, _MOST_SEGMENTS = 4, 100
 
 @dataclass(frozen=True)
 class Place:
-    """A compute resource: its partition, and the node feature that selects it if the partition has several."""
+    """A compute resource: its partition, and the node feature that selects it if the partition has several.
+
+    Attributes:
+        nodes, most: those that are asked, and those that it can have.
+    """
 
     queue: str
     name: str
     nodes: int
     gpus: int | None
     feature: str = "-"
+    most: int = 0
 
 
 @dataclass(frozen=True)
@@ -93,6 +107,24 @@ class Job:
     @property
     def kind(self) -> Kind:
         return KINDS[self.check]
+
+    @property
+    def rounds(self) -> int:
+        """The most rounds of a pair-test (tournament.py)."""
+        return int(2 * math.log2(self.place.nodes))
+
+    @property
+    def minutes(self) -> int:
+        """Its time limit."""
+        if self.check != PAIRS:
+            return self.kind.minutes
+        return _PAIR_EXTRA_MINUTES + math.ceil(self.rounds * _PAIR_SECONDS[self.options[-1]] / 60)
+
+    @property
+    def time(self) -> str:
+        """How long it may take, in words."""
+        rounds = f"{self.rounds} rounds of {_PAIR_SECONDS[self.options[-1]]} s, " if self.check == PAIRS else ""
+        return f"{rounds}{self.minutes} min at most"
 
     @property
     def nodes(self) -> str:
@@ -151,7 +183,8 @@ class Planner:
         made = [one for check in CHECKS if check in self.wishes.checks for one in self._of_check(check, places)]
         jobs = [one for one in made if isinstance(one, Job)]
         # The head node first, then queue by queue, so that the nodes that one check started serve the next one.
-        jobs.sort(key=lambda job: -1 if job.check == HEAD_SCAN else places.index(job.place))
+        order = [place.name for place in places]
+        jobs.sort(key=lambda job: -1 if job.check == HEAD_SCAN else order.index(job.place.name))
         return jobs, [one for one in made if isinstance(one, Line)]
 
     def _places(self, queue: Queue) -> Iterator[Place]:
@@ -161,7 +194,7 @@ class Planner:
             gpus = known[0].gpus if known else None
             feature = compute.name if len(queue.compute) > 1 else "-"
             nodes = min(self.wishes.nodes, compute.max)
-            yield Place(queue.name, f"{queue.name}/{compute.name}", nodes, gpus, feature)
+            yield Place(queue.name, f"{queue.name}/{compute.name}", nodes, gpus, feature, compute.max)
 
     def _of_check(self, check: str, places: list[Place]) -> Iterator[Job | Line]:
         with_gpus = [place for place in places if place.gpus]
@@ -171,12 +204,29 @@ class Planner:
             yield from (self._job(check, place) for place in places)
         elif check == STORAGE:
             yield from self._storage((with_gpus or places)[0])
+        elif check == PAIRS:
+            yield from (made for place in with_gpus or places for made in self._pairs(place))
         elif not with_gpus:
             yield self._not_asked(check, "all queues", "no queue has GPUs")
         elif check == NCCL:
             yield from map(self._nccl, with_gpus)
         else:
             yield from (self._job(check, place) for place in with_gpus)
+
+    def _pairs(self, place: Place) -> Iterator[Job | Line]:
+        """Only if more than two nodes were asked for, or the check was named: then of all nodes."""
+        insisted = PAIRS in self.wishes.insisted
+        if self.wishes.nodes < LEAST_TO_COMPARE:
+            if not insisted:
+                return
+            place = replace(place, nodes=place.most)
+        if place.nodes < LEAST_TO_COMPARE:
+            why = f"{place.nodes} node{'s' * (place.nodes > 1)}: a slow one has no peers to compare it with"
+            yield self._not_asked(PAIRS, place.name, why)
+            return
+        programs = self.wishes.image or "nccl-tests" in self.programs
+        image = ("--image", self.wishes.image) if self.wishes.image and place.gpus else ()
+        yield self._job(PAIRS, place, (*image, "--measure", "nccl" if place.gpus and programs else "tcp"))
 
     def _nccl(self, place: Place) -> Job | Line:
         if place.nodes * (place.gpus or 0) < 2:

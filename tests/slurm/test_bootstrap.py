@@ -1,4 +1,4 @@
-"""The bootstrap on many nodes at once, and nodes that take themselves out, on a real Slurm."""
+"""Many nodes on a real Slurm: the bootstrap at once, nodes that take themselves out, and the slow one among them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from local.slurm import Laboratory, Timeouts, bootstrap, make
 from ops.problem import Problem
+from ops.validation import judge
+from ops.validation.plan import PAIRS, Planner, Wishes
+from ops.validation.report import Line, Outcome
 from settings import load
 from settings.model.cluster import Hook
 from tests.slurm.conftest import ENVIRONMENT, start
@@ -123,3 +128,59 @@ def test_node_that_starts_unhealthy_takes_no_work(many: Laboratory) -> None:
     line = next(one for one in reasons(many).splitlines() if one.startswith(node))
     assert "down" in line and "trainyard: gpus: 7" in line
     assert Path(f"/proc/{many.pid(node)}").exists()
+
+
+def pair_test(lab: Laboratory, run: str) -> list[Line]:
+    """The lines of `trainyard validate --only pairs --nodes all`, asked of the head node as its document does."""
+
+    def ask(*words: str) -> dict[str, Any]:
+        script = "/opt/trainyard/current/validation/request.sh"
+        answer: dict[str, Any] = json.loads(lab.run(["bash", script, *words], user="root").stdout)
+        return answer
+
+    environment = lab.plan.environment
+    gpu = environment.cluster.queues[0]
+    compute = gpu.compute[0].model_copy(update={"max": NODES})
+    queues = (gpu.model_copy(update={"compute": (compute,)}),)
+    cluster = environment.cluster.model_copy(update={"queues": queues})
+    wishes = Wishes((PAIRS,), (PAIRS,))
+    [job], _ = Planner(environment.model_copy(update={"cluster": cluster}), wishes, ()).plan()
+    assert (job.place.nodes, job.rounds, job.options) == (NODES, 8, ("--measure", "tcp"))
+    place = job.place
+    words = (job.kind.job, place.queue, place.feature, str(place.nodes), str(job.minutes), run, *job.options)
+    sent = ask("submit", *words)
+    lab.wait_for_job(sent["job"], states=("COMPLETED", "FAILED"), seconds=180)
+    return judge.ended(job, ask("look", sent["job"], sent["folder"]), emulated=True)
+
+
+@contextmanager
+def on_nodes(lab: Laboratory, begin: dict[str, str], end: str) -> Iterator[None]:
+    """Commands of root on nodes, and what ends them."""
+    try:
+        for node, line in begin.items():
+            lab.run(line, node=node, user="root")
+        yield
+    finally:
+        for node in begin:
+            lab.run(end, node=node, user="root")
+
+
+def test_slow_interface_is_found(many: Laboratory) -> None:
+    """All interfaces have a rate, because the nodes share this machine's cores; one has less."""
+    slow = "gpu-dy-p5-6"
+    shape = "tc qdisc add dev eth0 root tbf rate {}mbit burst 32kb latency 100ms"
+    rates = {node.name: shape.format(25 if node.name == slow else 40) for node in many.plan.compute}
+    with on_nodes(many, rates, "tc qdisc del dev eth0 root"):
+        [line] = pair_test(many, "slow")
+    assert (line.where, line.outcome, line.simulated) == (slow, Outcome.FAILED, False), line
+    assert "% below in 4 pairs" in line.found and "state=drain" in line.action
+
+
+def test_process_that_hangs_is_found(many: Laboratory) -> None:
+    hangs = "gpu-dy-p5-11"
+    program = "/shared/scripts/current/jobs/lib/pair_tcp.py"
+    line = f"echo 'import time; time.sleep(600)' >/run/hang.py && mount --bind /run/hang.py $(readlink -f {program})"
+    with on_nodes(many, {hangs: line}, f"umount $(readlink -f {program})"):
+        lines = pair_test(many, "hangs")
+    named = [line for line in lines if line.where == hangs]
+    assert [line.found for line in named] == ["no answer, or wrong values: no figure in 2 pairs"], lines

@@ -223,7 +223,7 @@ def test_image_and_required_checks_of_the_file(aws: Aws, capsys: pytest.CaptureF
     ("options", "words"),
     [
         (["--only", "nothing"], "'nothing'; allowed, joined by commas: head-scan, scan"),
-        (["--nodes", "0"], "allowed: 1 to 64"),
+        (["--nodes", "0"], "allowed: 1 to 1024"),
         (["--format", "pdf"], "invalid choice"),
         (["--only", "scan", "--skip", "nccl"], "not allowed with"),
     ],

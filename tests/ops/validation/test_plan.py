@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ops.validation.command import wishes
-from ops.validation.plan import GPUS, HELLO, NCCL, NODE_SCAN, STORAGE, Job, Planner, Wishes
+from ops.validation.plan import GPUS, HELLO, NCCL, NODE_SCAN, PAIRS, STORAGE, Job, Planner, Wishes
 from ops.validation.report import HEAD_SCAN, Line, Outcome
 from settings import Environment, environment_file, load
 from settings.model.cluster import Queue
@@ -38,7 +38,7 @@ def test_local_gets_every_check() -> None:
         (NODE_SCAN, "cpu/c7i", 2),
     ]
     # The head node knows every job and option.
-    jobs += planned(LOCAL, image="x")[0]
+    jobs += planned(JAKARTA, image="x", nodes=1024)[0]
     assert {job.kind.job for job in jobs if job.kind.job} == set(request_handler.CHECKS)
     assert {word for job in jobs for word in job.options[::2]} <= set(request_handler.OPTIONS)
 
@@ -102,6 +102,34 @@ def test_programs_are_missing(check: str) -> None:
 def test_nccl_is_asked_with_either_engine(program: str) -> None:
     [job], left_out = planned(LOCAL, (program,), checks=(NCCL,))
     assert (job.check, job.options, left_out) == (NCCL, (), [])
+
+
+@pytest.mark.parametrize(
+    ("programs", "wishes", "nodes", "options", "minutes"),
+    [
+        ((), {"nodes": 1024}, 80, ("--measure", "tcp"), 9),
+        (("nccl-tests",), {"nodes": 5}, 5, ("--measure", "nccl"), 13),
+        ((), {"nodes": 1024, "image": "pytorch"}, 80, ("--image", "pytorch", "--measure", "nccl"), 29),
+        (("nccl-tests",), {"insisted": (PAIRS,)}, 80, ("--measure", "nccl"), 29),
+    ],
+    ids=["no programs", "some nodes", "image", "named: all nodes"],
+)
+def test_pairs(
+    programs: tuple[str, ...], wishes: dict[str, Any], nodes: int, options: tuple[str, ...], minutes: int
+) -> None:
+    [job, *_], left_out = planned(JAKARTA, programs, checks=(PAIRS,), **wishes)
+    assert (job.place.nodes, job.options, job.minutes, left_out) == (nodes, options, minutes, [])
+
+
+@pytest.mark.parametrize(
+    ("wishes", "outcomes"),
+    [({}, []), ({"nodes": 1024}, [Outcome.NOT_ASKED]), ({"insisted": (PAIRS,)}, [Outcome.FAILED])],
+    ids=["not asked for", "all", "named"],
+)
+def test_two_nodes_have_no_peers(wishes: dict[str, Any], outcomes: list[Outcome]) -> None:
+    jobs, left_out = planned(LOCAL, checks=(PAIRS,), **wishes)
+    assert not jobs and [line.outcome for line in left_out] == outcomes
+    assert all(line.found == "2 nodes: a slow one has no peers to compare it with" for line in left_out)
 
 
 def test_compute_resources_of_one_queue_are_selected_by_feature() -> None:

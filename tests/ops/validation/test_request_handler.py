@@ -225,6 +225,20 @@ def test_largest_nccl_answer_fits_systems_manager(tmp_path: Path) -> None:
     assert len(json.dumps(found)) + request_handler.TAIL_CHARACTERS < 24_000
 
 
+@pytest.mark.parametrize("of_a_fault", [1, 500])
+def test_verdict_on_pairs_of_1000_nodes_fits_systems_manager(tmp_path: Path, of_a_fault: int) -> None:
+    names = [f"gpu-queue-dy-p5e-48xlarge-{number}" for number in range(1000)]
+    fault = {"kind": "node", "found": 37.512, "peers": 50.123, "pairs": 9, "gpus": {"3": 37.512, "4": 37.512}}
+    faults = [{**fault, "nodes": names[first : first + of_a_fault]} for first in range(0, 1000, of_a_fault)]
+    figures = [[one, one + 1, 50.123] for one in range(9000)]
+    (tmp_path / "verdict.json").write_text(json.dumps({"passed": False, "faults": faults, "figures": figures}))
+    found = results.of("pair-test", tmp_path, "")
+    assert len(found["faults"]) + found["left_out"] == len(faults) and "figures" not in found
+    assert all(len(one["nodes"]) + one["left_out"] == of_a_fault for one in found["faults"])
+    said = request_handler.one_line({"state": "FAILED", "ended": True, "result": found, "tail": "x" * 4000})
+    assert len(said) <= request_handler.MOST_CHARACTERS
+
+
 def test_document_takes_one_request_of_plain_words() -> None:
     stack = cdk.Stack()
     ValidationDocument(stack, "Checks")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ops.problem import Problem
-from ops.validation import plan
+from ops.validation import judge, plan
 from ops.validation.command import TOTAL_MINUTES, Walk
-from ops.validation.plan import GPUS, HELLO, NCCL, NODE_SCAN, STORAGE, Planner, Wishes
+from ops.validation.plan import GPUS, HELLO, NCCL, NODE_SCAN, PAIRS, STORAGE, Job, Place, Planner, Wishes
 from ops.validation.report import Line, Outcome, Report
 from settings import environment_file, load
 from tests.ops.validation.fakes import HEALTHY, NODES, RUNNING, Answer, FakeNode, Time, ended, pending
@@ -129,6 +129,47 @@ def test_answers_of_stand_ins_say_simulated() -> None:
     assert found[NCCL] == "simulated: 400.0 GB/s at 1 GiB; over OFI efa, torch 2.11.0"
     assert found[NODE_SCAN] == "9 ok, 0 warnings (simulated: GPUs, EFA, disks, file systems, Enroot, Pyxis)"
     assert not any(line.simulated for line in walk(FakeNode(GOOD), *plan.CHECKS)[0])
+
+
+def pairs(*faults: dict[str, Any], **more: object) -> Answer:
+    """A verdict of tournament.py in short form."""
+    said = [
+        {"nodes": ["n3"], "found": 37.5, "peers": 50.0, "pairs": 4, "gpus": {}, "left_out": 0, **one} for one in faults
+    ]
+    figures = {"peers": 50.0, "margin_percent": 10.0, "noise_percent": 1.5, "measure": "nccl", "simulated": False}
+    counts = {"nodes": 16, "rounds": 4, "pairs": 32, "passed": not faults, "left_out": 0}
+    return {**figures, **counts, "faults": said, **more}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "outcome", "where", "found"),
+    [
+        (pairs(), PASSED, "gpu/p5", "16 nodes, 32 pairs in 4 rounds, 50 GB/s"),
+        (pairs({"kind": "node"}), FAILED, "n3", "37.5 GB/s, 25 % below in 4 pairs"),
+        (pairs({"kind": "node", "gpus": {"3": 37.5}}), FAILED, "n3",
+         "37.5 GB/s, 25 % below in 4 pairs; slow are the GPUs 3 (37.5 GB/s), or their network interfaces"),
+        (pairs({"kind": "link", "nodes": ["n1", "n2"]}), FAILED, "n1, n2",
+         "slow with each other only: 37.5 GB/s, 25 % below in 4 pairs"),
+        (pairs({"kind": "group", "nodes": ["n1", "n2"], "left_out": 3}), FAILED, "n1, n2 and 3 more",
+         "slow to all others, fast among each other: 37.5 GB/s, 25 % below in 4 pairs"),
+        (pairs({"kind": "silent", "found": 0.0}), FAILED, "n3", "no answer, or wrong values: no figure in 4 pairs"),
+        (pairs({"kind": "undecided"}), FAILED, "n3", "not decided: 37.5 GB/s, 25 % below in 4 pairs"),
+        (pairs(noise_percent=8.0, margin_percent=32.0), Outcome.WARNING, "gpu/p5",
+         "16 nodes, 32 pairs in 4 rounds, 50 GB/s; they vary by 8 %, so that only large differences show"),
+        (pairs(nodes=15), FAILED, "gpu/p5", "15 nodes"),
+        (pairs({"kind": "silent", "found": 0.0, "peers": 0.0}, peers=0.0), FAILED, "n3",
+         "no answer, or wrong values: no figure in 4 pairs"),
+        (None, FAILED, "gpu/p5", "nothing"),
+    ],
+)  # fmt: skip
+def test_lines_of_pairs(verdict: Answer | None, outcome: Outcome, where: str, found: str) -> None:
+    job = Job(PAIRS, Place("gpu", "gpu/p5", 16, 8), ("--measure", "nccl"))
+    [line] = judge.ended(job, ended("COMPLETED" if verdict else "FAILED", verdict), emulated=True)
+    assert (line.outcome, line.where, line.found, line.simulated) == (outcome, where, found, False)
+    assert outcome is not FAILED or line.action
+    if verdict:
+        [line] = judge.ended(job, ended(result={**verdict, "simulated": True}), emulated=True)
+        assert line.simulated is ("nodes" not in found or " pairs in " in found) and found in line.found
 
 
 def test_line_of_a_failed_scan_is_whole() -> None:
