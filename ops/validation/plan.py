@@ -224,7 +224,7 @@ class Planner:
             why = f"{place.nodes} node{'s' * (place.nodes > 1)}: a slow one has no peers to compare it with"
             yield self._not_asked(PAIRS, place.name, why)
             return
-        programs = self.wishes.image or "nccl-tests" in self.programs
+        programs = self.wishes.image or {"nccl-tests", "torch"} & set(self.programs)
         image = ("--image", self.wishes.image) if self.wishes.image and place.gpus else ()
         yield self._job(PAIRS, place, (*image, "--measure", "nccl" if place.gpus and programs else "tcp"))
 

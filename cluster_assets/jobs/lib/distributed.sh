@@ -66,3 +66,20 @@ distributed::prepare() {
 distributed::launch() {
   "${DISTRIBUTED_SRUN[@]}" --label bash "${TRAINYARD_JOBS}/lib/node-launch.sh" "$@"
 }
+
+# The engine that a node, or its container, has. Runs in sh, because a container may have no bash.
+readonly DISTRIBUTED_FIND='
+if [ "$1" != torch ] && [ -x "$2/all_reduce_perf" ]; then echo nccl-tests
+elif [ "$1" != nccl-tests ] && "$3" -c "import torch.distributed as d; assert d.is_$4_available()" 2>/dev/null; then echo torch
+fi
+'
+
+# engine ENGINE BINARIES BACKEND: prints what measures collectives, nccl-tests or torch; ENGINE is one of them, or auto.
+distributed::engine() {
+  local found
+  found="$("${SRUN[@]}" --nodes=1 --ntasks=1 "${CONTAINER[@]}" sh -c "${DISTRIBUTED_FIND}" engine "$1" "$2" "${PYTHON}" "$3")" ||
+    log::fail "srun cannot start a program in ${IMAGE:-the host of ${SLURMD_NODENAME}}, its reason is above"
+  [[ -n "${found}" ]] ||
+    log::fail "--engine $1 finds nothing to measure with in ${IMAGE:-the host of ${SLURMD_NODENAME}}: neither nccl-tests in $2 (--binaries) nor torch with $3 in ${PYTHON} (--python). Give --image NAME, an image with one of them"
+  printf '%s' "${found}"
+}

@@ -108,7 +108,7 @@ def test_nccl_is_asked_with_either_engine(program: str) -> None:
     ("programs", "wishes", "nodes", "options", "minutes"),
     [
         ((), {"nodes": 1024}, 80, ("--measure", "tcp"), 9),
-        (("nccl-tests",), {"nodes": 5}, 5, ("--measure", "nccl"), 13),
+        (("torch",), {"nodes": 5}, 5, ("--measure", "nccl"), 13),
         ((), {"nodes": 1024, "image": "pytorch"}, 80, ("--image", "pytorch", "--measure", "nccl"), 29),
         (("nccl-tests",), {"insisted": (PAIRS,)}, 80, ("--measure", "nccl"), 29),
     ],
