@@ -221,6 +221,26 @@ def test_torch_measures_as_16_ranks_on_two_nodes(lab: Laboratory, jobs: str) -> 
     ]
 
 
+def test_pair_test_names_the_slow_gpu_of_the_slow_node(lab: Laboratory, jobs: str) -> None:
+    """Ranks of both nodes start; the figures are those of a program whose slow GPU is number 5 of one node."""
+    slow = "gpu-queue-dy-p5e-3"
+    program = f"""#!/bin/bash
+    [[ "$NCCL_TESTS_SPLIT" == "MOD $((SLURM_NTASKS / 2))" ]] || exit 1
+    [[ "$SLURM_PROCID" == 0 ]] || exit 0
+    rate=50
+    names=" $(scontrol show hostnames "$SLURM_STEP_NODELIST" | xargs) "
+    [[ "$names" != *" {slow} "* || ",$CUDA_VISIBLE_DEVICES," != *,5,* ]] || rate=37.5
+    echo "1073741824 134217728 float none -1 10738 100.0 $rate 0 10738 100.0 $rate N/A"
+    """
+    for name in ("all_reduce", "alltoall"):
+        lab.write(f"/fsx1/pairs/{name}_perf", program, mode=0o755)
+    options = "--nodes 4 --binaries /fsx1/pairs --mpi none --results /fsx1/results/pairs"
+    output = submit(lab, f"{jobs}/pair-test.sbatch {options}", state="FAILED")
+    assert "nccl-tests: 4 nodes, 6 pairs in 3 of at most 4 rounds" in output
+    [fault] = json.loads(lab.output(["cat", "/fsx1/results/pairs/verdict.json"]))["faults"]
+    assert (fault["kind"], fault["nodes"], fault["found"], fault["gpus"]) == ("node", [slow], 37.5, {"5": 37.5})
+
+
 def test_nccl_tests_run_as_16_ranks_and_are_judged(lab: Laboratory, jobs: str) -> None:
     """A stand-in for all_reduce_perf that answers with a genuine run's fall-back to TCP, from the first of 16 ranks."""
     genuine = (Path(__file__).parent / "nccl" / "tcp-all_reduce.txt").read_text()
