@@ -7,12 +7,18 @@ decided before it, by the API Gateway of the emulator (local/emulator/public_tem
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 
+import boto3.session
 from pcluster.api.flask_app import ParallelClusterFlaskApp
 from pcluster.templates import import_cdk
 from werkzeug.serving import make_server
+
+# pcluster makes a session for each call to AWS, to ask it for the region (aws/common.py, _log_boto3_calls): half of its
+# CPU time.
+boto3.session.Session = functools.cache(boto3.session.Session)  # type: ignore[assignment,misc]
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s [%(name)s] %(message)s")

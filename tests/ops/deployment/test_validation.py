@@ -14,10 +14,8 @@ from local.slurm import Laboratory
 from local.slurm.remote import LABORATORIES
 from local.steering import Steer
 from settings import load
-from tests.ops.deployed import Deployed, deploy
-from tests.slurm.conftest import lab_machine
+from tests.ops.deployment.deployed import Deployed
 
-__all__ = ["lab_machine"]
 pytestmark = pytest.mark.e2e
 BROKEN = "gpu-dy-p5-2"
 Check = tuple[str, str, str]
@@ -45,9 +43,8 @@ class Validated(Deployed):
 
 
 @pytest.fixture(scope="module")
-def deployed(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Validated]:  # noqa: ARG001 -- a fixture that asks for another
-    with deploy(tmp_path_factory.mktemp("validation")) as found:
-        yield Validated(found.local, found.emulator)
+def deployed(lab_machine: None, deployment: Deployed) -> Validated:  # noqa: ARG001 -- a fixture that asks for another
+    return Validated(deployment.local, deployment.emulator)
 
 
 def lines(report: dict[str, Any], outcome: str) -> dict[Check, dict[str, str]]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from local.steering import Steer
-from tests.ops.deployed import deploy
+from tests.ops.deployment.deployed import Deployed
 from tests.ops.preflight.emulated import Answer, Emulated
 from trainyard.pipeline.actions import ASSUME, PREFLIGHT
 
@@ -15,9 +13,8 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture(scope="module")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
-    with deploy(tmp_path_factory.mktemp("deployed")) as found:
-        yield Emulated(found.emulator, found.local.file)
+def deployed(deployment: Deployed) -> Emulated:
+    return Emulated(deployment.emulator, deployment.local.file)
 
 
 def dry_run(answer: Answer) -> dict[str, str]:

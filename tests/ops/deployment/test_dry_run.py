@@ -13,7 +13,7 @@ import pytest
 
 from ops import pcluster_subprocess
 from tests.cluster_config.references import references
-from tests.ops.deployed import Deployed, deploy
+from tests.ops.deployment.deployed import Deployed
 from tests.ops.review.edits import CLUSTER, load
 from trainyard.cluster_config import render
 
@@ -24,9 +24,9 @@ EDITS = {name: edit for name, edit in CLUSTER.items() if edit.emulated and edit.
 
 
 @pytest.fixture(scope="module")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
-    with deploy(tmp_path_factory.mktemp("review")) as found:
-        yield found
+def deployed(deployment: Deployed) -> Iterator[Deployed]:
+    yield deployment
+    fleet(deployment, "START_REQUESTED", "RUNNING")
 
 
 def accepts(deployed: Deployed, configuration: Mapping[str, Any]) -> bool | str:
@@ -75,18 +75,18 @@ def test_the_dry_run_agrees_on_every_edit(
     fleet: str, deployed: Deployed, steps: dict[str, pcluster_subprocess.Step]
 ) -> None:
     if fleet == "stopped":
-        stop(deployed)
+        fleet(deployed, "STOP_REQUESTED", "STOPPED")
     answers = pcluster_subprocess.compare_configurations(steps)
     accepted = {name: accepts(deployed, new) for name, (_, _, new) in steps.items()}
     assert accepted == {name: answer["accepted"][fleet] for name, answer in answers.items()}
     assert len(accepted) >= 25
 
 
-def stop(deployed: Deployed) -> None:
+def fleet(deployed: Deployed, request: str, wanted: str) -> None:
     path = f"/computefleet?region={deployed.emulator.region}"
-    status, answer = deployed.api("PATCH", path, {"status": "STOP_REQUESTED"})
+    status, answer = deployed.api("PATCH", path, {"status": request})
     assert status == 200, answer
     deadline = time.monotonic() + FLEET_LIMIT_S
-    while (state := deployed.api("GET", path)[1].get("status")) != "STOPPED":
+    while (state := deployed.api("GET", path)[1].get("status")) != wanted:
         assert time.monotonic() < deadline, state
         time.sleep(1)

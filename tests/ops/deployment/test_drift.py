@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from cli import main
 from local.steering import Steer
 from ops.drift import CALLED
 from tests.e2e.conftest import ROOT
-from tests.ops.deployed import Deployed, deploy
+from tests.ops.deployment.deployed import Deployed
 
 pytestmark = pytest.mark.e2e
 
@@ -62,9 +61,8 @@ class Drifting(Deployed):
 
 
 @pytest.fixture(scope="module")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drifting]:
-    with deploy(tmp_path_factory.mktemp("drift")) as found:
-        yield Drifting(found.local, found.emulator)
+def deployed(deployment: Deployed) -> Drifting:
+    return Drifting(deployment.local, deployment.emulator)
 
 
 def test_untouched(deployed: Drifting) -> None:
