@@ -26,7 +26,7 @@ EDITS = {name: edit for name, edit in CLUSTER.items() if edit.emulated and edit.
 @pytest.fixture(scope="module")
 def deployed(deployment: Deployed) -> Iterator[Deployed]:
     yield deployment
-    fleet(deployment, "START_REQUESTED", "RUNNING")
+    request_fleet(deployment, "START_REQUESTED", "RUNNING")
 
 
 def accepts(deployed: Deployed, configuration: Mapping[str, Any]) -> bool | str:
@@ -75,14 +75,14 @@ def test_the_dry_run_agrees_on_every_edit(
     fleet: str, deployed: Deployed, steps: dict[str, pcluster_subprocess.Step]
 ) -> None:
     if fleet == "stopped":
-        fleet(deployed, "STOP_REQUESTED", "STOPPED")
+        request_fleet(deployed, "STOP_REQUESTED", "STOPPED")
     answers = pcluster_subprocess.compare_configurations(steps)
     accepted = {name: accepts(deployed, new) for name, (_, _, new) in steps.items()}
     assert accepted == {name: answer["accepted"][fleet] for name, answer in answers.items()}
     assert len(accepted) >= 25
 
 
-def fleet(deployed: Deployed, request: str, wanted: str) -> None:
+def request_fleet(deployed: Deployed, request: str, wanted: str) -> None:
     path = f"/computefleet?region={deployed.emulator.region}"
     status, answer = deployed.api("PATCH", path, {"status": request})
     assert status == 200, answer
