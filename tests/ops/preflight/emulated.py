@@ -22,11 +22,12 @@ from local.steering import Steer
 from ops import pcluster_subprocess
 from ops.preflight import configuration
 from ops.review.stacks import Stack
+from ops.review.synthesis import synthesize
 
 ROOT = Path(__file__).parents[3]
 
 
-check, synthesize = pcluster_subprocess.check, configuration.synthesize
+check = pcluster_subprocess.check
 
 
 @functools.cache
