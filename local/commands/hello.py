@@ -26,7 +26,7 @@ def run(session: Session, console: Console) -> None:
         Problem: the bootstrap or the job failed.
     """
     console.print(
-        "\nRunning hello-gpu on 2 nodes of a Slurm laboratory on this machine (fake GPUs; `make lab` opens a shell)"
+        "\nRunning hello-gpu on 2 nodes of a Slurm laboratory here (simulated GPUs; `make lab` opens a shell)"
     )
     laboratory = Laboratory(session.state / "lab")
     try:

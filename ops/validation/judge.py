@@ -140,7 +140,9 @@ def _nccl(job: Job, verdict: Answer) -> Iterator[Line]:
     for one in collectives:
         floors = [floor for floor in one["floors"] if floor.get("found") is not None]
         shown = [_rate(floor["found"], floor["bytes"], ".1f") for floor in floors]
-        shown = shown or [_rate(one["largest"]["busbw"], one["largest"]["bytes"], ".1f")]
+        largest = one["largest"]
+        if not shown and largest["bytes"]:  # without a table there is none
+            shown = [_rate(largest["busbw"], largest["bytes"], ".1f")]
         found = "; ".join([*one["faults"], *shown, f"over {one['network']}, {one['engine']}"])
         wanted = ", ".join(_rate(floor["busbw"], floor["bytes"], "g") for floor in floors)
         outcome = Outcome.PASSED if one["passed"] and not one["faults"] else Outcome.FAILED

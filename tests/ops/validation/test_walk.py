@@ -59,6 +59,10 @@ def nccl(rate: float, *faults: str) -> Answer:
     return {"passed": not faults, "nodes": 2, "collectives": [one]}
 
 
+NO_TABLE = nccl(0, "no table: the test did not run, see its output")
+NO_TABLE["collectives"][0] |= {"floors": [], "largest": {"bytes": 0, "busbw": 0}, "network": "not shown"}
+
+
 def storage(rate: float, *faults: str, provisioned: int = 150) -> list[Answer]:
     rates = {"write": rate, "read": rate}
     return [
@@ -102,12 +106,14 @@ ONE_BAD = {"what": "GPUs", "found": "7", "wanted": "8", "verdict": "FAILED", "do
          "4 as wanted, 2 not"),
         (NCCL, ended("FAILED", nccl(120, "floor 250: source")), "failed",
          "floor 250: source; 120.0 GB/s at 1 GiB; over OFI efa, torch 2.11.0"),
+        (NCCL, ended("FAILED", NO_TABLE), "failed",
+         "no table: the test did not run, see its output; over not shown, torch 2.11.0"),
         (STORAGE, ended("FAILED", storage(50, "floor 120")), "failed", "write 50 MB/s, read 50 MB/s; floor 120"),
         (STORAGE, ended(result=storage(140, provisioned=100)), "passed failed",
          "the cluster's settings say 100 MB/s"),
     ],
     ids=["scan fails", "a report is missing", "warnings pass", "a GPU is gone", "more lines than fit", "no line fits",
-         "NCCL below its floor", "slow file system", "another throughput"],
+         "NCCL below its floor", "NCCL without a table", "slow file system", "another throughput"],
 )  # fmt: skip
 def test_results_of_jobs(check: str, answer: Answer, expected: str, found: str) -> None:
     lines, _, _ = walk(FakeNode(dict.fromkeys(GOOD, answer)), check)
