@@ -103,15 +103,32 @@ def test_a_wrong_value_is_found(tables: list[str]) -> None:
         assert found.faults == [f"{len(found.rows)} wrong values, first at {first}: data was damaged"]
 
 
+def started(torch_folder: Path, *line: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """One process, without the variables of Slurm but those that are given."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")} | more
+    env["PYTHONPATH"] = f"{torch_folder}:{PROGRAM.parent}"
+    return subprocess.run([sys.executable, *line], capture_output=True, text=True, check=False, env=env)
+
+
+OF_SLURM = {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_LOCALID": "0", "MASTER_ADDR": "127.0.0.1"}
+
+
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "env", "says"),
     [
-        (["alltoall", "-e", "4 GB"], "argument -e: invalid size value: '4 GB'"),
-        (["alltoall"], "srun starts this program"),
+        (["-e", "4 GB"], {}, "argument -e: invalid size value: '4 GB'"),
+        ([], {}, "nccl-tests.sbatch starts this program with srun, MASTER_ADDR and MASTER_PORT: 'SLURM_PROCID'"),
+        ([], OF_SLURM | {"MASTER_PORT": "10000"}, "torch sees 0 GPUs, and process 0 of this node"),
     ],
 )
-def test_wrong_arguments(torch_folder: Path, words: list[str], says: str) -> None:
-    env = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
-    env["PYTHONPATH"] = str(torch_folder)
-    done = subprocess.run([sys.executable, PROGRAM, *words], capture_output=True, text=True, check=False, env=env)
-    assert done.returncode == 2 and says in done.stderr
+def test_what_cannot_start(torch_folder: Path, words: list[str], env: dict[str, str], says: str) -> None:
+    done = started(torch_folder, PROGRAM, "alltoall", *words, **env)
+    assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_rank_that_does_not_start_ends_the_others(torch_folder: Path) -> None:
+    program = "import sys, torch_collectives as program; program._START /= 300; "
+    program += "sys.exit(program.main(['alltoall', '--backend', 'gloo']))"
+    done = started(torch_folder, "-c", program, **OF_SLURM, MASTER_PORT="0")
+    assert done.returncode == 1 and "rank 0: not all 2 ranks met at 127.0.0.1:0" in done.stderr
+    assert done.stdout.startswith("#  Rank 0 on ")

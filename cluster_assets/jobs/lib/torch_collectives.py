@@ -11,6 +11,7 @@ Needs torch 1.13 or later, and Python 3.9 or later. Exit codes: 0 measured; 1 wr
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 import time
@@ -29,6 +30,7 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 # is exact. The period is a prime number, so that shifted data is wrong.
 _PERIOD, _MARKS = 1021, 1000
 _CHUNK = 1 << 24  # elements compared at once
+_START = timedelta(minutes=5)  # until all ranks have loaded torch
 _TIMEOUT = timedelta(minutes=30)  # of one call; torch's default of 10 would end a slow but correct measurement
 # Their names since torch 2.13, and before.
 _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
@@ -59,8 +61,7 @@ class Collective:
 
     def __init__(self, name: str, device: torch.device, longest: int) -> None:
         self.name, self.kind, self.device = name, KINDS[name], device
-        self.rank: int = dist.get_rank()
-        self.ranks: int = dist.get_world_size()
+        self.rank, self.ranks = int(dist.get_rank()), int(dist.get_world_size())
         self.send = torch.zeros(longest, device=device)
         self.result = torch.zeros(longest, device=device) if self.kind.parts else self.send
         self._period = (torch.arange(min(longest, _CHUNK) + _PERIOD, device=device) % _PERIOD).float()
@@ -184,15 +185,25 @@ def main(arguments: list[str]) -> int:
         parser.error("give -f 2 or more, -n 1 or more, and -b from 8 to the size of -e")
     try:
         rank, ranks, local = (int(os.environ[f"SLURM_{name}"]) for name in ("PROCID", "NTASKS", "LOCALID"))
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     except (KeyError, ValueError) as problem:
-        parser.error(f"srun starts this program and sets SLURM_PROCID, SLURM_NTASKS and SLURM_LOCALID: {problem}")
+        parser.error(f"nccl-tests.sbatch starts this program with srun, MASTER_ADDR and MASTER_PORT: {problem}")
     device, library, name = torch.device("cpu"), "", "CPU"
     if options.backend == "nccl":
+        if local >= torch.cuda.device_count():
+            parser.error(f"torch sees {torch.cuda.device_count()} GPUs, and process {local} of this node needs its own")
         device = torch.device("cuda", local)
         torch.cuda.set_device(device)
         library, name = f" nccl={'.'.join(map(str, torch.cuda.nccl.version()))}", torch.cuda.get_device_name(device)
-    dist.init_process_group(options.backend, rank=rank, world_size=ranks, timeout=_TIMEOUT)
     print(f"#  Rank {rank} on {os.uname().nodename} device {local} {name}", flush=True)
+    try:
+        store = dist.TCPStore(address, port, ranks, is_master=rank == 0, timeout=_START)
+    except RuntimeError as problem:
+        # The lines above show which ranks started.
+        sys.stderr.write(f"rank {rank}: not all {ranks} ranks met at {address}:{port}: {problem}\n")
+        return 1
+    dist.init_process_group(options.backend, store=store, rank=rank, world_size=ranks, timeout=_TIMEOUT)
+    gc.disable()  # while the clock runs, as timeit does: to go through torch's many objects takes ms
     if rank:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
     print(f"# torch version {torch.__version__} backend={options.backend}{library}")
