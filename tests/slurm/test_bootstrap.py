@@ -154,23 +154,21 @@ def pair_test(lab: Laboratory, run: str) -> list[Line]:
 
 
 @contextmanager
-def on_nodes(lab: Laboratory, begin: dict[str, str], end: str) -> Iterator[None]:
-    """Commands of root on nodes, and what ends them."""
+def interfaces(lab: Laboratory, slow: str = "") -> Iterator[None]:
+    """All interfaces have the same rate, because the nodes share this machine's cores; that of a slow node has less."""
     try:
-        for node, line in begin.items():
-            lab.run(line, node=node, user="root")
+        for node in lab.plan.compute:
+            shape = f"tbf rate {16 if node.name == slow else 40}mbit burst 32kb latency 100ms"
+            lab.run(f"tc qdisc add dev eth0 root {shape}", node=node.name, user="root")
         yield
     finally:
-        for node in begin:
-            lab.run(end, node=node, user="root")
+        for node in lab.plan.compute:
+            lab.run("tc qdisc del dev eth0 root", node=node.name, user="root", check=False)
 
 
 def test_slow_interface_is_found(many: Laboratory) -> None:
-    """All interfaces have a rate, because the nodes share this machine's cores; one has less."""
     slow = "gpu-dy-p5-6"
-    shape = "tc qdisc add dev eth0 root tbf rate {}mbit burst 32kb latency 100ms"
-    rates = {node.name: shape.format(25 if node.name == slow else 40) for node in many.plan.compute}
-    with on_nodes(many, rates, "tc qdisc del dev eth0 root"):
+    with interfaces(many, slow):
         [line] = pair_test(many, "slow")
     assert (line.where, line.outcome, line.simulated) == (slow, Outcome.FAILED, False), line
     assert "% below in 4 pairs" in line.found and "state=drain" in line.action
@@ -178,9 +176,12 @@ def test_slow_interface_is_found(many: Laboratory) -> None:
 
 def test_process_that_hangs_is_found(many: Laboratory) -> None:
     hangs = "gpu-dy-p5-11"
-    program = "/shared/scripts/current/jobs/lib/pair_tcp.py"
-    line = f"echo 'import time; time.sleep(600)' >/run/hang.py && mount --bind /run/hang.py $(readlink -f {program})"
-    with on_nodes(many, {hangs: line}, f"umount $(readlink -f {program})"):
-        lines = pair_test(many, "hangs")
-    named = [line for line in lines if line.where == hangs]
-    assert [line.found for line in named] == ["no answer, or wrong values: no figure in 2 pairs"], lines
+    program = "$(readlink -f /shared/scripts/current/jobs/lib/pair_tcp.py)"
+    replace = f"echo 'import time; time.sleep(600)' >/run/hang.py && mount --bind /run/hang.py {program}"
+    many.run(replace, node=hangs, user="root")
+    try:
+        with interfaces(many):
+            [line] = pair_test(many, "hangs")
+    finally:
+        many.run(f"umount {program}", node=hangs, user="root")
+    assert (line.where, line.found) == (hangs, "no answer, or wrong values: no figure in 2 pairs")
