@@ -98,6 +98,7 @@ def validate(options: argparse.Namespace) -> int:
         nodes=options.nodes,
         image=options.image,
         storage_percent=options.storage_percent,
+        drain=options.drain,
     )
     with _account(options), _terminated_as_interrupted():
         found = run(

@@ -6,6 +6,7 @@
                                              submit a job of low priority; FEATURE may be -, RUN names its folder
     look JOB FOLDER                          a job's state; after its end also its result and the end of its output
     cancel JOB                               end a job of the validation
+    drain FOLDER                             the nodes that a pair-test found slow or silent; request.sh drains them
 
 The answer is one line of JSON, short enough for Systems Manager, which keeps 24,000 characters. The standard library
 only, Python 3.9 or later. Exit codes: 0 answered; 1 refused, the reason on stderr; 2 wrong arguments.
@@ -31,6 +32,8 @@ PREFIX = "trainyard-validation-"
 CHECKS = ("host-scan", "hello-gpu", "gpu-check", "pair-test", "nccl-tests", "storage-test")
 OPTIONS = ("--image", "--measure", "--mounts-to-test", "--tool", "--fraction", "--segments")
 NICE = 10000
+DRAINED, DRAINED_SHARE = ("node", "silent"), 4
+"""Kinds of faults whose nodes are drained, if they are at most one in so many."""
 NCCL_TESTS = Path("/opt/nccl-tests/build/all_reduce_perf")
 TAIL_LINES, TAIL_CHARACTERS = 40, 4000
 MOST_CHARACTERS = 20_000  # Systems Manager cuts output at 24,000 characters
@@ -132,13 +135,19 @@ def described(job: str) -> dict[str, str]:
     return dict(word.split("=", 1) for word in shown.split() if "=" in word)
 
 
+def of_validation(settings: dict[str, Any], folder: str) -> Path:
+    """A folder of a validation."""
+    found = Path(folder).resolve()
+    if not found.is_relative_to(base_folder(settings).resolve()):
+        refuse(f"'{folder}' is not a folder of a validation")
+    return found
+
+
 def look(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """A job's state."""
     if len(words) != 2:
         refuse("look takes JOB FOLDER")
-    job, folder = words[0], Path(words[1]).resolve()
-    if not folder.is_relative_to(base_folder(settings).resolve()):
-        refuse(f"'{words[1]}' is not a folder of a validation")
+    job, folder = words[0], of_validation(settings, words[1])
     found = described(job)
     # Slurm forgets a job some minutes after its end.
     state = found.get("JobState", "FORGOTTEN")
@@ -176,7 +185,27 @@ def cancel(_settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     return {"cancelled": job}
 
 
-REQUESTS = {"facts": facts, "scan": scan, "submit": submit, "look": look, "cancel": cancel}
+def drain(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """The reason for each node that a pair-test found slow or silent. No other node can be named."""
+    if len(words) != 1:
+        refuse("drain takes FOLDER")
+    try:
+        verdict = json.loads((of_validation(settings, words[0]) / "results" / "verdict.json").read_text())
+        faults = [fault for fault in verdict["faults"] if fault["kind"] in DRAINED]
+        reasons = {
+            name: f"trainyard: pair-test {fault['found']:g} of {fault['peers']:g} GB/s"
+            for fault in faults
+            for name in fault["nodes"]
+        }
+        nodes = verdict["nodes"]
+    except (OSError, ValueError, KeyError) as problem:
+        refuse(f"no verdict on pairs of nodes in {words[0]}: {problem}")
+    if len(reasons) * DRAINED_SHARE > nodes:
+        refuse(f"{len(reasons)} of {nodes} nodes are bad: more than a quarter is not drained, look at them")
+    return {"drain": reasons}
+
+
+REQUESTS = {"facts": facts, "scan": scan, "submit": submit, "look": look, "cancel": cancel, "drain": drain}
 
 
 def one_line(answer: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from ops.problem import Problem
 from ops.validation import head_node, judge
 from ops.validation.head_node import HeadNode, Refused
-from ops.validation.plan import CHECKS, Job, Planner, Wishes
+from ops.validation.plan import CHECKS, LEAST_TO_COMPARE, PAIRS, Job, Planner, Wishes
 from ops.validation.report import HEAD_SCAN, Line, Outcome, Report
 from settings import Environment
 from settings.model.environment import Validation
@@ -39,13 +39,16 @@ def wishes(
     nodes: int,
     image: str,
     storage_percent: int,
+    drain: bool,
 ) -> Wishes:
     """The options of the command line; the environment file supplies what they leave out."""
     checks = only or tuple(check for check in CHECKS if check not in skip)
     if not checks:
         raise Problem("--skip leaves no check; leave one of them out")
     insisted = only or tuple(check for check in file.required if check in checks)
-    return Wishes(checks, insisted, nodes, image or file.image or "", storage_percent)
+    if drain and PAIRS not in insisted and (PAIRS not in checks or nodes < LEAST_TO_COMPARE):
+        raise Problem("--drain drains what the check pairs finds: add --nodes all, or --only pairs")
+    return Wishes(checks, insisted, nodes, image or file.image or "", storage_percent, drain)
 
 
 def validate(
@@ -82,7 +85,7 @@ def validate(
         )
     made = Planner(environment, wanted, facts["programs"], facts["images"]).plan()
     run = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    walk = Walk(node, run, start_minutes, progress, total_minutes=total_minutes, emulated=emulated)
+    walk = Walk(node, run, start_minutes, progress, total_minutes=total_minutes, emulated=emulated, drain=wanted.drain)
     return Report(environment.name, environment.cluster_name, instance, tuple(walk.lines(*made)), emulated)
 
 
@@ -96,6 +99,7 @@ class Walk:
         progress: called with a line of text when something begins.
         total_minutes: how long all jobs may take together.
         emulated: the head node is one of the emulated AWS.
+        drain: drain the nodes that PAIRS finds slow or silent.
         sleep, clock: replaced in tests.
     """
 
@@ -107,6 +111,7 @@ class Walk:
     clock: Callable[[], float] = time.monotonic
     total_minutes: float = TOTAL_MINUTES
     emulated: bool = False
+    drain: bool = False
     _until: float = field(default=0, init=False)
     _busy: dict[str, str] = field(default_factory=dict, init=False)
 
@@ -155,7 +160,23 @@ class Walk:
             # Also if this program ends early.
             if not isinstance(answer, dict):
                 self._cancel(number)
-        return [answer] if isinstance(answer, Line) else judge.ended(job, answer, emulated=self.emulated)
+        if isinstance(answer, Line):
+            return [answer]
+        return [*judge.ended(job, answer, emulated=self.emulated), *self._drained(job, answer, str(sent["folder"]))]
+
+    def _drained(self, job: Job, answer: dict[str, Any], folder: str) -> Iterator[Line]:
+        """Drains what a pair-test found, if the user asked for it."""
+        if not self.drain or job.check != PAIRS or not (answer.get("result") or {}).get("faults"):
+            return
+        wanted = "bad nodes are drained (--drain)"
+        try:
+            reasons = self.head_node.ask("drain", folder)["drain"]
+        except Refused as refused:
+            yield job.line(str(refused), wanted, action="drain them by hand: scontrol update nodename=NAME state=drain")
+            return
+        action = "after the repair: scontrol update nodename=NAME state=resume" if reasons else ""
+        found = f"drained: {', '.join(reasons) or 'none, no fault is of a node alone'}"
+        yield job.line(found, wanted, Outcome.WARNING, action)
 
     def _waited(self, job: Job, number: str, folder: str) -> dict[str, Any] | Line:
         """The answer about the job at its end, or why it must be canceled."""

@@ -154,6 +154,7 @@ class Wishes:
         nodes: most nodes of a job.
         image: name of an imported container image for NCCL and storage; empty: on the host.
         storage_percent: of the provisioned throughput that must be reached.
+        drain: drain the nodes that PAIRS finds slow or silent.
     """
 
     checks: Collection[str] = CHECKS
@@ -161,6 +162,7 @@ class Wishes:
     nodes: int = 2
     image: str = ""
     storage_percent: int = 80
+    drain: bool = False
 
 
 @dataclass(frozen=True)

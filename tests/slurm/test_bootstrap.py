@@ -130,14 +130,15 @@ def test_node_that_starts_unhealthy_takes_no_work(many: Laboratory) -> None:
     assert Path(f"/proc/{many.pid(node)}").exists()
 
 
-def pair_test(lab: Laboratory, run: str) -> list[Line]:
-    """The lines of `trainyard validate --only pairs --nodes all`, asked of the head node as its document does."""
+def ask(lab: Laboratory, *words: str) -> dict[str, Any]:
+    """The head node's answer to a request of the validation's document."""
+    script = "/opt/trainyard/current/validation/request.sh"
+    answer: dict[str, Any] = json.loads(lab.run(["bash", script, *words], user="root").stdout)
+    return answer
 
-    def ask(*words: str) -> dict[str, Any]:
-        script = "/opt/trainyard/current/validation/request.sh"
-        answer: dict[str, Any] = json.loads(lab.run(["bash", script, *words], user="root").stdout)
-        return answer
 
+def pair_test(lab: Laboratory, run: str) -> tuple[list[Line], str]:
+    """The lines of `trainyard validate --only pairs`, and the folder of results."""
     environment = lab.plan.environment
     gpu = environment.cluster.queues[0]
     compute = gpu.compute[0].model_copy(update={"max": NODES})
@@ -148,9 +149,9 @@ def pair_test(lab: Laboratory, run: str) -> list[Line]:
     assert (job.place.nodes, job.rounds, job.options) == (NODES, 8, ("--measure", "tcp"))
     place = job.place
     words = (job.kind.job, place.queue, place.feature, str(place.nodes), str(job.minutes), run, *job.options)
-    sent = ask("submit", *words)
+    sent = ask(lab, "submit", *words)
     lab.wait_for_job(sent["job"], states=("COMPLETED", "FAILED"), seconds=180)
-    return judge.ended(job, ask("look", sent["job"], sent["folder"]), emulated=True)
+    return judge.ended(job, ask(lab, "look", sent["job"], sent["folder"]), emulated=True), sent["folder"]
 
 
 @contextmanager
@@ -169,9 +170,14 @@ def interfaces(lab: Laboratory, slow: str = "") -> Iterator[None]:
 def test_slow_interface_is_found(many: Laboratory) -> None:
     slow = "gpu-dy-p5-6"
     with interfaces(many, slow):
-        [line] = pair_test(many, "slow")
+        [line], folder = pair_test(many, "slow")
     assert (line.where, line.outcome, line.simulated) == (slow, Outcome.FAILED, False), line
     assert "% below in 4 pairs" in line.found and "state=drain" in line.action
+    drained = ask(many, "drain", folder)["drain"]
+    try:
+        assert list(drained) == [slow] and reasons(many).split() == [slow, "drain", *drained[slow].split()]
+    finally:
+        many.run(["scontrol", "update", f"nodename={slow}", "state=resume"], user="root")
 
 
 def test_process_that_hangs_is_found(many: Laboratory) -> None:
@@ -181,7 +187,7 @@ def test_process_that_hangs_is_found(many: Laboratory) -> None:
     many.run(replace, node=hangs, user="root")
     try:
         with interfaces(many):
-            [line] = pair_test(many, "hangs")
+            [line], _ = pair_test(many, "hangs")
     finally:
         many.run(f"umount {program}", node=hangs, user="root")
     assert (line.where, line.found) == (hangs, "no answer, or wrong values: no figure in 2 pairs")

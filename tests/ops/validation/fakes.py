@@ -55,6 +55,7 @@ class FakeNode(HeadNode):
     looks: dict[str, Answer | Callable[[int], Answer]] = field(default_factory=dict)
     refuses: dict[str, str] = field(default_factory=dict)
     asked: list[tuple[str, ...]] = field(default_factory=list)
+    drains: dict[str, str] = field(default_factory=dict)
 
     def ask(self, *words: str) -> Answer:
         self.asked.append(words)
@@ -66,7 +67,9 @@ class FakeNode(HeadNode):
         if request == "look":
             look = self.looks[self.submitted[int(rest[0]) - 1]]
             return look(self.asked.count(words)) if callable(look) else look
-        return HEALTHY if request == "scan" else {}
+        if request == "drain" and "drain" in self.refuses:
+            raise Refused(self.refuses["drain"])
+        return {"scan": HEALTHY, "drain": {"drain": self.drains}}.get(request, {})
 
     @property
     def submitted(self) -> list[str]:

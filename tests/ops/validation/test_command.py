@@ -17,6 +17,7 @@ from botocore.stub import Stubber
 
 from cli import main, verdicts
 from cli.parser import CHECKS, parser
+from ops.problem import Problem
 from ops.validation import head_node
 from ops.validation.command import wishes as wishes_of
 from ops.validation.plan import CHECKS as CHECKS_OF_THE_PLAN
@@ -206,13 +207,18 @@ def test_image_and_required_checks_of_the_file(aws: Aws, capsys: pytest.CaptureF
 
     def wishes(*options: str) -> Wishes:
         given = vars(parser().parse_args(["validate", "local", *options]))
-        names = ("only", "skip", "nodes", "image", "storage_percent")
+        names = ("only", "skip", "nodes", "image", "storage_percent", "drain")
         return wishes_of(load(file).validation, **{name: given[name] for name in names})
 
     assert wishes() == Wishes(insisted=("nccl", "storage"), image="pytorch")
     assert wishes("--skip", "nccl", "--image", "mine").insisted == ("storage",)
     assert wishes("--image", "mine").image == "mine"
     assert wishes("--only", "hello-gpu").insisted == ("hello-gpu",)
+    assert wishes("--nodes", "all", "--drain") == Wishes(CHECKS, ("nccl", "storage"), 1024, "pytorch", drain=True)
+    assert wishes("--only", "pairs", "--drain").drain
+    for options in (("--drain",), ("--drain", "--nodes", "all", "--skip", "pairs")):
+        with pytest.raises(Problem, match="--drain drains what the check pairs finds"):
+            wishes(*options)
 
     file.write_text(f"{text}\nvalidation:\n  required: [speed]\n", "utf-8")
     errors = problem(capsys, environment=str(file))

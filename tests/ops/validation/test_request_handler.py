@@ -94,6 +94,8 @@ def test_job_has_low_priority_and_its_own_folder(head: HeadNode) -> None:
         (["look", "7", "/etc"], "is not a folder of a validation"),
         (["look", "x", "/fsx"], "is not a folder of a validation"),
         (["cancel", "--all"], "is not a job id"),
+        (["drain", "/etc"], "is not a folder of a validation"),
+        (["drain"], "drain takes FOLDER"),
     ],
 )
 def test_refused(head: HeadNode, words: list[str], reason: str) -> None:
@@ -223,6 +225,32 @@ def test_largest_nccl_answer_fits_systems_manager(tmp_path: Path) -> None:
     found = results.of("nccl-tests", tmp_path, "")
     assert found["collectives"][0]["floors"][1] == {"bytes": 1 << 30, "busbw": 250, "found": 123.4}
     assert len(json.dumps(found)) + request_handler.TAIL_CHARACTERS < 24_000
+
+
+def test_only_nodes_that_the_verdict_names_are_drained(head: HeadNode) -> None:
+    folder = head.folder / "results" / "validation" / "run-1" / "pair-test"
+    (folder / "results").mkdir(parents=True)
+    done = head.ask("drain", str(folder))
+    assert done.returncode == 1 and "no verdict on pairs of nodes" in done.stderr
+
+    def verdict(nodes: int) -> None:
+        faults = [
+            {
+                "kind": kind,
+                "nodes": [f"{kind}-1", f"{kind}-2"][: 1 + (kind in ("link", "group"))],
+                "found": 0.5,
+                "peers": 50,
+            }
+            for kind in ("node", "silent", "link", "group", "undecided")
+        ]
+        (folder / "results" / "verdict.json").write_text(json.dumps({"nodes": nodes, "faults": faults}))
+
+    verdict(8)
+    reason = "trainyard: pair-test 0.5 of 50 GB/s"
+    assert head.answer("drain", str(folder)) == {"drain": {"node-1": reason, "silent-1": reason}}
+    verdict(7)
+    done = head.ask("drain", str(folder))
+    assert done.returncode == 1 and "2 of 7 nodes are bad: more than a quarter is not drained" in done.stderr
 
 
 @pytest.mark.parametrize("of_a_fault", [1, 500])

@@ -178,6 +178,28 @@ def test_lines_of_pairs(verdict: Answer | None, outcome: Outcome, where: str, fo
         assert line.simulated is ("nodes" not in found or " pairs in " in found) and found in line.found
 
 
+@pytest.mark.parametrize(
+    ("asked", "faulty", "node", "found"),
+    [
+        (False, True, FakeNode(), None),
+        (True, False, FakeNode(), None),
+        (True, True, FakeNode(drains={"n3": "slow"}), "drained: n3"),
+        (True, True, FakeNode(), "drained: none, no fault is of a node alone"),
+        (True, True, FakeNode(refuses={"drain": "9 of 16 nodes are bad"}), "9 of 16 nodes are bad"),
+    ],
+    ids=["not asked for", "nothing is bad", "a node", "a pair", "too many"],
+)
+def test_bad_nodes_are_drained_only_when_asked(asked: bool, faulty: bool, node: FakeNode, found: str | None) -> None:
+    node.asked.clear()
+    node.looks["pair-test"] = ended(result=pairs({"kind": "node"}) if faulty else pairs())
+    time = Time()
+    job = Job(PAIRS, Place("gpu", "gpu/p5", 16, 8), ("--measure", "nccl"))
+    lines = list(Walk(node, "run", 30, lambda _: None, time.sleep, time.clock, drain=asked).lines([job], []))
+    assert lines[0].outcome is (FAILED if faulty else PASSED)
+    assert [line.found for line in lines[1:]] == ([found] if found else [])
+    assert (("drain", "/fsx") in node.asked) is bool(found)
+
+
 def test_line_of_a_failed_scan_is_whole() -> None:
     answer = ended("FAILED", scans("failure", scan_line("failure")), "the last words")
     lines, _, _ = walk(FakeNode({"host-scan": answer}), NODE_SCAN)
