@@ -36,7 +36,6 @@ FAULTS: dict[str, tuple[dict[str, Any], ...]] = {
         {"then": "drop"},
         {"then": "drop", "forward": True},
     ),
-    "function killed": ({"then": "kill"},),
     "function killed after the work was accepted": ({"then": "kill", "forward": True},),
     "slow": ({"then": "pass", "forward": True, "delay_s": 3},),
 }
