@@ -93,8 +93,9 @@ def _of_verdict(check: str, folder: Path) -> dict[str, Any] | None:
 def _pairs(verdict: Mapping[str, Any]) -> dict[str, Any]:
     """The verdict on the pairs of nodes, without the figures of all pairs."""
     faults = [
-        {**fault, "nodes": fault["nodes"][:MOST_NAMES], "left_out": len(fault["nodes"][MOST_NAMES:])}
+        {"kind": fault["kind"], "text": fault["text"], "nodes": nodes[:MOST_NAMES], "left_out": len(nodes[MOST_NAMES:])}
         for fault in verdict["faults"][:MOST_FAULTS]
+        for nodes in [fault["nodes"]]
     ]
     kept = {key: value for key, value in verdict.items() if key != "figures"}
     return {**kept, "faults": faults, "left_out": len(verdict["faults"]) - len(faults)}

@@ -157,16 +157,13 @@ def _nccl(job: Job, verdict: Answer) -> Iterator[Line]:
 
 _DRAIN = "take it out and have it replaced: scontrol update nodename={} state=drain reason=pairs"
 _OF_FAULTS = {
-    "node": ("", _DRAIN),
-    "silent": ("no answer, or wrong values: ", _DRAIN),
-    "link": ("slow with each other only: ", "a path or an interface between them: drain one of them, and ask AWS"),
-    "group": (
-        "slow to all others, fast among each other: ",
-        "what do they share? compare aws ec2 describe-instance-topology; drain them, and ask AWS for other nodes",
-    ),
-    "undecided": ("not decided: ", "validate again with --only pairs; the figures are in the folder of results"),
+    "node": _DRAIN,
+    "silent": _DRAIN,
+    "link": "a path or an interface between them: drain one of them, and ask AWS",
+    "group": "what do they share? compare aws ec2 describe-instance-topology; drain them, and ask AWS for other nodes",
+    "undecided": "validate again with --only pairs; the outputs of the pairs are in the folder of results",
 }
-"""What each kind of fault of tournament.py means, and what to do."""
+"""What to do about each kind of fault of tournament.py."""
 
 
 def _pairs(job: Job, verdict: Answer) -> Iterator[Line]:
@@ -177,14 +174,8 @@ def _pairs(job: Job, verdict: Answer) -> Iterator[Line]:
     wanted = f"{margin:g} % below the usual {peers:.3g} GB/s at most ({verdict['measure']})"
     for fault in verdict["faults"]:
         names = ", ".join(fault["nodes"]) + (f" and {fault['left_out']} more" if fault["left_out"] else "")
-        meaning, action = _OF_FAULTS[fault["kind"]]
-        rate, below = fault["found"], 100 * (1 - fault["found"] / (peers or 1))
-        figure = f"{rate:.3g} GB/s, {below:.0f} % below" if rate else "no figure"
-        found = f"{meaning}{figure} in {fault['pairs']} pairs"
-        if fault["gpus"]:
-            gpus = ", ".join(f"{number} ({rate:.3g} GB/s)" for number, rate in fault["gpus"].items())
-            found += f"; slow are the GPUs {gpus}, or their network interfaces"
-        yield replace(job.line(found, wanted, action=action.format(names), where=names), simulated=simulated)
+        action = _OF_FAULTS[fault["kind"]].format(names)
+        yield replace(job.line(fault["text"], wanted, action=action, where=names), simulated=simulated)
     if verdict["left_out"]:
         yield _left_out(job, job.where, verdict["left_out"])
     if verdict["nodes"] < job.place.nodes:

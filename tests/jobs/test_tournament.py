@@ -144,6 +144,14 @@ def test_nothing_to_compare_with(nodes: int) -> None:
     assert not verdict["passed"] and [fault.kind for fault in verdict["faults"]] == ["undecided"]
 
 
+def test_nobody_answers() -> None:
+    """For example without a working MPI: one line, not one for each node."""
+    [fault] = play(16, gone=lambda _node, _round: True)["faults"]
+    assert (fault.kind, len(fault.nodes), tournament.described(fault)) == (
+        "undecided", 16, f"not decided, in {fault.pairs} pairs",
+    )  # fmt: skip
+
+
 def test_noise_widens_the_margin() -> None:
     """Figures that vary much accuse nobody who is a little slower."""
     accused = 0
@@ -202,11 +210,12 @@ def test_slow_gpu_of_a_slow_node(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert tournament.main(["verdict", str(tmp_path)]) == 1
     shown = capsys.readouterr().out
     assert "nccl (simulated): 4 nodes" in shown
-    assert "FAILED c: slow with all nodes: 37.5 GB/s in 3 pairs, 25 % below 50 GB/s of the others" in shown
+    said = "slow with all nodes: 37.5 GB/s in 3 pairs, 25 % below its peers; slow are the GPUs 3 (37.5 GB/s), or their"
+    assert f"FAILED c: {said} network interfaces\n" in shown
     verdict = json.loads((tmp_path / "verdict.json").read_text())
     assert verdict["simulated"] and len(verdict["figures"]) == verdict["pairs"]
     [fault] = verdict["faults"]
-    assert fault["gpus"] == {"3": 37.5}
+    assert fault["gpus"] == {"3": 37.5} and fault["text"].startswith(said)
 
 
 @pytest.mark.parametrize("words", [["next", "/nonexistent"], ["other", "/"]])

@@ -172,7 +172,7 @@ def test_slow_interface_is_found(many: Laboratory) -> None:
     with interfaces(many, slow):
         [line], folder = pair_test(many, "slow")
     assert (line.where, line.outcome, line.simulated) == (slow, Outcome.FAILED, False), line
-    assert "% below in 4 pairs" in line.found and "state=drain" in line.action
+    assert "in 4 pairs" in line.found and "% below its peers" in line.found and "state=drain" in line.action
     drained = ask(many, "drain", folder)["drain"]
     try:
         assert list(drained) == [slow] and reasons(many).split() == [slow, "drain", *drained[slow].split()]
@@ -190,4 +190,4 @@ def test_process_that_hangs_is_found(many: Laboratory) -> None:
             [line], _ = pair_test(many, "hangs")
     finally:
         many.run(f"umount {program}", node=hangs, user="root")
-    assert (line.where, line.found) == (hangs, "no answer, or wrong values: no figure in 2 pairs")
+    assert (line.where, line.found) == (hangs, "no answer, or wrong values, in 2 pairs")

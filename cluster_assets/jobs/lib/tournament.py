@@ -52,6 +52,7 @@ class Fault:
     Attributes:
         found, peers: GB/s, of the number of `pairs` that show it; 0: no answer.
         gpus: GB/s of those GPUs of a node that are slow, by number.
+        text: the same in words.
     """
 
     kind: str
@@ -60,6 +61,7 @@ class Fault:
     peers: float
     pairs: int
     gpus: dict[str, float] = field(default_factory=dict)
+    text: str = ""
 
 
 def most_rounds(nodes: int) -> int:
@@ -82,9 +84,8 @@ class _Sight:
     best: dict[Pair, float]
     groups: list[list[int]]
     main: set[int]
-    slow: list[Fault] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
     wanted: list[Pair] = field(default_factory=list)
-    undecided: list[Fault] = field(default_factory=list)
 
 
 class Tournament:
@@ -188,16 +189,16 @@ class Tournament:
         groups = connected(alive, (pair for pair, figure in best.items() if figure and figure >= threshold))
         sight = _Sight(centre, noise, threshold, silent, best, groups, set(groups[0]) if groups else set())
         for one in sorted(silent):
-            sight.slow.append(self._fault("silent", [one], [0.0] * len(self._trail(one)), sight))
+            self._accuse(sight, "silent", [one], [0.0] * len(self._trail(one)))
         self._unanswered(sight)
         for group in groups[1:]:
             (self._alone if len(group) == 1 else self._group)(group, sight)
         self._within(sight)
         return sight
 
-    def _fault(self, kind: str, nodes: Iterable[int], figures: Sequence[float], sight: _Sight) -> Fault:
-        found = round(median(figures), 3) if figures else 0.0
-        return Fault(kind, [self.nodes[one] for one in nodes], found, round(sight.centre, 3), len(figures))
+    def _accuse(self, sight: _Sight, kind: str, nodes: Iterable[int], figures: Sequence[float]) -> None:
+        found = rounded(median(figures)) if figures else 0.0
+        sight.faults.append(Fault(kind, [self.nodes[one] for one in nodes], found, rounded(sight.centre), len(figures)))
 
     def _to_main(self, nodes: Iterable[int], sight: _Sight) -> list[float]:
         """The figures of pairs of these nodes with nodes of the largest group."""
@@ -222,7 +223,7 @@ class Tournament:
         for one, trail in trails.items():
             answering = [other for other in sight.main if other not in trails]
             self._ask(sight, one, self._untried(one, answering) + answering)
-            sight.undecided.append(self._fault("undecided", [one], [0.0] * len(trail), sight))
+            self._accuse(sight, "undecided", [one], [0.0] * len(trail))
 
     def _alone(self, group: list[int], sight: _Sight) -> None:
         """A node without a fast pair."""
@@ -239,8 +240,7 @@ class Tournament:
             if len(others) > 1 and not any(paired(one, other) in sight.best for other in others):
                 self._ask(sight, one, self._untried(one, others))
                 known = False
-        kind = ("node" if any(figures) else "silent") if known else "undecided"
-        (sight.slow if known else sight.undecided).append(self._fault(kind, group, figures, sight))
+        self._accuse(sight, ("node" if any(figures) else "silent") if known else "undecided", group, figures)
 
     def _group(self, group: list[int], sight: _Sight) -> None:
         """Nodes that are fast among each other, with no fast pair to the largest group."""
@@ -250,13 +250,11 @@ class Tournament:
             if len(other) > 1 and met < _OF_A_PAIR:
                 for one in group:
                     self._ask(sight, one, self._untried(one, other))
-        if len(figures) >= _OF_A_GROUP:
-            sight.slow.append(self._fault("group", group, figures, sight))
-            return
-        for one in group:
+        known = len(figures) >= _OF_A_GROUP
+        for one in [] if known else group:
             self._ask(sight, one, self._untried(one, sight.main))
         if figures:
-            sight.undecided.append(self._fault("undecided", group, figures, sight))
+            self._accuse(sight, "group" if known else "undecided", group, figures)
 
     def _within(self, sight: _Sight) -> None:
         """Slow pairs within a group: of one node that is slow with most others, or of a link."""
@@ -272,35 +270,38 @@ class Tournament:
             figures = self._to_main([one], sight)
             if median(figures) < sight.threshold:
                 bad.add(one)
-                sight.slow.append(self._fault("node", [one], figures, sight))
+                self._accuse(sight, "node", [one], figures)
         for pair in slow:
             if bad.isdisjoint(pair):
                 figures = self._of_pair[pair]
                 known = len(figures) >= _OF_A_PAIR
-                kind = "link" if known else "undecided"
-                (sight.slow if known else sight.undecided).append(self._fault(kind, pair, figures, sight))
+                self._accuse(sight, "link" if known else "undecided", pair, figures)
                 sight.wanted += [] if known else [pair]
 
     def partners(self) -> list[tuple[str, str]]:
         """Slow nodes, each with a node that is fast."""
         sight = self._look()
-        slow = [fault.nodes[0] for fault in sight.slow if fault.kind == "node"]
-        faulty = {name for fault in sight.slow + sight.undecided for name in fault.nodes}
+        slow = [fault.nodes[0] for fault in sight.faults if fault.kind == "node"]
+        faulty = {name for fault in sight.faults for name in fault.nodes}
         good = [self.nodes[one] for one in sorted(sight.main) if self.nodes[one] not in faulty]
         return [(name, good[place]) for place, name in enumerate(slow[: len(good)])]
 
     def verdict(self) -> dict[str, Any]:
         """The verdict, with the figures."""
-        sight = self._look()
-        faults, nodes = sight.slow + sight.undecided, len(self.nodes)
-        if nodes < 3:
-            faults = [self._fault("undecided", range(nodes), [sight.centre] if sight.centre else [], sight)]
+        sight, nodes = self._look(), len(self.nodes)
+        if nodes < 3 or not sight.centre:
+            sight.faults = []
+            self._accuse(sight, "undecided", range(nodes), [sight.centre] * len(self._of_pair))
         return {
-            "passed": not faults, "nodes": nodes, "rounds": len(self.rounds), "most_rounds": self.most,
-            "pairs": len(self._of_pair), "peers": round(sight.centre, 3), "noise_percent": round(100 * sight.noise, 2),
+            "passed": not sight.faults, "nodes": nodes, "rounds": len(self.rounds), "most_rounds": self.most,
+            "pairs": len(self._of_pair), "peers": rounded(sight.centre), "noise_percent": round(100 * sight.noise, 2),
             "margin_percent": round(100 * max(MARGIN, NOISE_FACTOR * sight.noise), 1),
-            "faults": faults,
+            "faults": sorted(sight.faults, key=lambda fault: fault.kind == "undecided"),
         }  # fmt: skip
+
+
+def rounded(figure: float) -> float:
+    return float(f"{figure:.4g}")
 
 
 def connected(nodes: Iterable[int], pairs: Iterable[Pair]) -> list[list[int]]:
@@ -323,8 +324,8 @@ def connected(nodes: Iterable[int], pairs: Iterable[Pair]) -> list[list[int]]:
 SHOWN = {
     "node": "slow with all nodes",
     "link": "slow with each other only",
-    "group": "slow to all others, fast among each other: what do they share, a leaf switch?",
-    "silent": "did not answer, or with wrong values",
+    "group": "slow to all others, fast among each other",
+    "silent": "no answer, or wrong values",
     "undecided": "not decided",
 }
 
@@ -387,17 +388,17 @@ def add_gpus(results: Path, tournament: Tournament, faults: Sequence[Fault]) -> 
         for number, of_gpu in sorted(found.items()):
             for pair, figure in of_gpu.items():
                 if fault.kind == "node" and one in pair and (figure or 0.0) < least:
-                    fault.gpus[str(number)] = round(figure or 0.0, 3)
+                    fault.gpus[str(number)] = rounded(figure or 0.0)
 
 
 def described(fault: Fault) -> str:
-    """A fault in words."""
-    text = f"{' '.join(fault.nodes)}: {SHOWN[fault.kind]}: "
+    """A fault in words, without its nodes."""
     if not fault.found:
-        return f"{text}no figure in {fault.pairs} pairs"
-    text += f"{fault.found:.3g} GB/s in {fault.pairs} pairs, {100 * (1 - fault.found / fault.peers):.0f} % below "
+        return f"{SHOWN[fault.kind]}, in {fault.pairs} pairs"
+    below = 100 * (1 - fault.found / fault.peers)
+    text = f"{SHOWN[fault.kind]}: {fault.found:.3g} GB/s in {fault.pairs} pairs, {below:.0f} % below its peers"
     gpus = ", ".join(f"{number} ({rate:.3g} GB/s)" for number, rate in fault.gpus.items())
-    return text + f"{fault.peers:.3g} GB/s of the others" + (f"; slow are the GPUs {gpus}" if gpus else "")
+    return text + (f"; slow are the GPUs {gpus}, or their network interfaces" if gpus else "")
 
 
 def write_verdict(results: Path) -> bool:
@@ -405,6 +406,8 @@ def write_verdict(results: Path) -> bool:
     tournament = load(results)
     verdict = tournament.verdict()
     add_gpus(results, tournament, verdict["faults"])
+    for fault in verdict["faults"]:
+        fault.text = described(fault)
     measure = (results / "measure").read_text().strip()
     outputs = results.glob("round-*/*.txt")
     verdict["simulated"] = any("# simulated" in path.read_text(errors="replace")[:200] for path in outputs)
@@ -420,7 +423,7 @@ def write_verdict(results: Path) -> bool:
     if verdict["nodes"] < 3:
         print(f"FAILED: {verdict['nodes']} nodes have no peers to compare them with: give --nodes 3 or more")
     for fault in verdict["faults"]:
-        print(f"FAILED {described(fault)}")
+        print(f"FAILED {' '.join(fault.nodes)}: {fault.text}")
     return bool(verdict["passed"])
 
 

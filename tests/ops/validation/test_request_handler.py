@@ -256,7 +256,7 @@ def test_only_nodes_that_the_verdict_names_are_drained(head: HeadNode) -> None:
 @pytest.mark.parametrize("of_a_fault", [1, 500])
 def test_verdict_on_pairs_of_1000_nodes_fits_systems_manager(tmp_path: Path, of_a_fault: int) -> None:
     names = [f"gpu-queue-dy-p5e-48xlarge-{number}" for number in range(1000)]
-    fault = {"kind": "node", "found": 37.512, "peers": 50.123, "pairs": 9, "gpus": {"3": 37.512, "4": 37.512}}
+    fault = {"kind": "node", "found": 37.512, "peers": 50.123, "pairs": 9, "gpus": {}, "text": "t" * 150}
     faults = [{**fault, "nodes": names[first : first + of_a_fault]} for first in range(0, 1000, of_a_fault)]
     figures = [[one, one + 1, 50.123] for one in range(9000)]
     (tmp_path / "verdict.json").write_text(json.dumps({"passed": False, "faults": faults, "figures": figures}))
