@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,7 @@ exit "$status"
 _IMAGE = """
 set -eu
 root="$(mktemp -d)"
+chmod 755 "$root"
 mkdir -p "$root"/{bin,dev,etc/lab,opt/nccl-tests/build,proc,run,sys,tmp,usr/local/bin,workspace}
 for name in $(busybox --list); do ln -sf busybox "$root/bin/$name"; done
 cp --remove-destination /bin/busybox "$root/bin/busybox"
@@ -154,6 +156,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--cluster", required=True)
     parser.add_argument("--account", required=True)
     options = parser.parse_args(arguments)
+    os.umask(0o022)  # the agent's; Slurm gives a job the umask of its submission, and the emulator's is private
     script = sys.stdin.read()
     try:
         answer = run(ensure(options.state.resolve(), options.cluster, options.account), script)

@@ -108,6 +108,11 @@ def test_a_container_starts_in_the_images_folder(lab: Laboratory, sqsh: str) -> 
     assert lab.output(["srun", "-n1", f"--container-image={sqsh}", "pwd"]) == "/workspace"
 
 
+def test_a_private_umask_of_the_user_closes_no_folder_of_the_container(lab: Laboratory, sqsh: str) -> None:
+    line = f"srun -n1 --container-image={sqsh} --container-mounts={FOLDER}:/a/b sh -c 'ls -d /a/b; umask'"
+    assert lab.output(f"umask 077; {line}").split() == ["/a/b", "0077"]
+
+
 def test_a_container_sees_its_own_root_only(lab: Laboratory, sqsh: str) -> None:
     container = ["srun", "-n1", f"--container-image={sqsh}", "sh", "-c"]
     assert lab.run([*container, "ls /fsx"], check=False).returncode != 0

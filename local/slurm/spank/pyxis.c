@@ -180,6 +180,8 @@ int slurm_spank_task_init_privileged(spank_t sp, int ac, char **av) {
   if (!image) return 0;
   errno = 0;
   if (access(image, R_OK)) return fail("image %s", image);
+  /* The folders made here are for the task's user, whose umask the step has. */
+  mode_t kept = umask(022);
   /* Private at once: nothing of what follows is seen outside the task, and all of it ends with the task. */
   if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL)) return fail("mount namespace");
   if ((mkdir(BASE, 0755) && errno != EEXIST) || mount("tmpfs", BASE, "tmpfs", 0, "mode=0755")) return fail(BASE);
@@ -206,6 +208,7 @@ int slurm_spank_task_init_privileged(spank_t sp, int ac, char **av) {
   if (!writable && mount(NULL, ROOT, NULL, MS_REMOUNT | MS_RDONLY, NULL)) return fail("read-only root");
 
   if (chdir(ROOT) || syscall(SYS_pivot_root, ".", ".") || umount2(".", MNT_DETACH)) return fail("pivot_root");
+  umask(kept);
   if (!workdir) image_workdir();
   struct stat found;
   if (stat(folder(), &found) || !S_ISDIR(found.st_mode)) return fail("--container-workdir=%s", folder());
