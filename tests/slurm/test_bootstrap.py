@@ -85,51 +85,7 @@ def test_sixteen_nodes_at_once(many: Laboratory) -> None:
     assert sorted(many.output(["srun", "-N", str(NODES), "hostname"]).split()) == sorted(names)
 
 
-def test_every_user_finds_the_helpers_and_the_registry(many: Laboratory) -> None:
-    for node in ("head", "gpu-dy-p5-3"):
-        assert many.output("command -v scan-host-environment.sh", node=node, user="ada") == (
-            "/shared/scripts/current/scans/scan-host-environment.sh"
-        )
-    entry = many.output("stat -c %a ~/.config/enroot/.credentials; cat ~/.config/enroot/.credentials", user="ada")
-    assert entry.splitlines()[0] == "600"
-    assert entry.count("machine ") == 1 and "password $(aws ecr get-login-password --region us-east-1)" in entry
-
-
-def test_scan_of_a_node_by_a_job(many: Laboratory) -> None:
-    scan = "scan-host-environment.sh compute --json"
-    command = ["srun", "--exclusive", "-w", "gpu-dy-p5-2", "--gres=gpu:8", "bash", "-lc", scan]
-    result = many.run(command, check=False)
-    report = json.loads(result.stdout)
-    by_name = {line["name"]: line for line in report["lines"]}
-    for name in ("gpus", "nvidia-driver", "fabric-manager", "efa-interfaces", "efa-provider", "pyxis", "file-systems"):
-        assert by_name[name]["verdict"] == "ok", by_name[name]
-
-
-def test_node_that_loses_a_gpu_takes_itself_out(many: Laboratory) -> None:
-    take_a_gpu(many, "gpu-dy-p5-16")
-    many.wait(lambda: "gpu-dy-p5-16" in reasons(many), "gpu-dy-p5-16 drains itself", seconds=30)
-    line = next(one for one in reasons(many).splitlines() if one.startswith("gpu-dy-p5-16"))
-    assert "drain" in line and "trainyard: gpus: 7 x NVIDIA H100" in line and "wanted 8 x H100" in line
-    # The others go on, and nothing is sent to this one.
-    job = many.output(["sbatch", "--parsable", "-N", str(NODES - 1), "--wrap", "srun hostname"])
-    assert "gpu-dy-p5-16" not in many.wait_for_job(job)["NodeList"]
-
-
-def test_node_that_starts_unhealthy_takes_no_work(many: Laboratory) -> None:
-    node = "gpu-dy-p5-15"
-    many.kill(node)
-    many.start(node, slurmd=False)
-    take_a_gpu(many, node)
-    with pytest.raises(Problem, match=r"step health of .*this node is unhealthy: gpus: 7"):
-        bootstrap.compute_node(many, node)
-    deadline = time.monotonic() + 10
-    while node not in reasons(many) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    line = next(one for one in reasons(many).splitlines() if one.startswith(node))
-    assert "down" in line and "trainyard: gpus: 7" in line
-    assert Path(f"/proc/{many.pid(node)}").exists()
-
-
+# Before the tests that take nodes out.
 def ask(lab: Laboratory, *words: str) -> dict[str, Any]:
     """The head node's answer to a request of the validation's document."""
     script = "/opt/trainyard/current/validation/request.sh"
@@ -191,3 +147,48 @@ def test_process_that_hangs_is_found(many: Laboratory) -> None:
     finally:
         many.run(f"umount {program}", node=hangs, user="root")
     assert (line.where, line.found) == (hangs, "no answer, or wrong values, in 2 pairs")
+
+
+def test_every_user_finds_the_helpers_and_the_registry(many: Laboratory) -> None:
+    for node in ("head", "gpu-dy-p5-3"):
+        assert many.output("command -v scan-host-environment.sh", node=node, user="ada") == (
+            "/shared/scripts/current/scans/scan-host-environment.sh"
+        )
+    entry = many.output("stat -c %a ~/.config/enroot/.credentials; cat ~/.config/enroot/.credentials", user="ada")
+    assert entry.splitlines()[0] == "600"
+    assert entry.count("machine ") == 1 and "password $(aws ecr get-login-password --region us-east-1)" in entry
+
+
+def test_scan_of_a_node_by_a_job(many: Laboratory) -> None:
+    scan = "scan-host-environment.sh compute --json"
+    command = ["srun", "--exclusive", "-w", "gpu-dy-p5-2", "--gres=gpu:8", "bash", "-lc", scan]
+    result = many.run(command, check=False)
+    report = json.loads(result.stdout)
+    by_name = {line["name"]: line for line in report["lines"]}
+    for name in ("gpus", "nvidia-driver", "fabric-manager", "efa-interfaces", "efa-provider", "pyxis", "file-systems"):
+        assert by_name[name]["verdict"] == "ok", by_name[name]
+
+
+def test_node_that_loses_a_gpu_takes_itself_out(many: Laboratory) -> None:
+    take_a_gpu(many, "gpu-dy-p5-16")
+    many.wait(lambda: "gpu-dy-p5-16" in reasons(many), "gpu-dy-p5-16 drains itself", seconds=30)
+    line = next(one for one in reasons(many).splitlines() if one.startswith("gpu-dy-p5-16"))
+    assert "drain" in line and "trainyard: gpus: 7 x NVIDIA H100" in line and "wanted 8 x H100" in line
+    # The others go on, and nothing is sent to this one.
+    job = many.output(["sbatch", "--parsable", "-N", str(NODES - 1), "--wrap", "srun hostname"])
+    assert "gpu-dy-p5-16" not in many.wait_for_job(job)["NodeList"]
+
+
+def test_node_that_starts_unhealthy_takes_no_work(many: Laboratory) -> None:
+    node = "gpu-dy-p5-15"
+    many.kill(node)
+    many.start(node, slurmd=False)
+    take_a_gpu(many, node)
+    with pytest.raises(Problem, match=r"step health of .*this node is unhealthy: gpus: 7"):
+        bootstrap.compute_node(many, node)
+    deadline = time.monotonic() + 10
+    while node not in reasons(many) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    line = next(one for one in reasons(many).splitlines() if one.startswith(node))
+    assert "down" in line and "trainyard: gpus: 7" in line
+    assert Path(f"/proc/{many.pid(node)}").exists()
