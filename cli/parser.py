@@ -189,6 +189,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
             _value("--image", "NAME", "image for NCCL and storage (default: validation.image of the file)", default=""),
             _number("--start-minutes", 24 * 60, 30, "longest wait of a job for its nodes"),
             _number("--total-minutes", 7 * 24 * 60, 200, "longest time of all jobs together"),
+            _number("--node-minutes", 24 * 60, 30, "longest work of each node for all checks but storage"),
             _number("--storage-percent", 100, 80, "share of the provisioned throughput that few clients must reach"),
         ),
     ),

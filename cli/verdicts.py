@@ -107,6 +107,7 @@ def validate(options: argparse.Namespace) -> int:
             _session(environment),
             start_minutes=options.start_minutes,
             total_minutes=options.total_minutes,
+            node_minutes=options.node_minutes,
             progress=partial(_progress, "validation"),
         )
     write(validation_report(found), options.format, options.output)

@@ -159,6 +159,9 @@ def look(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
         answer["down"] = said.splitlines()[:5]
         answer["taken"] = taken(partition, found.get("Features", ""))
     if answer["ended"]:
+        if ran := re.fullmatch(r"(?:(\d+)-)?(\d\d):(\d\d):(\d\d)", found.get("RunTime", "")):
+            day, hours, minutes, seconds = (int(part or 0) for part in ran.groups())
+            answer["seconds"] = ((day * 24 + hours) * 60 + minutes) * 60 + seconds
         answer["exit"] = found.get("ExitCode", "")
         output = folder / "output.txt"
         text = output.read_text(errors="replace") if output.is_file() else ""

@@ -167,13 +167,17 @@ def validation_report(validation: validations.Report) -> Report:
     )
     lines = [vars(line) for line in validation.lines]
     simulated = " (emulated AWS: nothing was measured of GPUs, EFA, Lustre)" if validation.simulated else ""
+    used = [vars(one) | {"usd": one.usd} for one in validation.used]
+    charged = "simulated: on AWS this would be " if validation.simulated else ""
     title = f"Validation of {validation.environment}: cluster {validation.cluster}, on {validation.head_node}"
     return Report(
         title=title + simulated,
         headline=validation.headline,
         tone=Tone.GOOD if validation.passed else Tone.BAD,
-        data=vars(validation) | {"passed": validation.passed, "exit": 0 if validation.passed else 1, "lines": lines},
+        data=vars(validation)
+        | {"passed": validation.passed, "exit": 0 if validation.passed else 1, "lines": lines, "used": used},
         sections=(Section("Checks", ("Verdict", "Check", "Where", "Asked", "Found", "Wanted", "Do"), rows, lead=4),),
+        notes=tuple(f"Used, without the start and end of nodes: {charged}{one}" for one in validation.used),
     )
 
 

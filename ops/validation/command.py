@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ops.aws.costs import Prices
 from ops.problem import Problem
 from ops.validation import head_node, judge
 from ops.validation.head_node import HeadNode, Refused
-from ops.validation.plan import CHECKS, LEAST_TO_COMPARE, PAIRS, Job, Planner, Wishes
+from ops.validation.plan import (
+    CHECKS,
+    LEAST_TO_COMPARE,
+    NODE_MINUTES,
+    PAIRS,
+    STORAGE,
+    Job,
+    Place,
+    Planner,
+    Wishes,
+    at_most,
+    together,
+)
 from ops.validation.report import HEAD_SCAN, Line, Outcome, Report
 from settings import Environment
 from settings.model.environment import Validation
@@ -58,6 +71,7 @@ def validate(
     *,
     start_minutes: float,
     total_minutes: float,
+    node_minutes: int = NODE_MINUTES,
     progress: Callable[[str], None],
 ) -> Report:
     """Run the checks and wait for them.
@@ -83,10 +97,24 @@ def validate(
             f"The image {wanted.image} is not on the cluster; imported are: {known}.\n"
             f"Import it on the head node: import-container.sh IMAGE_URI {wanted.image}"
         )
-    made = Planner(environment, wanted, facts["programs"], facts["images"]).plan()
+    price = Prices(environment.region).instance
+    made = Planner(environment, wanted, facts["programs"], facts["images"], price).plan()
+    for most in at_most(made[0], node_minutes):
+        progress(f"at most {most}{' (simulated)' * emulated}")
     run = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    walk = Walk(node, run, start_minutes, progress, total_minutes=total_minutes, emulated=emulated, drain=wanted.drain)
-    return Report(environment.name, environment.cluster_name, instance, tuple(walk.lines(*made)), emulated)
+    walk = Walk(
+        node,
+        run,
+        start_minutes,
+        progress,
+        total_minutes=total_minutes,
+        emulated=emulated,
+        drain=wanted.drain,
+        node_minutes=node_minutes,
+    )
+    lines = tuple(walk.lines(*made))
+    used = tuple(together(walk.node_hours))
+    return Report(environment.name, environment.cluster_name, instance, lines, emulated, used)
 
 
 @dataclass
@@ -101,6 +129,8 @@ class Walk:
         emulated: the head node is one of the emulated AWS.
         drain: drain the nodes that PAIRS finds slow or silent.
         sleep, clock: replaced in tests.
+        node_minutes: how long each node may work, apart from storage.
+        node_hours: those used.
     """
 
     head_node: HeadNode
@@ -112,8 +142,12 @@ class Walk:
     total_minutes: float = TOTAL_MINUTES
     emulated: bool = False
     drain: bool = False
+    node_minutes: int = NODE_MINUTES
+    node_hours: dict[Place, float] = field(default_factory=dict, init=False)
+    _worked: dict[str, float] = field(default_factory=dict, init=False)
     _until: float = field(default=0, init=False)
     _busy: dict[str, str] = field(default_factory=dict, init=False)
+    _seconds: float = field(default=0, init=False)
 
     def lines(self, jobs: list[Job], left_out: list[Line]) -> Iterator[Line]:
         """The lines of all checks, as they arrive.
@@ -129,8 +163,13 @@ class Walk:
                 yield self._not_asked(job, why)
             elif self.clock() >= self._until:
                 yield self._out_of_time(job, "not begun: the time was over")
+            elif job.check != STORAGE and (left := self.node_minutes - self._worked.get(job.place.name, 0)) < 1:
+                found = f"not begun: {job.place.name} worked {self.node_minutes - left:.0f} min for other checks"
+                action = "--node-minutes allows more; or ask in parts: --only, --skip"
+                yield job.line(found, f"{self.node_minutes} min for all checks but storage", action=action)
             else:
-                yield from self._submitted(job, f"{self.run}-{number}")
+                limited = job if job.check == STORAGE else replace(job, most_minutes=int(left))
+                yield from self._submitted(limited, f"{self.run}-{number}")
         yield from left_out
 
     def _head_scan(self, job: Job) -> Iterator[Line]:
@@ -156,6 +195,9 @@ class Walk:
         answer: dict[str, Any] | Line | None = None
         try:
             answer = self._waited(job, number, str(sent["folder"]))
+            if isinstance(answer, dict) and "seconds" in answer:
+                self._seconds = float(answer["seconds"])
+            self._count(job)
         finally:
             # Also if this program ends early.
             if not isinstance(answer, dict):
@@ -180,7 +222,7 @@ class Walk:
 
     def _waited(self, job: Job, number: str, folder: str) -> dict[str, Any] | Line:
         """The answer about the job at its end, or why it must be canceled."""
-        begun, pause = self.clock(), _FIRST_PAUSE_S
+        begun, pause, self._seconds = self.clock(), _FIRST_PAUSE_S, 0.0
         started: float | None = None
         reported = ""
         down: list[str] = []
@@ -206,11 +248,19 @@ class Walk:
                     return self._unstarted(job, {**answer, "down": down}, minutes)
                 continue
             started = now if started is None else started
+            self._seconds = now - started
             if now - started > limit * _MINUTE:
                 action = "do its nodes answer? sinfo -R; scontrol show job"
                 return job.line(f"still {state} after {limit} min", f"at most {job.minutes} min", action=action)
             if now > self._until:
                 return self._out_of_time(job, f"ended while it was {state}")
+
+    def _count(self, job: Job) -> None:
+        """Add the running time of a job that ended."""
+        place, hours = job.place, job.place.nodes * self._seconds / 3600
+        self.node_hours[place] = self.node_hours.get(place, 0) + hours
+        if job.check != STORAGE:
+            self._worked[place.name] = self._worked.get(place.name, 0) + self._seconds / _MINUTE
 
     def _unstarted(self, job: Job, answer: dict[str, Any], minutes: float) -> Line:
         if not judge.busy(answer):

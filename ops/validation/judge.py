@@ -67,7 +67,8 @@ def ended(job: Job, answer: Answer, *, emulated: bool = False) -> list[Line]:
     # Where Slurm has forgotten a job, what it left decides.
     if answer["state"] not in ("COMPLETED", "FORGOTTEN") and all(line.outcome is not Outcome.FAILED for line in lines):
         found = f"{answer['state']}, exit code {answer.get('exit') or 'none'}, on {answer.get('nodes') or 'no node'}"
-        lines.append(job.line(found, "COMPLETED"))
+        action = f"it had {job.minutes} min; --node-minutes allows more" if answer["state"] == "TIMEOUT" else ""
+        lines.append(job.line(found, "COMPLETED", action=action))
     failed = [index for index, line in enumerate(lines) if line.outcome is Outcome.FAILED]
     if failed:
         lines[failed[-1]] = replace(lines[failed[-1]], output=answer.get("tail", ""))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, get_args
 
-from ops.validation.report import HEAD_SCAN, Line, Outcome
+from ops.validation.report import HEAD_SCAN, Line, NodeTime, Outcome
 from settings import Environment
 from settings.instances import instance_types
-from settings.model.cluster import Queue
+from settings.model.cluster import Compute, Queue
 from settings.model.environment import Check
 
 FAILED = Outcome.FAILED
@@ -30,15 +30,15 @@ class Kind(NamedTuple):
 
 KINDS = {
     HEAD_SCAN: Kind("scan of the head node", "run it there by hand: scan-host-environment.sh head"),
-    NODE_SCAN: Kind("scan of the node", "read the end of its output; sinfo -R", "host-scan", 10),
+    NODE_SCAN: Kind("scan of the node", "read the end of its output; sinfo -R", "host-scan", 5),
     HELLO: Kind(
-        "does every GPU answer?", "sinfo -R; dmesg of the node ('Xid'); have the node replaced", "hello-gpu", 10
+        "does every GPU answer?", "sinfo -R; dmesg of the node ('Xid'); have the node replaced", "hello-gpu", 5
     ),
     GPUS: Kind(
         "GPUs, NVLinks and EFA interfaces",
         "take the node out: scontrol update nodename=NAME state=drain reason=gpu-check",
         "gpu-check",
-        15,
+        5,
     ),
     PAIRS: Kind(
         "which node or link is slow?",
@@ -59,6 +59,8 @@ KINDS = {
     ),
 }
 """The checks by name, with the time limits of cluster_assets/jobs in minutes; that of PAIRS depends on the nodes."""
+NODE_MINUTES = 30
+"""Minutes that each node works at most for all checks but storage: 40 node hours for 80 nodes."""
 LEAST_TO_COMPARE = 3
 """Nodes of a pair-test: with two, a slow pair has no peers."""
 _PAIR_SECONDS = {"nccl": 120, "tcp": 20}  # --limit of pair-test
@@ -76,6 +78,8 @@ class Place:
 
     Attributes:
         nodes, most: those that are asked, and those that it can have.
+        instance: its instance types.
+        hourly: USD on demand for an hour of a node; None if the price is unknown.
     """
 
     queue: str
@@ -84,6 +88,11 @@ class Place:
     gpus: int | None
     feature: str = "-"
     most: int = 0
+    instance: str = ""
+    hourly: float | None = None
+
+    def node_time(self, node_hours: float) -> NodeTime:
+        return NodeTime(self.name, self.instance, node_hours, self.hourly)
 
 
 @dataclass(frozen=True)
@@ -94,6 +103,7 @@ class Job:
         options: words for the job file.
         insisted: the check fails if it cannot run.
         mount, mb_s, percent: the storage test's file system, its provisioned MB/s, and how much of it is wanted.
+        most_minutes: what other jobs on its nodes left.
     """
 
     check: str
@@ -103,6 +113,7 @@ class Job:
     mount: str = ""
     mb_s: int = 0
     percent: int = 0
+    most_minutes: int = 7 * 24 * 60
 
     @property
     def kind(self) -> Kind:
@@ -116,9 +127,10 @@ class Job:
     @property
     def minutes(self) -> int:
         """Its time limit."""
-        if self.check != PAIRS:
-            return self.kind.minutes
-        return _PAIR_EXTRA_MINUTES + math.ceil(self.rounds * _PAIR_SECONDS[self.options[-1]] / 60)
+        own = self.kind.minutes
+        if self.check == PAIRS:
+            own = _PAIR_EXTRA_MINUTES + math.ceil(self.rounds * _PAIR_SECONDS[self.options[-1]] / 60)
+        return min(own, self.most_minutes)
 
     @property
     def time(self) -> str:
@@ -165,6 +177,30 @@ class Wishes:
     drain: bool = False
 
 
+def at_most(jobs: Collection[Job], node_minutes: int = NODE_MINUTES) -> list[NodeTime]:
+    """The node time that jobs on each compute resource can take, with this limit for all but storage."""
+    hours: dict[Place, float] = {}
+    left: dict[str, int] = {}
+    # Those on most nodes first: the others may take less time than they can.
+    for job in sorted(jobs, key=lambda job: -job.place.nodes):
+        if job.check == HEAD_SCAN:
+            continue
+        place, minutes = job.place, job.minutes
+        if job.check != STORAGE:
+            minutes = min(minutes, left.get(place.name, node_minutes))
+            left[place.name] = left.get(place.name, node_minutes) - minutes
+        hours[place] = hours.get(place, 0) + place.nodes * minutes / 60
+    return together(hours)
+
+
+def together(hours: Mapping[Place, float]) -> list[NodeTime]:
+    """The node time of each compute resource, from that of its jobs."""
+    sums: dict[str, float] = {}
+    for place, amount in hours.items():
+        sums[place.name] = sums.get(place.name, 0) + amount
+    return list({place.name: place.node_time(sums[place.name]) for place in hours}.values())
+
+
 @dataclass(frozen=True)
 class Planner:
     """Plans the checks of an environment.
@@ -172,12 +208,14 @@ class Planner:
     Attributes:
         programs: what is installed on the nodes, of fio, ior, mdtest, nccl-tests and torch.
         images: names of the imported container images.
+        price: USD on demand for an hour of an instance type, if known.
     """
 
     environment: Environment
     wishes: Wishes
     programs: Collection[str]
     images: Collection[str] = ()
+    price: Callable[[str], float | None] = lambda _instance: None
 
     def plan(self) -> tuple[list[Job], list[Line]]:
         """The jobs in the order in which they run, and the checks that are left out, with the reason."""
@@ -196,7 +234,15 @@ class Planner:
             gpus = known[0].gpus if known else None
             feature = compute.name if len(queue.compute) > 1 else "-"
             nodes = min(self.wishes.nodes, compute.max)
-            yield Place(queue.name, f"{queue.name}/{compute.name}", nodes, gpus, feature, compute.max)
+            name, instance = f"{queue.name}/{compute.name}", " or ".join(compute.instance_types)
+            yield Place(queue.name, name, nodes, gpus, feature, compute.max, instance, self._hourly(queue, compute))
+
+    def _hourly(self, queue: Queue, compute: Compute) -> float | None:
+        """Of the dearest type. Spot prices change, and a capacity block is paid in advance."""
+        prices = [self.price(name) for name in compute.instance_types]
+        known = [price for price in prices if price is not None]
+        on_demand = queue.capacity.type in ("on-demand", "odcr")
+        return max(known) if on_demand and len(known) == len(prices) else None
 
     def _of_check(self, check: str, places: list[Place]) -> Iterator[Job | Line]:
         with_gpus = [place for place in places if place.gpus]

@@ -43,12 +43,38 @@ class Line:
 
 
 @dataclass(frozen=True)
+class NodeTime:
+    """What the jobs on a compute resource use, without the start of its nodes and their idle time afterwards.
+
+    Attributes:
+        where: the compute resource.
+        instance: its instance types.
+        node_hours: of its nodes together.
+        hourly: USD on demand for an hour of one node; None if the price is unknown.
+    """
+
+    where: str
+    instance: str
+    node_hours: float
+    hourly: float | None = None
+
+    @property
+    def usd(self) -> float | None:
+        return None if self.hourly is None else round(self.node_hours * self.hourly, 2)
+
+    def __str__(self) -> str:
+        price = "price unknown" if self.usd is None else f"${self.usd:,.2f}"
+        return f"{self.where}: {self.node_hours:.2f} node hours of {self.instance}, {price}"
+
+
+@dataclass(frozen=True)
 class Report:
     """A validation of one environment.
 
     Attributes:
         head_node: the instance that was asked.
         simulated: the cluster is one of the emulated AWS.
+        used: node time of each compute resource that ran jobs.
     """
 
     environment: str
@@ -56,6 +82,7 @@ class Report:
     head_node: str
     lines: tuple[Line, ...]
     simulated: bool = False
+    used: tuple[NodeTime, ...] = ()
 
     @property
     def passed(self) -> bool:

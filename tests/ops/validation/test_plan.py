@@ -8,7 +8,19 @@ from typing import Any
 import pytest
 
 from ops.validation.command import wishes
-from ops.validation.plan import GPUS, HELLO, NCCL, NODE_SCAN, PAIRS, STORAGE, Job, Planner, Wishes
+from ops.validation.plan import (
+    GPUS,
+    HELLO,
+    NCCL,
+    NODE_MINUTES,
+    NODE_SCAN,
+    PAIRS,
+    STORAGE,
+    Job,
+    Planner,
+    Wishes,
+    at_most,
+)
 from ops.validation.report import HEAD_SCAN, Line, Outcome
 from settings import Environment, environment_file, load
 from settings.model.cluster import Queue
@@ -85,6 +97,46 @@ def test_the_gates_of_gpus_that_cost_most_measure(name: str) -> None:
     # Without the image, where nothing is installed, the gate fails.
     lines = Planner(environment, replace(wanted, image=""), ()).plan()[1]
     assert {(line.check, line.outcome) for line in lines} == {(NCCL, Outcome.FAILED), (STORAGE, Outcome.FAILED)}
+
+
+def test_all_nodes_of_jakarta_work_for_thirty_minutes_at_most_apart_from_storage() -> None:
+    wanted = wishes(JAKARTA.validation, only=None, skip=(STORAGE,), nodes=1024, image="", storage_percent=80)
+    prices = {"p5e.48xlarge": 100.0}
+    jobs, _ = Planner(JAKARTA, wanted, (), ("pytorch",), prices.get).plan()
+    assert {job.check for job in jobs} == {HEAD_SCAN, NODE_SCAN, HELLO, GPUS, PAIRS, NCCL}
+    gpus, cpus = at_most(jobs)
+    assert str(gpus) == "gpu-queue/p5e: 40.00 node hours of p5e.48xlarge, $4,000.00"
+    assert gpus.node_hours <= 80 * 30 / 60 and NODE_MINUTES == 30
+    assert str(cpus) == "cpu/m7i: 0.17 node hours of m7i.2xlarge, price unknown"
+    # Even if the checks before it take their whole time, the measurement of pairs can begin.
+    assert sum(job.minutes for job in jobs if job.check in (NODE_SCAN, HELLO, GPUS) and job.place.gpus) == 15
+    # Storage comes in addition, on its own nodes.
+    storage, _ = Planner(JAKARTA, replace(wanted, checks=(STORAGE,)), (), ("pytorch",), prices.get).plan()
+    assert at_most([*jobs, *storage])[0].node_hours == 40 + sum(job.place.nodes * job.minutes / 60 for job in storage)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "types", "hourly"),
+    [
+        ("on-demand", ("a.1", "a.2"), 2.0),
+        ("odcr", ("a.1",), 1.0),
+        ("on-demand", ("a.1", "a.3"), None),
+        ("spot", ("a.1",), None),
+        ("capacity-block", ("a.1",), None),
+    ],
+)
+def test_price_of_a_node(capacity: str, types: tuple[str, ...], hourly: float | None) -> None:
+    """The dearest type; unknown if one is, or if the price is not the one on demand."""
+    queue = LOCAL.cluster.queues[1]
+    queue = queue.model_copy(
+        update={
+            "capacity": queue.capacity.model_copy(update={"type": capacity}),
+            "compute": (queue.compute[0].model_copy(update={"instance_types": types}),),
+        }
+    )
+    environment = with_queues(queue)
+    jobs, _ = Planner(environment, Wishes((NODE_SCAN,)), (), price={"a.1": 1.0, "a.2": 2.0}.get).plan()
+    assert jobs[0].place.hourly == hourly
 
 
 @pytest.mark.parametrize("check", [NCCL, STORAGE])

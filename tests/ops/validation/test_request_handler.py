@@ -125,7 +125,7 @@ def test_waiting_job(head: HeadNode, features: str, taken: int) -> None:
 @pytest.mark.parametrize("forgotten", [False, True])
 def test_ended_job(head: HeadNode, forgotten: bool) -> None:
     said = "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
-    head.tool("scontrol", said if forgotten else f"echo '{MINE.format('COMPLETED')}'")
+    head.tool("scontrol", said if forgotten else f"echo '{MINE.format('COMPLETED')} RunTime=1-00:01:02'")
     folder = head.folder / "results" / "validation" / "run-1" / "hello-gpu"
     folder.mkdir(parents=True)
     (folder / "output.txt").write_text(
@@ -134,6 +134,7 @@ def test_ended_job(head: HeadNode, forgotten: bool) -> None:
     found = head.answer("look", "7", str(folder))
     assert found["ended"] and found["state"] == ("FORGOTTEN" if forgotten else "COMPLETED")
     assert found["result"] == {"node-1": 8, "node-2": 7}
+    assert found.get("seconds") == (None if forgotten else 86462)
     assert len(found["tail"]) <= request_handler.TAIL_CHARACTERS
 
 

@@ -248,7 +248,7 @@ def test_cluster_whose_nodes_all_have_jobs_is_not_judged(reason: str) -> None:
         (pending("Resources", down=(), taken=0), "pending for 1 min"),
         (pending("ReqNodeNotAvail", down=(), taken=2), "pending for 1 min"),
         (pending("None", "CONFIGURING", taken=2), "configuring for 1 min"),
-        (RUNNING, "still RUNNING after 15 min"),
+        (RUNNING, "still RUNNING after 10 min"),
     ],
 )
 def test_other_waits_fail(answer: Answer, found: str) -> None:
@@ -273,16 +273,42 @@ def test_insisted_checks_fail_on_a_busy_cluster() -> None:
 
 def test_total_time() -> None:
     node = FakeNode(dict.fromkeys(GOOD, RUNNING))
-    lines, _, seconds = walk(node, HELLO, GPUS, NCCL, total_minutes=20)
+    lines, _, seconds = walk(node, HELLO, GPUS, NCCL, total_minutes=15)
     assert [(line.outcome, line.found) for line in lines] == [
-        (FAILED, "still RUNNING after 15 min"),
+        (FAILED, "still RUNNING after 10 min"),
         (FAILED, "ended while it was RUNNING"),
         (FAILED, "not begun: the time was over"),
     ]
     assert node.cancelled == ["1", "2"]
-    assert seconds < 21 * 60
+    assert seconds < 16 * 60
     [waiting], _, seconds = walk(FakeNode({"hello-gpu": pending()}), HELLO, total_minutes=10)
     assert waiting.found.startswith("pending for 10 min") and seconds < 11 * 60
+
+
+def test_node_time_of_other_checks_limits_the_next_and_is_counted() -> None:
+    """The head node's figure of a job that ended, the clock's of one that did not; storage has its own time."""
+    time = Time()
+    node = FakeNode({**GOOD, "gpu-check": RUNNING, "hello-gpu": {**GOOD["nccl-tests"], "seconds": 720}})
+    jobs, _ = Planner(LOCAL, Wishes((HELLO, GPUS, NCCL, STORAGE)), ("fio", "nccl-tests")).plan()
+    running = Walk(node, "run", 30, lambda _text: None, time.sleep, time.clock, node_minutes=23)
+    lines = list(running.lines(jobs, []))
+    assert [words[5] for words in node.asked if words[0] == "submit"] == ["5", "5", "60"]
+    assert (
+        lines[-2].found == "not begun: gpu/p5 worked 22 min for other checks" and "--node-minutes" in lines[-2].action
+    )
+    assert lines[-1].outcome is PASSED
+    [used] = plan.together(running.node_hours)
+    assert used.where == "gpu/p5" and used.node_hours == pytest.approx(2 * 22 / 60, rel=0.05)
+
+
+def test_time_limit_of_a_job_is_what_others_left() -> None:
+    node = FakeNode(
+        {**GOOD, "hello-gpu": ended(result=dict.fromkeys(NODES, 8)) | {"seconds": 480}, "nccl-tests": ended("TIMEOUT")}
+    )
+    jobs, _ = Planner(LOCAL, Wishes((HELLO, NCCL)), ("nccl-tests",)).plan()
+    lines = list(Walk(node, "run", 30, lambda _text: None, Time().sleep, Time().clock).lines(jobs, []))
+    assert [words[5] for words in node.asked if words[0] == "submit"] == ["5", "22"]
+    assert lines[-1].outcome is FAILED
 
 
 def test_pipelines_step_has_time_for_the_validation_and_its_setup() -> None:
