@@ -100,7 +100,9 @@ def test_the_gates_of_gpus_that_cost_most_measure(name: str) -> None:
 
 
 def test_all_nodes_of_jakarta_work_for_thirty_minutes_at_most_apart_from_storage() -> None:
-    wanted = wishes(JAKARTA.validation, only=None, skip=(STORAGE,), nodes=1024, image="", storage_percent=80)
+    wanted = wishes(
+        JAKARTA.validation, only=None, skip=(STORAGE,), nodes=1024, image="", storage_percent=80, drain=False
+    )
     prices = {"p5e.48xlarge": 100.0}
     jobs, _ = Planner(JAKARTA, wanted, (), ("pytorch",), prices.get).plan()
     assert {job.check for job in jobs} == {HEAD_SCAN, NODE_SCAN, HELLO, GPUS, PAIRS, NCCL}
