@@ -188,13 +188,17 @@ def test_storage_below_the_provisioned_figure_fails(lab: Laboratory, jobs: str) 
     assert "floor 20000 (100% of 20000)" in output
 
 
-def test_nccl_tests_without_the_programs_and_torch_fail(lab: Laboratory, jobs: str) -> None:
+def test_nccl_tests_without_the_programs_and_torch_fail(lab: Laboratory, jobs: str, image: str) -> None:
     output = submit(lab, f"{jobs}/nccl-tests.sbatch --nodes 2 --results /fsx1/results/nccl", state="FAILED")
     assert "neither nccl-tests in /opt/nccl-tests/build (--binaries) nor torch with nccl in python3" in output
     output = submit(
         lab, f"{jobs}/nccl-tests.sbatch --nodes 2 --engine nccl-tests", {"PYTHONPATH": NODE_TORCH}, "FAILED"
     )
-    assert "--engine nccl-tests finds nothing to measure with" in output
+    assert "--engine nccl-tests finds nothing to measure with in the host of gpu-queue-dy-p5e-" in output
+    # What the node has does not count in a container.
+    line = f"{jobs}/nccl-tests.sbatch --nodes 2 --image {image}"
+    output = submit(lab, line, {"PYTHONPATH": NODE_TORCH}, "FAILED")
+    assert f"--engine auto finds nothing to measure with in {image}: neither nccl-tests in" in output
 
 
 def test_torch_measures_as_16_ranks_on_two_nodes(lab: Laboratory, jobs: str) -> None:
