@@ -1,8 +1,9 @@
-"""The verdict on genuine output of nccl-tests.
+"""The verdict on genuine output of nccl-tests and of torch_collectives.py.
 
 nccl/: nccl-tests 2.19.6, NCCL 2.28.9, two H200 of one host with NVLink (NVLS off), one process, 21 November 2026.
 nvlink-*: as it should be. tcp-*: with NCCL_P2P_DISABLE=1 and NCCL_SHM_DISABLE=1, so over TCP. ofi-missing-*: with
 NCCL_NET=OFI and no plugin.
+torch-*: torch 2.11.0, NCCL 2.28.9, two processes, otherwise the same, 22 November 2026; most of NCCL's log was removed.
 """
 
 from __future__ import annotations
@@ -75,6 +76,21 @@ def test_six_collectives_as_they_should_be(tmp_path: Path) -> None:
     assert table.startswith("engine: nccl-tests 2.19.6\n")
 
 
+def test_torch_measures_what_nccl_tests_does(tmp_path: Path) -> None:
+    status, found, table = verdict(
+        *(OUTPUTS / f"torch-{name}.txt" for name in COLLECTIVES), kind="two-h200", tmp=tmp_path
+    )
+    assert status == 0, table
+    _, others, _ = verdict(*(OUTPUTS / f"nvlink-{name}.txt" for name in COLLECTIVES), tmp=tmp_path)
+    for one, other in zip(found["collectives"], others["collectives"], strict=True):
+        assert (one["collective"], one["network"]) == (other["collective"], "P2P/CUMEM")
+        assert one["engine"] == "torch 2.11.0+cu130"
+        ours, theirs = ({row["bytes"]: row["busbw"] for row in each["rows"]} for each in (one, other))
+        for size in (256 << 20, 1 << 30, 4 << 30):
+            # nvlink-* are of another day and machine.
+            assert ours[size] == pytest.approx(theirs[size], rel=0.03), (one["collective"], size)
+
+
 def test_a_slow_one_fails_at_its_size(tmp_path: Path) -> None:
     file = changed(slower(genuine(), 0.5), tmp_path)
     status, found, table = verdict(file, kind="two-h200", tmp=tmp_path)
@@ -89,6 +105,8 @@ def test_the_fall_back_to_tcp_is_caught_by_log_and_by_bandwidth(tmp_path: Path) 
     assert status == 1
     assert any("fell back to TCP" in fault for fault in faults)
     assert any("4.2 GB/s at 1 GiB" in fault for fault in faults)
+    _, found, _ = verdict(OUTPUTS / "torch-tcp-all_reduce.txt", tmp=tmp_path)
+    assert [fault[:25] for fault in found["collectives"][0]["faults"]] == ["NCCL fell back to TCP (NE"]
     # Each by itself.
     quiet = changed(re.sub(r"(?m)^.*NCCL INFO.*\n", "", genuine("tcp-all_reduce")), tmp_path)
     assert verdict(quiet, kind="two-h200", tmp=tmp_path)[0] == 1
