@@ -185,7 +185,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
                 _value("--skip", "LIST", "all checks except these", type=_checks, default=()),
             ],
             _value("--nodes", "N", "most nodes of a job, or all (default 2)", type=_nodes, default=2),
-            _flag("--drain", "drain the nodes that the check pairs finds slow or silent"),
+            _flag("--drain", "drain the nodes that scan, hello-gpu, gpu-check and pairs find bad"),
             _value("--image", "NAME", "image for NCCL and storage (default: validation.image of the file)", default=""),
             _number("--start-minutes", 24 * 60, 30, "longest wait of a job for its nodes"),
             _number("--total-minutes", 7 * 24 * 60, 200, "longest time of all jobs together"),

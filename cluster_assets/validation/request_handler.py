@@ -6,7 +6,7 @@
                                              submit a job of low priority; FEATURE may be -, RUN names its folder
     look JOB FOLDER                          a job's state; after its end also its result and the end of its output
     cancel JOB                               end a job of the validation
-    drain FOLDER                             the nodes that a pair-test found slow or silent; request.sh drains them
+    drain FOLDER                             the nodes that a job found bad; request.sh drains them
 
 The answer is one line of JSON, short enough for Systems Manager, which keeps 24,000 characters. The standard library
 only, Python 3.9 or later. Exit codes: 0 answered; 1 refused, the reason on stderr; 2 wrong arguments.
@@ -32,8 +32,9 @@ PREFIX = "trainyard-validation-"
 CHECKS = ("host-scan", "hello-gpu", "gpu-check", "pair-test", "nccl-tests", "storage-test")
 OPTIONS = ("--image", "--measure", "--mounts-to-test", "--tool", "--fraction", "--segments")
 NICE = 10000
-DRAINED, DRAINED_SHARE = ("node", "silent"), 4
-"""Kinds of faults whose nodes are drained, if they are at most one in so many."""
+DRAINED_SHARE = 4
+"""Several bad nodes are drained if they are at most one in so many: more have a common cause."""
+MOST_OF_A_REASON = 200  # characters; Slurm keeps some hundred
 NCCL_TESTS = Path("/opt/nccl-tests/build/all_reduce_perf")
 TAIL_LINES, TAIL_CHARACTERS = 40, 4000
 MOST_CHARACTERS = 20_000  # Systems Manager cuts output at 24,000 characters
@@ -189,23 +190,24 @@ def cancel(_settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
 
 
 def drain(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
-    """The reason for each node that a pair-test found slow or silent. No other node can be named."""
+    """The reason for each node that a job found bad and that is in service. No other node can be named."""
     if len(words) != 1:
         refuse("drain takes FOLDER")
+    folder = of_validation(settings, words[0])
     try:
-        verdict = json.loads((of_validation(settings, words[0]) / "results" / "verdict.json").read_text())
-        faults = [fault for fault in verdict["faults"] if fault["kind"] in DRAINED]
-        reasons = {
-            name: f"trainyard: pair-test {fault['found']:g} of {fault['peers']:g} GB/s"
-            for fault in faults
-            for name in fault["nodes"]
-        }
-        nodes = verdict["nodes"]
+        output = (folder / "output.txt").read_text(errors="replace")
+        bad, nodes = results.bad(folder.name, folder / "results", output)
     except (OSError, ValueError, KeyError) as problem:
-        refuse(f"no verdict on pairs of nodes in {words[0]}: {problem}")
-    if len(reasons) * DRAINED_SHARE > nodes:
-        refuse(f"{len(reasons)} of {nodes} nodes are bad: more than a quarter is not drained, look at them")
-    return {"drain": reasons}
+        refuse(f"no verdict on nodes in {words[0]}: {problem}")
+    if len(bad) > 1 and len(bad) * DRAINED_SHARE > nodes:
+        refuse(f"{len(bad)} of {nodes} nodes are bad: more than a quarter is not drained, look at them")
+    out = set(slurm("sinfo", "--Node", "--noheader", "--states=drain,down,fail", "--format=%N").split())
+    reasons = {
+        name: re.sub(r"[^A-Za-z0-9 .:/-]", " ", f"trainyard: {folder.name} {why}")[:MOST_OF_A_REASON]
+        for name, why in bad.items()
+        if name not in out
+    }
+    return {"drain": reasons, "out": sorted(out & set(bad))[: results.MOST_FAULTS]}
 
 
 REQUESTS = {"facts": facts, "scan": scan, "submit": submit, "look": look, "cancel": cancel, "drain": drain}

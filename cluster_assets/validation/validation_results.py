@@ -20,6 +20,9 @@ MOST_OF_ALL = 15000
 # Tried until all fits: lines per node, whether warnings stay, characters per text.
 _CUTS = ((MOST_LINES, True, MOST_CHARACTERS), (MOST_LINES, False, MOST_CHARACTERS), (4, False, 100), (1, False, 40))
 _HELLO = re.compile(r"^(\S+): (?:FAILED: )?(\d+) GPUs(?:, and there must be .*)?$", re.MULTILINE)
+_HELLO_BAD = re.compile(r"^(\S+): (?:FAILED: (\d+) GPUs, and there must be (\d+)|nvidia-smi failed)", re.MULTILINE)
+_OF_A_NODE = ("node", "silent")
+"""Kinds of faults of tournament.py that are of one node."""
 _FABRIC = re.compile(r"^(\S+): (\S.*?) {2,}(.+?) +wanted (\S+) +(passed|FAILED|-)(?: +(.*))?$", re.MULTILINE)
 
 
@@ -36,6 +39,31 @@ def of(check: str, folder: Path, output: str) -> Any:  # noqa: ANN401 - JSON
     if check == "storage-test":
         return [report for _, report in _reports(folder) if "mount" in report]
     return None
+
+
+def bad(check: str, folder: Path, output: str) -> tuple[dict[str, str], int]:
+    """The nodes that the results of the job `check` name as bad, with the reasons, and how many nodes it asked."""
+    if check == "host-scan":
+        reports = dict(_reports(folder))
+        failures = {
+            name: " ".join(line["name"] for line in report["lines"] if line["verdict"] == "failure")
+            for name, report in reports.items()
+            if report.get("verdict") == "failure"
+        }
+        return failures, len(reports)
+    if check == "hello-gpu":
+        found = {node: f"{count} of {wanted} GPUs" if count else "nvidia-smi failed" for node, count, wanted in
+                 _HELLO_BAD.findall(output)}  # fmt: skip
+        return found, len({*found, *(node for node, _ in _HELLO.findall(output))})
+    if check == "gpu-check":
+        nodes = _fabric(output)
+        return {
+            node["node"]: " ".join(line["what"] for line in node["lines"]) for node in nodes if node["failed"]
+        }, len(nodes)
+    verdict = json.loads((folder / "verdict.json").read_text()) if check == "pair-test" else {"faults": (), "nodes": 0}
+    faults = [fault for fault in verdict["faults"] if fault["kind"] in _OF_A_NODE]
+    slow = {name: f"{fault['found']:g} of {fault['peers']:g} GB/s" for fault in faults for name in fault["nodes"]}
+    return slow, verdict["nodes"]
 
 
 def of_scan(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,9 +15,8 @@ from ops.validation import head_node, judge
 from ops.validation.head_node import HeadNode, Refused
 from ops.validation.plan import (
     CHECKS,
-    LEAST_TO_COMPARE,
     NODE_MINUTES,
-    PAIRS,
+    OF_NODES,
     STORAGE,
     Job,
     Place,
@@ -59,8 +58,8 @@ def wishes(
     if not checks:
         raise Problem("--skip leaves no check; leave one of them out")
     insisted = only or tuple(check for check in file.required if check in checks)
-    if drain and PAIRS not in insisted and (PAIRS not in checks or nodes < LEAST_TO_COMPARE):
-        raise Problem("--drain drains what the check pairs finds: add --nodes all, or --only pairs")
+    if drain and not set(checks) & set(OF_NODES):
+        raise Problem(f"--drain drains what these checks find: {', '.join(OF_NODES)}; ask at least one of them")
     return Wishes(checks, insisted, nodes, image or file.image or "", storage_percent, drain)
 
 
@@ -127,7 +126,7 @@ class Walk:
         progress: called with a line of text when something begins.
         total_minutes: how long all jobs may take together.
         emulated: the head node is one of the emulated AWS.
-        drain: drain the nodes that PAIRS finds slow or silent.
+        drain: drain the nodes that checks find bad, after the last job.
         sleep, clock: replaced in tests.
         node_minutes: how long each node may work, apart from storage.
         node_hours: those used.
@@ -147,6 +146,7 @@ class Walk:
     _worked: dict[str, float] = field(default_factory=dict, init=False)
     _until: float = field(default=0, init=False)
     _busy: dict[str, str] = field(default_factory=dict, init=False)
+    _bad: list[tuple[Job, str]] = field(default_factory=list, init=False)
     _seconds: float = field(default=0, init=False)
 
     def lines(self, jobs: list[Job], left_out: list[Line]) -> Iterator[Line]:
@@ -170,6 +170,9 @@ class Walk:
             else:
                 limited = job if job.check == STORAGE else replace(job, most_minutes=int(left))
                 yield from self._submitted(limited, f"{self.run}-{number}")
+        # A job that asks for all nodes would wait for those that are drained.
+        for job, folder in self._bad if self.drain else ():
+            yield self._drained(job, folder)
         yield from left_out
 
     def _head_scan(self, job: Job) -> Iterator[Line]:
@@ -204,21 +207,25 @@ class Walk:
                 self._cancel(number)
         if isinstance(answer, Line):
             return [answer]
-        return [*judge.ended(job, answer, emulated=self.emulated), *self._drained(job, answer, str(sent["folder"]))]
+        lines = judge.ended(job, answer, emulated=self.emulated)
+        if job.check in OF_NODES and any(line.outcome is Outcome.FAILED for line in lines):
+            self._bad.append((job, str(sent["folder"])))
+        return lines
 
-    def _drained(self, job: Job, answer: dict[str, Any], folder: str) -> Iterator[Line]:
-        """Drains what a pair-test found, if the user asked for it."""
-        if not self.drain or job.check != PAIRS or not (answer.get("result") or {}).get("faults"):
-            return
+    def _drained(self, job: Job, folder: str) -> Line:
+        """Drains the nodes that a job found bad."""
         wanted = "bad nodes are drained (--drain)"
         try:
-            reasons = self.head_node.ask("drain", folder)["drain"]
+            answer = self.head_node.ask("drain", folder)
         except Refused as refused:
-            yield job.line(str(refused), wanted, action="drain them by hand: scontrol update nodename=NAME state=drain")
-            return
-        action = "after the repair: scontrol update nodename=NAME state=resume" if reasons else ""
-        found = f"drained: {', '.join(reasons) or 'none, no fault is of a node alone'}"
-        yield job.line(found, wanted, Outcome.WARNING, action)
+            return job.line(
+                str(refused), wanted, action="drain them by hand: scontrol update nodename=NAME state=drain"
+            )
+        drained, out = answer["drain"], answer["out"]
+        found = ", ".join(drained) or "none" + ("" if out else ", no fault is of a node alone")
+        found += f"; already out of service: {', '.join(out)}" if out else ""
+        action = "after the repair: scontrol update nodename=NAME state=resume" if drained else ""
+        return job.line(f"drained: {found}", wanted, Outcome.WARNING, action)
 
     def _waited(self, job: Job, number: str, folder: str) -> dict[str, Any] | Line:
         """The answer about the job at its end, or why it must be canceled."""

@@ -59,6 +59,8 @@ KINDS = {
     ),
 }
 """The checks by name, with the time limits of cluster_assets/jobs in minutes; that of PAIRS depends on the nodes."""
+OF_NODES = (NODE_SCAN, HELLO, GPUS, PAIRS)
+"""The checks that name bad nodes."""
 NODE_MINUTES = 30
 """Minutes that each node works at most for all checks but storage: 40 node hours for 80 nodes."""
 LEAST_TO_COMPARE = 3
@@ -166,7 +168,7 @@ class Wishes:
         nodes: most nodes of a job.
         image: name of an imported container image for NCCL and storage; empty: on the host.
         storage_percent: of the provisioned throughput that must be reached.
-        drain: drain the nodes that PAIRS finds slow or silent.
+        drain: drain the nodes that checks of nodes find bad.
     """
 
     checks: Collection[str] = CHECKS

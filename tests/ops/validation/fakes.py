@@ -56,6 +56,7 @@ class FakeNode(HeadNode):
     refuses: dict[str, str] = field(default_factory=dict)
     asked: list[tuple[str, ...]] = field(default_factory=list)
     drains: dict[str, str] = field(default_factory=dict)
+    out: tuple[str, ...] = ()
 
     def ask(self, *words: str) -> Answer:
         self.asked.append(words)
@@ -69,7 +70,7 @@ class FakeNode(HeadNode):
             return look(self.asked.count(words)) if callable(look) else look
         if request == "drain" and "drain" in self.refuses:
             raise Refused(self.refuses["drain"])
-        return {"scan": HEALTHY, "drain": {"drain": self.drains}}.get(request, {})
+        return {"scan": HEALTHY, "drain": {"drain": self.drains, "out": self.out}}.get(request, {})
 
     @property
     def submitted(self) -> list[str]:

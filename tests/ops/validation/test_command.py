@@ -215,10 +215,9 @@ def test_image_and_required_checks_of_the_file(aws: Aws, capsys: pytest.CaptureF
     assert wishes("--image", "mine").image == "mine"
     assert wishes("--only", "hello-gpu").insisted == ("hello-gpu",)
     assert wishes("--nodes", "all", "--drain") == Wishes(CHECKS, ("nccl", "storage"), 1024, "pytorch", drain=True)
-    assert wishes("--only", "pairs", "--drain").drain
-    for options in (("--drain",), ("--drain", "--nodes", "all", "--skip", "pairs")):
-        with pytest.raises(Problem, match="--drain drains what the check pairs finds"):
-            wishes(*options)
+    assert wishes("--drain").drain and wishes("--only", "scan,nccl", "--drain").drain
+    with pytest.raises(Problem, match="--drain drains what these checks find: scan, hello-gpu, gpu-check, pairs"):
+        wishes("--drain", "--only", "nccl")
 
     file.write_text(f"{text}\nvalidation:\n  required: [speed]\n", "utf-8")
     errors = problem(capsys, environment=str(file))

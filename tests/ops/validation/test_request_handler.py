@@ -232,7 +232,9 @@ def test_only_nodes_that_the_verdict_names_are_drained(head: HeadNode) -> None:
     folder = head.folder / "results" / "validation" / "run-1" / "pair-test"
     (folder / "results").mkdir(parents=True)
     done = head.ask("drain", str(folder))
-    assert done.returncode == 1 and "no verdict on pairs of nodes" in done.stderr
+    assert done.returncode == 1 and "no verdict on nodes" in done.stderr
+
+    (folder / "output.txt").touch()
 
     def verdict(nodes: int) -> None:
         faults = [
@@ -248,10 +250,46 @@ def test_only_nodes_that_the_verdict_names_are_drained(head: HeadNode) -> None:
 
     verdict(8)
     reason = "trainyard: pair-test 0.5 of 50 GB/s"
-    assert head.answer("drain", str(folder)) == {"drain": {"node-1": reason, "silent-1": reason}}
+    assert head.answer("drain", str(folder)) == {"drain": {"node-1": reason, "silent-1": reason}, "out": []}
+    head.tool("sinfo", "echo node-1; echo other")
+    assert head.answer("drain", str(folder)) == {"drain": {"silent-1": reason}, "out": ["node-1"]}
+    assert head.calls[-1] == "sinfo --Node --noheader --states=drain,down,fail --format=%N"
     verdict(7)
     done = head.ask("drain", str(folder))
     assert done.returncode == 1 and "2 of 7 nodes are bad: more than a quarter is not drained" in done.stderr
+
+
+SCANS = {
+    "n1": {
+        "verdict": "failure",
+        "lines": [{"name": "gpus", "verdict": "failure"}, {"name": "x", "verdict": "warning"}],
+    },
+    "n2": {"verdict": "warning", "lines": [{"name": "x", "verdict": "warning"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("check", "output", "drained"),
+    [
+        ("host-scan", "", {"n1": "trainyard: host-scan gpus"}),
+        ("hello-gpu", "n1: FAILED: 7 GPUs, and there must be 8. Take\nn2: 8 GPUs\n",
+         {"n1": "trainyard: hello-gpu 7 of 8 GPUs"}),
+        ("hello-gpu", "n1: nvidia-smi failed: $(id); \nn2: 8 GPUs\n", {"n1": "trainyard: hello-gpu nvidia-smi failed"}),
+        ("hello-gpu", "n1: 8 GPUs\nn2: 8 GPUs\n", {}),
+        ("gpu-check", "n1: GPUs     7   wanted 8     FAILED  drain\nn2: GPUs     8   wanted 8     passed\n",
+         {"n1": "trainyard: gpu-check GPUs"}),
+        ("storage-test", "", {}),
+    ],
+)  # fmt: skip
+def test_bad_nodes_of_other_jobs(head: HeadNode, check: str, output: str, drained: dict[str, str]) -> None:
+    """One bad node is drained however few there are; warnings are not faults."""
+    folder = head.folder / "results" / "validation" / "run-1" / check
+    (folder / "results").mkdir(parents=True)
+    (folder / "output.txt").write_text(output)
+    if check == "host-scan":
+        for name, report in SCANS.items():
+            (folder / "results" / f"{name}.json").write_text(json.dumps(report))
+    assert head.answer("drain", str(folder)) == {"drain": drained, "out": []}
 
 
 @pytest.mark.parametrize("of_a_fault", [1, 500])

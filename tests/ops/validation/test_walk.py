@@ -176,9 +176,10 @@ def test_lines_of_pairs(verdict: Answer | None, outcome: Outcome, where: str, fo
         (True, False, FakeNode(), None),
         (True, True, FakeNode(drains={"n3": "slow"}), "drained: n3"),
         (True, True, FakeNode(), "drained: none, no fault is of a node alone"),
+        (True, True, FakeNode(out=("n3",)), "drained: none; already out of service: n3"),
         (True, True, FakeNode(refuses={"drain": "9 of 16 nodes are bad"}), "9 of 16 nodes are bad"),
     ],
-    ids=["not asked for", "nothing is bad", "a node", "a pair", "too many"],
+    ids=["not asked for", "nothing is bad", "a node", "a pair", "already", "too many"],
 )
 def test_bad_nodes_are_drained_only_when_asked(asked: bool, faulty: bool, node: FakeNode, found: str | None) -> None:
     node.asked.clear()
@@ -189,6 +190,17 @@ def test_bad_nodes_are_drained_only_when_asked(asked: bool, faulty: bool, node: 
     assert lines[0].outcome is (FAILED if faulty else PASSED)
     assert [line.found for line in lines[1:]] == ([found] if found else [])
     assert (("drain", "/fsx") in node.asked) is bool(found)
+
+
+def test_nodes_are_drained_after_the_last_job() -> None:
+    """A job that asks for all nodes would wait for them."""
+    node = FakeNode(
+        {**GOOD, "hello-gpu": ended("FAILED", {NODES[0]: 8, NODES[1]: 7})}, drains={NODES[1]: "7 of 8 GPUs"}
+    )
+    jobs, _ = Planner(LOCAL, Wishes((HELLO, NCCL)), ("nccl-tests",)).plan()
+    lines = list(Walk(node, "run", 30, lambda _: None, Time().sleep, Time().clock, drain=True).lines(jobs, []))
+    assert [words[0] for words in node.asked if words[0] in ("submit", "drain")] == ["submit", "submit", "drain"]
+    assert lines[-1].found == f"drained: {NODES[1]}" and lines[-1].outcome is Outcome.WARNING
 
 
 def test_line_of_a_failed_scan_is_whole() -> None:
