@@ -48,6 +48,17 @@ def test_variables_of_the_table_are_unique_and_read(file: str, settings: Path) -
     assert [name for name in variables if not re.search(rf"\$\{{{name}\b", text)] == []
 
 
+def test_pair_test_mixes_no_rounds_of_two_runs(slurm: str, settings: Path, tmp_path: Path) -> None:
+    write_command(Path(slurm), "scontrol", "true")
+    copy = tmp_path / "slurm_script"
+    shutil.copy(JOBS / "pair-test.sbatch", copy)
+    (tmp_path / "nodes").touch()
+    env = {"PATH": f"{slurm}:{os.environ['PATH']}", "TRAINYARD_SETTINGS": str(settings), "TRAINYARD_JOBS": str(JOBS)}
+    env |= {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "3", "SLURMD_NODENAME": "a"}
+    done = subprocess.run(["bash", copy, "--results", tmp_path], capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 1 and "give --results a new folder" in done.stderr
+
+
 def test_a_job_reads_its_options_from_the_copy_of_slurm(settings: Path, slurm: str, tmp_path: Path) -> None:
     """The original may be gone, and scontrol cuts a path with a space."""
     for name, text in (("scontrol", 'echo "JobId=7 Command=/gone/hello WorkDir=/"'), ("srun", 'echo "$@"')):

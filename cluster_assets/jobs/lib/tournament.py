@@ -381,7 +381,7 @@ def add_gpus(results: Path, tournament: Tournament, faults: Sequence[Fault]) -> 
     figures = [figure for one in found.values() for figure in one.values() if figure]
     if not figures:
         return
-    # Half of the GPUs of the slow nodes, and more, are as fast as they should be, or all are alike.
+    # The fastest GPU of all slow nodes is as fast as it should be, or all are slow alike.
     least = max(figures) * (1 - MARGIN)
     for fault in faults:
         one = names[fault.nodes[0]]
