@@ -86,7 +86,7 @@ def test_torch_measures_what_nccl_tests_does(tmp_path: Path) -> None:
         assert (one["collective"], one["network"]) == (other["collective"], "P2P/CUMEM")
         assert one["engine"] == "torch 2.11.0+cu130"
         ours, theirs = ({row["bytes"]: row["busbw"] for row in each["rows"]} for each in (one, other))
-        for size in (256 << 20, 1 << 30, 4 << 30):
+        for size in (64 << 20, 256 << 20, 1 << 30):
             # nvlink-* are of another day and machine.
             assert ours[size] == pytest.approx(theirs[size], rel=0.03), (one["collective"], size)
 
