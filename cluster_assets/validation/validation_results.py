@@ -60,7 +60,9 @@ def bad(check: str, folder: Path, output: str) -> tuple[dict[str, str], int]:
         return {
             node["node"]: " ".join(line["what"] for line in node["lines"]) for node in nodes if node["failed"]
         }, len(nodes)
-    verdict = json.loads((folder / "verdict.json").read_text()) if check == "pair-test" else {"faults": (), "nodes": 0}
+    verdict: dict[str, Any] = {"faults": (), "nodes": 0}
+    if check == "pair-test":
+        verdict = json.loads((folder / "verdict.json").read_text())
     faults = [fault for fault in verdict["faults"] if fault["kind"] in _OF_A_NODE]
     slow = {name: f"{fault['found']:g} of {fault['peers']:g} GB/s" for fault in faults for name in fault["nodes"]}
     return slow, verdict["nodes"]
