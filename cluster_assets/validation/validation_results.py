@@ -1,4 +1,4 @@
-"""The results of a validation job in short form: the verdicts of the jobs' programs, without their tables.
+"""The results of a validation job in short form: its programs' verdicts, and their figures as far as they fit.
 
 The standard library only, Python 3.9 or later.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ MOST_LINES = 12
 MOST_CHARACTERS = 300
 MOST_FAULTS, MOST_NAMES = 60, 8
 """Of slow nodes, pairs and groups, and of the nodes of a group."""
+MOST_SLOWEST = 100
+"""Nodes with their best pair, where the figures of all pairs do not fit."""
 MOST_OF_ALL = 15000
 """Characters of JSON for all nodes of a job."""
 # Tried until all fits: lines per node, whether warnings stay, characters per text.
@@ -117,18 +119,39 @@ def _of_verdict(check: str, folder: Path) -> dict[str, Any] | None:
         verdict = json.loads((folder / "verdict.json").read_text())
     except (OSError, ValueError):
         return None
-    return _pairs(verdict) if check == "pair-test" else _nccl(verdict)
+    if check != "pair-test":
+        return _nccl(verdict)
+    listed = folder / "nodes"
+    return _pairs(verdict, listed.read_text().split() if listed.is_file() else [])
 
 
-def _pairs(verdict: Mapping[str, Any]) -> dict[str, Any]:
-    """The verdict on the pairs of nodes, without the figures of all pairs."""
+def _pairs(verdict: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The verdict on the pairs of nodes, with the figures of all pairs, or of the slowest nodes, as far as they fit."""
     faults = [
         {"kind": fault["kind"], "text": fault["text"], "nodes": nodes[:MOST_NAMES], "left_out": len(nodes[MOST_NAMES:])}
         for fault in verdict["faults"][:MOST_FAULTS]
         for nodes in [fault["nodes"]]
     ]
     kept = {key: value for key, value in verdict.items() if key != "figures"}
-    return {**kept, "faults": faults, "left_out": len(verdict["faults"]) - len(faults)}
+    found = {**kept, "faults": faults, "left_out": len(verdict["faults"]) - len(faults)}
+    room = MOST_OF_ALL - len(json.dumps(found))
+    figures = [[one, other, _short(rate)] for one, other, rate in verdict["figures"]]
+    if len(json.dumps([names, figures], separators=(",", ":"))) <= room:
+        return {**found, "names": names, "figures": figures}
+    # A pair is as fast as the slower of its nodes, so a node is as fast as its best pair.
+    best: dict[str, float] = {}
+    for *pair, rate in figures:
+        for place in pair if names else ():
+            best[names[place]] = max(rate or 0.0, best.get(names[place], 0.0))
+    slowest = sorted(best.items(), key=lambda node: node[1])[:MOST_SLOWEST]
+    while slowest and len(json.dumps(slowest)) > room:
+        slowest = slowest[: len(slowest) // 2]
+    return {**found, "slowest": slowest}
+
+
+def _short(rate: float | None) -> float | None:
+    """A figure of four digits."""
+    return None if rate is None else float(f"{rate:.4g}")
 
 
 def _nccl(verdict: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,6 +169,7 @@ def _collective(one: Mapping[str, Any]) -> dict[str, Any]:
         "faults": [text[:MOST_CHARACTERS] for text in one["faults"]],
         "floors": floors,
         "largest": {"bytes": largest, "busbw": rates.get(largest, 0)},
+        "rows": [[size, _short(rate)] for size, rate in rates.items()],
     }
 
 

@@ -176,6 +176,7 @@ def validation_report(validation: validations.Report) -> Report:
         tone=Tone.GOOD if validation.passed else Tone.BAD,
         data=vars(validation)
         | {"passed": validation.passed, "exit": 0 if validation.passed else 1, "lines": lines, "used": used},
+        charts=tuple(validation.charts),
         sections=(Section("Checks", ("Verdict", "Check", "Where", "Asked", "Found", "Wanted", "Do"), rows, lead=4),),
         notes=tuple(f"Used, without the start and end of nodes: {charged}{one}" for one in validation.used),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 
 class Tone(StrEnum):
@@ -51,6 +51,31 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Chart:
+    """A chart of the HTML report, drawn by templates/charts.js.
+
+    Attributes:
+        kind: sizes (lines over message size), times (lines over time), bars, or matrix (of pairs).
+        unit: of the values.
+        points: rows of x and a value per series. x is bytes, seconds since 1970, or the place in `labels`; a row of a
+            matrix is two places in `labels` and a value. None: no value.
+        series: their names. The first one is measured and the others are limits; with times all are measured.
+        labels: names of the bars, or of the rows and columns of a matrix.
+        usual: of a matrix, the value of a good pair.
+        simulated: the values come from stand-ins.
+    """
+
+    kind: Literal["sizes", "times", "bars", "matrix"]
+    title: str
+    unit: str
+    points: tuple[tuple[float | None, ...], ...]
+    series: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    usual: float = 0
+    simulated: bool = False
+
+
+@dataclass(frozen=True)
 class Report:
     """A report in all its formats.
 
@@ -58,6 +83,7 @@ class Report:
         data: the rest of the JSON object, which holds everything.
         alarm: what a reader must see first, before the headline in text.
         sections: those without rows are left out.
+        charts: only in HTML.
         notes: paragraphs at the end.
         attachment: title and text of another program's output, cut in Markdown to what GitHub accepts.
     """
@@ -68,5 +94,6 @@ class Report:
     data: Mapping[str, Any]
     sections: tuple[Section, ...] = ()
     alarm: Section | None = None
+    charts: tuple[Chart, ...] = ()
     notes: tuple[str, ...] = ()
     attachment: tuple[str, str] = ("", "")

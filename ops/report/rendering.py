@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ops.report.model import Code, Report, Section
 from ops.review.structure import ABSENT
@@ -22,6 +22,8 @@ GITHUB_LIMIT = 65_000
 """Characters of a Markdown report; GitHub accepts 65,536 in a comment."""
 
 _ROW_LIMITS = (120, 60, 30, 10, 3, 1)
+_TEMPLATES, _UPLOT = Path(__file__).parent / "templates", Path(__file__).parent / "uplot"
+"""_UPLOT is dist/ and LICENSE of the npm package uplot 1.6.32, unchanged; a test has the checksums."""
 _WIDE = 10_000
 """Columns of a table that no terminal shows, so that no cell is cut or folded."""
 
@@ -64,8 +66,18 @@ def json_text(report: Report) -> str:
 
 
 def html(report: Report) -> str:
-    """One self-contained page."""
-    return _template("report.html.j2").render(report=report, sections=_sections(report))
+    """One self-contained page, which loads nothing: the charts' library is in it."""
+    library = {path.name: path.read_text("utf-8") for path in _UPLOT.iterdir()} if report.charts else {}
+    charts = [_named_simulated(vars(chart)) for chart in report.charts]
+    return _template("report.html.j2").render(report=report, sections=_sections(report), charts=charts, library=library)
+
+
+def _named_simulated(chart: dict[str, Any]) -> dict[str, Any]:
+    """A chart whose title and legend say that it is simulated, where it is."""
+    if not chart["simulated"]:
+        return chart
+    series = [f"{name} (simulated)" for name in chart["series"]]
+    return {**chart, "title": f"{chart['title']} (simulated)", "series": series}
 
 
 def markdown(report: Report) -> str:
@@ -139,7 +151,7 @@ def _template(name: str) -> Template:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        loader=FileSystemLoader(_TEMPLATES),
         autoescape=select_autoescape(["html.j2"]),
         finalize=None if name.endswith(".html.j2") else markdown_cell,
         undefined=StrictUndefined,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ops.report.model import Chart
 from ops.validation.plan import GPUS, HELLO, NCCL, NODE_SCAN, PAIRS, Job
 from ops.validation.report import HEAD_SCAN, Line, Outcome
 
@@ -95,7 +96,7 @@ def scan(job: Job, where: str, report: Answer) -> Iterator[Line]:
 
 def _hello(job: Job, node: str, count: int) -> Iterator[Line]:
     outcome = Outcome.PASSED if count == job.place.gpus else Outcome.FAILED
-    yield job.line(f"{count} GPUs", f"{job.place.gpus} GPUs", outcome, where=node)
+    yield replace(job.line(f"{count} GPUs", f"{job.place.gpus} GPUs", outcome, where=node), of_node={"GPUs": count})
 
 
 def _gpus(job: Job, node: str, report: Answer) -> Iterator[Line]:
@@ -121,7 +122,8 @@ def _lines(job: Job, result: Any) -> Iterator[Line]:  # noqa: ANN401 - JSON
     if job.check == NCCL:
         yield from _nccl(job, result or {})
     elif job.check == PAIRS:
-        yield from _pairs(job, result or {})
+        first, *rest = _pairs(job, result or {})
+        yield from (replace(first, charts=tuple(_pair_charts(job, result or {}))), *rest)
     elif job.check not in _PER_NODE:
         yield from _storage(job, result or ())
     else:
@@ -149,11 +151,23 @@ def _nccl(job: Job, verdict: Answer) -> Iterator[Line]:
         outcome = Outcome.PASSED if one["passed"] and not one["faults"] else Outcome.FAILED
         where = f"{job.place.name}, {verdict.get('nodes')} nodes"
         wanted = wanted or "right values, no TCP (no floor is known)"
-        yield job.line(found, wanted, outcome, where=where, asked=one["collective"])
+        line = job.line(found, wanted, outcome, where=where, asked=one["collective"])
+        figures = {f"GB/s at {_size(largest['bytes'])}": largest["busbw"]} if largest["bytes"] else {}
+        yield replace(line, figures=figures, charts=_sizes(line, one))
     if not collectives:
         yield job.line("nothing", "a verdict on each collective", action=_READ_OUTPUT)
     elif not verdict.get("passed") and all(one["passed"] for one in collectives):
         yield job.line("nothing", "a verdict that says passed", action=_READ_OUTPUT)
+
+
+def _sizes(line: Line, one: Answer) -> tuple[Chart, ...]:
+    """Bus bandwidth over message size, with the floors."""
+    floors = {floor["bytes"]: floor["busbw"] for floor in one["floors"]}
+    points = tuple((size, rate, floors.get(size)) for size, rate in one.get("rows") or () if size)
+    series = ("measured", "floor") if floors else ("measured",)
+    points = points if floors else tuple(row[:2] for row in points)
+    title = f"{line.asked}, {line.where}"
+    return (Chart("sizes", title, "GB/s bus bandwidth", points, series),) if points else ()
 
 
 _DRAIN = "take it out and have it replaced: scontrol update nodename={} state=drain reason=pairs"
@@ -187,7 +201,26 @@ def _pairs(job: Job, verdict: Answer) -> Iterator[Line]:
         noisy = verdict["noise_percent"] > _NOISY_PERCENT
         found += f"; they vary by {verdict['noise_percent']:g} %, so that only large differences show" if noisy else ""
         outcome = Outcome.WARNING if noisy and verdict["passed"] else outcome
-        yield replace(job.line(found, wanted, outcome), simulated=simulated)
+        yield replace(job.line(found, wanted, outcome), simulated=simulated, figures={"GB/s of a usual pair": peers})
+
+
+def _pair_charts(job: Job, verdict: Answer) -> Iterator[Chart]:
+    """The matrix of pairs, and each node's best pair, which clears it; of many nodes only the slowest."""
+    simulated, names, figures = bool(verdict.get("simulated")), verdict.get("names") or (), verdict.get("figures") or ()
+    best = dict(verdict.get("slowest") or ((name, 0.0) for name in names))
+    few = f", the {len(best)} slowest" if verdict.get("slowest") else ""
+    for *pair, rate in figures:
+        for name in (names[place] for place in pair):
+            best[name] = max(rate or 0.0, best[name])
+    if figures:
+        points, peers = tuple(map(tuple, figures)), verdict["peers"]
+        title = f"pairs of {job.place.name}, {verdict['measure']}"
+        yield Chart("matrix", title, "GB/s", points, (), tuple(names), peers, simulated)
+    if best:
+        least = verdict["peers"] * (1 - verdict["margin_percent"] / 100)
+        points = tuple((place, rate, least) for place, rate in enumerate(best.values()))
+        title, series = f"best pair of each node{few}, {job.place.name}", ("best pair", "margin")
+        yield Chart("bars", title, "GB/s", points, series, tuple(best), simulated=simulated)
 
 
 def _storage(job: Job, reports: Iterable[Answer]) -> Iterator[Line]:
@@ -199,7 +232,15 @@ def _storage(job: Job, reports: Iterable[Answer]) -> Iterator[Line]:
     rates += " (simulated)" if report.get("simulated") else ""
     wanted = f"{job.percent} % of {report.get('target_mb_s') or job.mb_s:g} MB/s"
     outcome = Outcome.PASSED if report["passed"] else Outcome.FAILED
-    yield job.line("; ".join([rates, *report["faults"]]), wanted, outcome)
+    line = job.line("; ".join([rates, *report["faults"]]), wanted, outcome)
+    limits = {"provisioned": report.get("provisioned_mb_s") or job.mb_s}
+    limits["required"] = (report.get("target_mb_s") or job.mb_s) * job.percent / 100
+    points = tuple((place, rate, *limits.values()) for place, rate in enumerate(report["mb_s"].values()))
+    series, simulated = ("measured", *limits), bool(report.get("simulated"))
+    title = f"{line.where}, {job.nodes}"
+    chart = Chart("bars", title, "MB/s", points, series, tuple(report["mb_s"]), simulated=simulated)
+    figures = {f"{direction} MB/s of {job.nodes}": rate for direction, rate in report["mb_s"].items()}
+    yield replace(line, figures=figures, charts=(chart,) if points else ())
     if report.get("provisioned_mb_s") != job.mb_s:
         found = f"the cluster's settings say {report.get('provisioned_mb_s')} MB/s"
         action = "deploy the file, then run the bootstrap on the head node: entry.sh BUCKET updated REGION"
@@ -213,5 +254,9 @@ def _left_out(job: Job, where: str, number: int) -> Line:
 
 
 def _rate(busbw: float, size: int, form: str) -> str:
+    return f"{busbw:{form}} GB/s at {_size(size)}"
+
+
+def _size(size: int) -> str:
     unit, name = next((unit, name) for unit, name in _BYTES if size >= unit and size % unit == 0)
-    return f"{busbw:{form}} GB/s at {size // unit} {name}"
+    return f"{size // unit} {name}"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import groupby
+
+from ops.report.model import Chart
 
 HEAD_SCAN = "head-scan"
 """The only check that uses no compute node."""
@@ -29,6 +33,9 @@ class Line:
         action: what to do; empty if nothing.
         output: the end of the job's output, if that helps.
         simulated: the answer rests on stand-ins of the emulated AWS; `found` says so too.
+        figures: what later runs are compared with, by name with its unit; more is better.
+        of_node: figures of one node, by name with its unit: a bar each.
+        charts: what was measured.
     """
 
     check: str
@@ -40,6 +47,9 @@ class Line:
     action: str = ""
     output: str = ""
     simulated: bool = False
+    figures: Mapping[str, float] = field(default_factory=dict)
+    of_node: Mapping[str, float] = field(default_factory=dict)
+    charts: tuple[Chart, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,6 +99,20 @@ class Report:
         """Nothing failed, and at least one check ran."""
         outcomes = {line.outcome for line in self.lines}
         return Outcome.FAILED not in outcomes and bool(outcomes & {Outcome.PASSED, Outcome.WARNING})
+
+    @property
+    def charts(self) -> Iterator[Chart]:
+        """What was measured: the lines' own charts, then a bar per node."""
+        for line in self.lines:
+            yield from (replace(chart, simulated=line.simulated or chart.simulated) for chart in line.charts)
+        bars = [(line.check, name, line) for line in self.lines for name in line.of_node]
+        bars.sort(key=lambda bar: bar[:2])
+        for (check, name), found in groupby(bars, lambda bar: bar[:2]):
+            lines = [line for _, _, line in found]
+            points = tuple((place, line.of_node[name]) for place, line in enumerate(lines))
+            labels = tuple(line.where for line in lines)
+            simulated = any(line.simulated for line in lines)
+            yield Chart("bars", f"{check}, each node", name, points, (name,), labels, simulated=simulated)
 
     @property
     def headline(self) -> str:

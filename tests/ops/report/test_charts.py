@@ -1,0 +1,113 @@
+"""Charts of the HTML report: what is in the page, and what a browser draws."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ops.report import Chart, Report, Tone, html
+from ops.report.commands import validation_report
+from ops.report.rendering import _UPLOT
+from tests.ops.report.sample import SLOW, of_pairs, sample
+from tests.ops.validation.fakes import results
+
+BROWSERS = ("chromium-headless-shell", "google-chrome", "chromium")
+"""Debian's package chromium-headless-shell is the smallest (96 MB); GitHub's runners have google-chrome."""
+SHA256 = {
+    "LICENSE": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+    "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+    "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+}
+
+
+class Loads(HTMLParser):
+    """Attributes of a page with which a browser loads something."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [(tag, name) for name, _ in attrs if name in ("src", "href", "srcset", "data", "action")]
+
+
+def charts_of(page: str) -> list[dict[str, Any]]:
+    [data] = re.findall(r'<script type="application/json" id="charts">(.*?)</script>', page, re.DOTALL)
+    found: list[dict[str, Any]] = json.loads(data)
+    return found
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_page_has_the_figures_and_loads_nothing(tmp_path: Path, simulated: bool) -> None:
+    page = html(validation_report(sample(tmp_path, simulated=simulated)))
+    charts = charts_of(page)
+    assert [chart["kind"] for chart in charts] == ["matrix", "bars", *["sizes"] * 6, "bars", "bars"]
+    [reduced] = [chart for chart in charts if chart["title"].startswith("all_reduce")]
+    assert [1 << 30, 328.1, 280] in reduced["points"] and reduced["series"][1].startswith("floor")
+    assert [name for name, row in zip(charts[1]["labels"], charts[1]["points"], strict=True) if row[1] < row[2]] == [
+        SLOW
+    ]
+    names = [name for chart in charts for name in (chart["title"], *chart["series"])]
+    assert {name.endswith("(simulated)") for name in names} == {simulated}
+    # The policy forbids a browser to load anything; only the library's own banner has an address.
+    assert "default-src 'none'" in page and not Loads(page).found
+    assert re.findall(r"https?://[^\s\"]+", page) == ["https://github.com/leeoniya/uPlot"]
+    assert not re.search(r"url\(|@import|fetch\(|XMLHttpRequest", page)
+    assert page.index("hello-gpu on gpu-st") < page.index("<figure>") < page.index("<table>")
+
+
+def test_names_cannot_end_the_script() -> None:
+    nasty = "</script><img src=x onerror=alert(1)>"
+    chart = Chart("bars", nasty, nasty, ((0, 1),), (nasty,), (nasty,))
+    page = html(Report("title", "headline", Tone.GOOD, {}, charts=(chart,)))
+    assert page.count("</script>") == 2 and "<img" not in page
+    assert charts_of(page)[0]["labels"] == [nasty]
+
+
+def test_library_is_the_published_one() -> None:
+    assert {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in _UPLOT.iterdir()} == SHA256
+
+
+@pytest.mark.parametrize("nodes", [80, 1000])
+def test_pairs_of_many_nodes_fit_systems_manager(tmp_path: Path, nodes: int) -> None:
+    """All pairs of 80 nodes; of 1,000 the slowest nodes."""
+    found = of_pairs(tmp_path, nodes)
+    assert len(json.dumps(found)) <= results.MOST_OF_ALL + 200
+    assert ("figures" in found) is (nodes == 80)
+    if nodes == 1000:
+        assert found["slowest"][0][0] == SLOW and len(found["slowest"]) == results.MOST_SLOWEST  # type: ignore[index, arg-type]
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (500, True)])
+def test_browser_draws_every_chart(tmp_path: Path, width: int, dark: bool) -> None:
+    """Without errors, and the page does not scroll to the side. 500 pixels is the least of a headless window."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if not browser:
+        pytest.skip(f"no browser: {', '.join(BROWSERS)}")
+    page = html(validation_report(sample(tmp_path)))
+    probe = """<script>
+      const drawn = [...document.querySelectorAll("canvas")].filter((one) =>
+        one.getContext("2d").getImageData(0, 0, one.width, one.height).data.some(Boolean)).length;
+      const fits = document.documentElement.scrollWidth <= innerWidth;
+      document.title = JSON.stringify([drawn, fits, matchMedia("(prefers-color-scheme: dark)").matches]);
+    </script>"""
+    file = tmp_path / "page.html"
+    file.write_text(page.replace("</body>", f"{probe}</body>"))
+    scheme = ["--blink-settings=preferredColorScheme=0"] if dark else []
+    done = subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}", *scheme,
+         f"--window-size={width},900", "--enable-logging=stderr", "--dump-dom", file.as_uri()],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert "CONSOLE" not in done.stderr
+    [said] = re.findall(r"<title>(.*?)</title>", done.stdout)
+    assert json.loads(said) == [page.count("<figure>"), True, dark]
