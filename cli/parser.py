@@ -12,7 +12,7 @@ from cli import account, emulated, files, verdicts
 from cli.exits import FAILED, TABLE
 
 FORMATS = ("text", "markdown", "json", "html")
-CHECKS = ("head-scan", "scan", "hello-gpu", "gpu-check", "pairs", "nccl", "storage")
+CHECKS = ("head-scan", "scan", "hello-gpu", "gpu-check", "gpu-burn", "pairs", "nccl", "storage")
 ALL_NODES = 1024
 """Most nodes of a job file (cluster_assets/jobs/lib/job.sh)."""
 DESCRIPTION = "GPU training clusters on AWS as code: deploy, review, check and validate an environment."
@@ -185,7 +185,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
                 _value("--skip", "LIST", "all checks except these", type=_checks, default=()),
             ],
             _value("--nodes", "N", "most nodes of a job, or all (default 2)", type=_nodes, default=2),
-            _flag("--drain", "drain the nodes that scan, hello-gpu, gpu-check and pairs find bad"),
+            _flag("--drain", "drain the nodes that scan, hello-gpu, gpu-check, gpu-burn and pairs find bad"),
             _value("--image", "NAME", "image for NCCL and storage (default: validation.image of the file)", default=""),
             _number("--start-minutes", 24 * 60, 30, "longest wait of a job for its nodes"),
             _number("--total-minutes", 7 * 24 * 60, 200, "longest time of all jobs together"),

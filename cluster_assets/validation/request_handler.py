@@ -29,7 +29,7 @@ import validation_results as results
 
 HERE = Path(__file__).resolve().parent
 PREFIX = "trainyard-validation-"
-CHECKS = ("host-scan", "hello-gpu", "gpu-check", "pair-test", "nccl-tests", "storage-test")
+CHECKS = ("host-scan", "hello-gpu", "gpu-check", "gpu-burn", "pair-test", "nccl-tests", "storage-test")
 OPTIONS = ("--image", "--measure", "--mounts-to-test", "--tool", "--fraction", "--segments")
 NICE = 10000
 DRAINED_SHARE = 4

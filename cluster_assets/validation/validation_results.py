@@ -23,8 +23,8 @@ MOST_OF_ALL = 15000
 _CUTS = ((MOST_LINES, True, MOST_CHARACTERS), (MOST_LINES, False, MOST_CHARACTERS), (4, False, 100), (1, False, 40))
 _HELLO = re.compile(r"^(\S+): (?:FAILED: )?(\d+) GPUs(?:, and there must be .*)?$", re.MULTILINE)
 _HELLO_BAD = re.compile(r"^(\S+): (?:FAILED: (\d+) GPUs, and there must be (\d+)|nvidia-smi failed)", re.MULTILINE)
-_OF_A_NODE = ("node", "silent")
-"""Kinds of faults of tournament.py that are of one node."""
+_OF_A_NODE = ("node", "silent", "gpu")
+"""Kinds of faults of tournament.py and gpu_burn.py that are of one node."""
 _FABRIC = re.compile(r"^(\S+): (\S.*?) {2,}(.+?) +wanted (\S+) +(passed|FAILED|-)(?: +(.*))?$", re.MULTILINE)
 
 
@@ -36,7 +36,7 @@ def of(check: str, folder: Path, output: str) -> Any:  # noqa: ANN401 - JSON
         return {node: int(count) for node, count in _HELLO.findall(output)}
     if check == "gpu-check":
         return {node["node"]: node for node in fitted(_fabric(output))}
-    if check in ("nccl-tests", "pair-test"):
+    if check in ("nccl-tests", "pair-test", "gpu-burn"):
         return _of_verdict(check, folder)
     if check == "storage-test":
         return [report for _, report in _reports(folder) if "mount" in report]
@@ -62,12 +62,15 @@ def bad(check: str, folder: Path, output: str) -> tuple[dict[str, str], int]:
         return {
             node["node"]: " ".join(line["what"] for line in node["lines"]) for node in nodes if node["failed"]
         }, len(nodes)
-    verdict: dict[str, Any] = {"faults": (), "nodes": 0}
-    if check == "pair-test":
-        verdict = json.loads((folder / "verdict.json").read_text())
+    if check not in ("pair-test", "gpu-burn"):
+        return {}, 0
+    verdict: dict[str, Any] = json.loads((folder / "verdict.json").read_text())
     faults = [fault for fault in verdict["faults"] if fault["kind"] in _OF_A_NODE]
-    slow = {name: f"{fault['found']:g} of {fault['peers']:g} GB/s" for fault in faults for name in fault["nodes"]}
-    return slow, verdict["nodes"]
+    return {
+        name: f"{fault['found']:g} of {fault['peers']:g} GB/s" if check == "pair-test" else fault["text"]
+        for fault in faults
+        for name in fault["nodes"]
+    }, verdict["nodes"]
 
 
 def of_scan(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,20 +123,32 @@ def _of_verdict(check: str, folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     if check != "pair-test":
-        return _nccl(verdict)
+        return _nccl(verdict) if check == "nccl-tests" else _faults(verdict)
     listed = folder / "nodes"
     return _pairs(verdict, listed.read_text().split() if listed.is_file() else [])
 
 
-def _pairs(verdict: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """The verdict on the pairs of nodes, with the figures of all pairs, or of the slowest nodes, as far as they fit."""
+def _faults(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """The verdict on GPUs or pairs of nodes, without their figures."""
     faults = [
-        {"kind": fault["kind"], "text": fault["text"], "nodes": nodes[:MOST_NAMES], "left_out": len(nodes[MOST_NAMES:])}
+        {
+            "kind": fault["kind"],
+            "text": fault["text"][:MOST_CHARACTERS],
+            "nodes": nodes[:MOST_NAMES],
+            "left_out": len(nodes[MOST_NAMES:]),
+        }
         for fault in verdict["faults"][:MOST_FAULTS]
         for nodes in [fault["nodes"]]
     ]
+    while len(json.dumps(faults, separators=(",", ":"))) > MOST_OF_ALL:
+        faults.pop()
     kept = {key: value for key, value in verdict.items() if key != "figures"}
-    found = {**kept, "faults": faults, "left_out": len(verdict["faults"]) - len(faults)}
+    return {**kept, "faults": faults, "left_out": len(verdict["faults"]) - len(faults)}
+
+
+def _pairs(verdict: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The verdict on the pairs of nodes, with the figures of all pairs, or of the slowest nodes, as far as they fit."""
+    found = _faults(verdict)
     room = MOST_OF_ALL - len(json.dumps(found))
     figures = [[one, other, _short(rate)] for one, other, rate in verdict["figures"]]
     if len(json.dumps([names, figures], separators=(",", ":"))) <= room:

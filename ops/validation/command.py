@@ -97,7 +97,7 @@ def validate(
             f"Import it on the head node: import-container.sh IMAGE_URI {wanted.image}"
         )
     price = Prices(environment.region).instance
-    made = Planner(environment, wanted, facts["programs"], facts["images"], price).plan()
+    made = Planner(environment, wanted, facts["programs"], facts["images"], price, emulated).plan()
     for most in at_most(made[0], node_minutes):
         progress(f"at most {most}{' (simulated)' * emulated}")
     run = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ops.report.model import Chart
-from ops.validation.plan import GPUS, HELLO, NCCL, NODE_SCAN, PAIRS, Job
+from ops.validation.plan import BURN, GPUS, HELLO, NCCL, NODE_SCAN, PAIRS, Job
 from ops.validation.report import HEAD_SCAN, Line, Outcome
 
 _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
@@ -124,6 +124,8 @@ def _lines(job: Job, result: Any) -> Iterator[Line]:  # noqa: ANN401 - JSON
     elif job.check == PAIRS:
         first, *rest = _pairs(job, result or {})
         yield from (replace(first, charts=tuple(_pair_charts(job, result or {}))), *rest)
+    elif job.check == BURN:
+        yield from _burn(job, result or {})
     elif job.check not in _PER_NODE:
         yield from _storage(job, result or ())
     else:
@@ -181,6 +183,33 @@ _OF_FAULTS = {
 """What to do about each kind of fault of tournament.py."""
 
 
+def _names(fault: Answer) -> str:
+    return ", ".join(fault["nodes"]) + (f" and {fault['left_out']} more" if fault["left_out"] else "")
+
+
+def _burn(job: Job, verdict: Answer) -> Iterator[Line]:
+    if "faults" not in verdict:
+        yield job.line("nothing", "a verdict on each GPU", action=_READ_OUTPUT)
+        return
+    known = {kind: rates for kind, rates in verdict["peers"].items() if "tflops" in rates}
+    usual = "; ".join(f"{kind} {one['tflops']:g} TFLOP/s, {one['gb_s']:g} GB/s" for kind, one in known.items())
+    wanted = f"no errors, and at most {verdict['margin_percent']:g} % below the usual {usual or 'figures'}"
+    for fault in verdict["faults"]:
+        names = _names(fault)
+        action = _READ_OUTPUT if fault["kind"] == "error" else job.kind.advice.replace("NAME", names)
+        yield job.line(fault["text"], wanted, action=action, where=names)
+    if verdict["left_out"]:
+        yield _left_out(job, job.where, verdict["left_out"])
+    if not verdict["faults"]:
+        found, expected = verdict["gpus"], job.place.nodes * (job.place.gpus or 0)
+        passed = verdict["passed"] and found == expected
+        outcome, action = (Outcome.PASSED, "") if passed else (Outcome.FAILED, _READ_OUTPUT)
+        yield job.line(f"{found} GPUs, {usual}", f"{expected} GPUs; {wanted}", outcome, action)
+    if unread := verdict["xids_unread"]:
+        action = "is libnvidia-ml.so.1 in the image?"
+        yield job.line(f"of {unread} GPUs not readable", "NVML's events", Outcome.WARNING, action, asked="Xid errors")
+
+
 def _pairs(job: Job, verdict: Answer) -> Iterator[Line]:
     if "faults" not in verdict:
         yield job.line("nothing", "a verdict on each node", action=_READ_OUTPUT)
@@ -188,7 +217,7 @@ def _pairs(job: Job, verdict: Answer) -> Iterator[Line]:
     peers, margin, simulated = verdict["peers"], verdict["margin_percent"], bool(verdict["simulated"])
     wanted = f"{margin:g} % below the usual {peers:.3g} GB/s at most ({verdict['measure']})"
     for fault in verdict["faults"]:
-        names = ", ".join(fault["nodes"]) + (f" and {fault['left_out']} more" if fault["left_out"] else "")
+        names = _names(fault)
         action = _OF_FAULTS[fault["kind"]].format(names)
         yield replace(job.line(fault["text"], wanted, action=action, where=names), simulated=simulated)
     if verdict["left_out"]:

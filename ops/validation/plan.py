@@ -14,7 +14,8 @@ from settings.model.cluster import Compute, Queue
 from settings.model.environment import Check
 
 FAILED = Outcome.FAILED
-NODE_SCAN, HELLO, GPUS, PAIRS, NCCL, STORAGE = "scan", "hello-gpu", "gpu-check", "pairs", "nccl", "storage"
+NODE_SCAN, HELLO, GPUS, BURN = "scan", "hello-gpu", "gpu-check", "gpu-burn"
+PAIRS, NCCL, STORAGE = "pairs", "nccl", "storage"
 CHECKS: tuple[str, ...] = get_args(Check)
 """The names of the checks, in the order in which they run."""
 
@@ -40,6 +41,12 @@ KINDS = {
         "gpu-check",
         5,
     ),
+    BURN: Kind(
+        "which GPU is slow or faulty?",
+        "take the node out and have it replaced: scontrol update nodename=NAME state=drain reason=gpu-burn",
+        "gpu-burn",
+        10,
+    ),
     PAIRS: Kind(
         "which node or link is slow?",
         "read the end of its output; the figures of all pairs are in the folder of results",
@@ -59,12 +66,12 @@ KINDS = {
     ),
 }
 """The checks by name, with the time limits of cluster_assets/jobs in minutes; that of PAIRS depends on the nodes."""
-OF_NODES = (NODE_SCAN, HELLO, GPUS, PAIRS)
+OF_NODES = (NODE_SCAN, HELLO, GPUS, BURN, PAIRS)
 """The checks that name bad nodes."""
 NODE_MINUTES = 30
 """Minutes that each node works at most for all checks but storage: 40 node hours for 80 nodes."""
 LEAST_TO_COMPARE = 3
-"""Nodes of a pair-test: with two, a slow pair has no peers."""
+"""Nodes of a pair-test: with two, a slow pair has no peers. The checks of every node begin with this many."""
 _PAIR_SECONDS = {"nccl": 120, "tcp": 20}  # --limit of pair-test
 _PAIR_EXTRA_MINUTES = 5  # for the GPUs of slow nodes, one by one
 
@@ -211,6 +218,7 @@ class Planner:
         programs: what is installed on the nodes, of fio, ior, mdtest, nccl-tests and torch.
         images: names of the imported container images.
         price: USD on demand for an hour of an instance type, if known.
+        emulated: the cluster is one of the emulated AWS.
     """
 
     environment: Environment
@@ -218,16 +226,22 @@ class Planner:
     programs: Collection[str]
     images: Collection[str] = ()
     price: Callable[[str], float | None] = lambda _instance: None
+    emulated: bool = False
 
     def plan(self) -> tuple[list[Job], list[Line]]:
         """The jobs in the order in which they run, and the checks that are left out, with the reason."""
         places = [place for queue in self.environment.cluster.queues for place in self._places(queue)]
-        made = [one for check in CHECKS if check in self.wishes.checks for one in self._of_check(check, places)]
+        made = [one for check in CHECKS if self._is_asked(check) for one in self._of_check(check, places)]
         jobs = [one for one in made if isinstance(one, Job)]
         # The head node first, then queue by queue, so that the nodes that one check started serve the next one.
         order = [place.name for place in places]
         jobs.sort(key=lambda job: -1 if job.check == HEAD_SCAN else order.index(job.place.name))
         return jobs, [one for one in made if isinstance(one, Line)]
+
+    def _is_asked(self, check: str) -> bool:
+        """Checks of every node: only if more than two nodes were asked for, or if they were named."""
+        of_every_node = self.wishes.nodes >= LEAST_TO_COMPARE or check in self.wishes.insisted
+        return check in self.wishes.checks and (of_every_node or check not in (BURN, PAIRS))
 
     def _places(self, queue: Queue) -> Iterator[Place]:
         for compute in queue.compute:
@@ -255,28 +269,37 @@ class Planner:
         elif check == STORAGE:
             yield from self._storage((with_gpus or places)[0])
         elif check == PAIRS:
-            yield from (made for place in with_gpus or places for made in self._pairs(place))
+            yield from map(self._pairs, self._of_all(with_gpus or places))
         elif not with_gpus:
             yield self._not_asked(check, "all queues", "no queue has GPUs")
         elif check == NCCL:
             yield from map(self._nccl, with_gpus)
+        elif check == BURN:
+            yield from map(self._burn, self._of_all(with_gpus))
         else:
             yield from (self._job(check, place) for place in with_gpus)
 
-    def _pairs(self, place: Place) -> Iterator[Job | Line]:
-        """Only if more than two nodes were asked for, or the check was named: then of all nodes."""
-        insisted = PAIRS in self.wishes.insisted
-        if self.wishes.nodes < LEAST_TO_COMPARE:
-            if not insisted:
-                return
-            place = replace(place, nodes=place.most)
+    def _of_all(self, places: list[Place]) -> list[Place]:
+        """Places of a check of every node: with all nodes, unless a number of nodes was asked for."""
+        if self.wishes.nodes >= LEAST_TO_COMPARE:
+            return places
+        return [replace(place, nodes=place.most) for place in places]
+
+    def _burn(self, place: Place) -> Job | Line:
+        if self.emulated:
+            return self._not_asked(BURN, place.name, "the GPUs of the emulated AWS are simulated and compute nothing")
+        if not self.wishes.image and "torch" not in self.programs:
+            why = "no torch on the nodes, and no --image was given"
+            return self._not_asked(BURN, place.name, why, self._image_action)
+        return self._job(BURN, place, ("--image", self.wishes.image) if self.wishes.image else ())
+
+    def _pairs(self, place: Place) -> Job | Line:
         if place.nodes < LEAST_TO_COMPARE:
             why = f"{place.nodes} node{'s' * (place.nodes > 1)}: a slow one has no peers to compare it with"
-            yield self._not_asked(PAIRS, place.name, why)
-            return
+            return self._not_asked(PAIRS, place.name, why)
         programs = self.wishes.image or {"nccl-tests", "torch"} & set(self.programs)
         image = ("--image", self.wishes.image) if self.wishes.image and place.gpus else ()
-        yield self._job(PAIRS, place, (*image, "--measure", "nccl" if place.gpus and programs else "tcp"))
+        return self._job(PAIRS, place, (*image, "--measure", "nccl" if place.gpus and programs else "tcp"))
 
     def _nccl(self, place: Place) -> Job | Line:
         if place.nodes * (place.gpus or 0) < 2:

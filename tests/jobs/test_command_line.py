@@ -92,6 +92,8 @@ def test_a_model_without_a_folder_is_reported(settings: Path) -> None:
         ("hello-gpu.sbatch", ["--image"], "--image needs a value"),
         ("hello-gpu.sbatch", ["word"], "unknown option 'word'"),
         ("hello-gpu.sbatch", ["--gpus", "no"], "--gpus 'no'"),
+        ("gpu-burn.sbatch", ["--seconds", "1"], "--seconds '1': give a whole number from 6 to 86400"),
+        ("gpu-burn.sbatch", ["--limit", "no"], "--limit 'no'"),
         ("nccl-tests.sbatch", ["--tests", "all_reduce,sendrecv"], "--tests 'sendrecv': give all_reduce"),
         ("nccl-tests.sbatch", ["--max", "4 GB"], "size '4 GB'"),
         ("nccl-tests.sbatch", ["--binaries", "build"], "--binaries 'build': give an absolute path"),

@@ -216,7 +216,9 @@ def test_image_and_required_checks_of_the_file(aws: Aws, capsys: pytest.CaptureF
     assert wishes("--only", "hello-gpu").insisted == ("hello-gpu",)
     assert wishes("--nodes", "all", "--drain") == Wishes(CHECKS, ("nccl", "storage"), 1024, "pytorch", drain=True)
     assert wishes("--drain").drain and wishes("--only", "scan,nccl", "--drain").drain
-    with pytest.raises(Problem, match="--drain drains what these checks find: scan, hello-gpu, gpu-check, pairs"):
+    with pytest.raises(
+        Problem, match="--drain drains what these checks find: scan, hello-gpu, gpu-check, gpu-burn, pairs"
+    ):
         wishes("--drain", "--only", "nccl")
 
     file.write_text(f"{text}\nvalidation:\n  required: [speed]\n", "utf-8")

@@ -9,6 +9,7 @@ import pytest
 
 from ops.validation.command import wishes
 from ops.validation.plan import (
+    BURN,
     GPUS,
     HELLO,
     NCCL,
@@ -105,13 +106,13 @@ def test_all_nodes_of_jakarta_work_for_thirty_minutes_at_most_apart_from_storage
     )
     prices = {"p5e.48xlarge": 100.0}
     jobs, _ = Planner(JAKARTA, wanted, (), ("pytorch",), prices.get).plan()
-    assert {job.check for job in jobs} == {HEAD_SCAN, NODE_SCAN, HELLO, GPUS, PAIRS, NCCL}
+    assert {job.check for job in jobs} == {HEAD_SCAN, NODE_SCAN, HELLO, GPUS, BURN, PAIRS, NCCL}
     gpus, cpus = at_most(jobs)
     assert str(gpus) == "gpu-queue/p5e: 40.00 node hours of p5e.48xlarge, $4,000.00"
     assert gpus.node_hours <= 80 * 30 / 60 and NODE_MINUTES == 30
     assert str(cpus) == "cpu/m7i: 0.17 node hours of m7i.2xlarge, price unknown"
     # Even if the checks before it take their whole time, the measurement of pairs can begin.
-    assert sum(job.minutes for job in jobs if job.check in (NODE_SCAN, HELLO, GPUS) and job.place.gpus) == 15
+    assert sum(job.minutes for job in jobs if job.check in (NODE_SCAN, HELLO, GPUS, BURN) and job.place.gpus) == 25
     # Storage comes in addition, on its own nodes.
     storage, _ = Planner(JAKARTA, replace(wanted, checks=(STORAGE,)), (), ("pytorch",), prices.get).plan()
     assert at_most([*jobs, *storage])[0].node_hours == 40 + sum(job.place.nodes * job.minutes / 60 for job in storage)
@@ -156,6 +157,35 @@ def test_programs_are_missing(check: str) -> None:
 def test_nccl_is_asked_with_either_engine(program: str) -> None:
     [job], left_out = planned(LOCAL, (program,), checks=(NCCL,))
     assert (job.check, job.options, left_out) == (NCCL, (), [])
+
+
+@pytest.mark.parametrize(
+    ("programs", "wishes", "nodes", "options"),
+    [
+        (("torch",), {"nodes": 1024}, 80, ()),
+        ((), {"nodes": 5, "image": "pytorch"}, 5, ("--image", "pytorch")),
+        (("torch",), {"insisted": (BURN,)}, 80, ()),
+    ],
+    ids=["all nodes", "some nodes, image", "named: all nodes"],
+)
+def test_gpu_burn(programs: tuple[str, ...], wishes: dict[str, Any], nodes: int, options: tuple[str, ...]) -> None:
+    [job, *_], left_out = planned(JAKARTA, programs, checks=(BURN,), **wishes)
+    assert not left_out
+    assert (job.check, job.kind.job, job.place.nodes, job.options) == (BURN, "gpu-burn", nodes, options)
+
+
+@pytest.mark.parametrize(
+    ("programs", "emulated", "found"),
+    [((), False, "no torch on the nodes, and no --image was given"),
+     (("torch",), True, "the GPUs of the emulated AWS are simulated and compute nothing")],
+    ids=["no torch", "emulated"],
+)  # fmt: skip
+def test_gpu_burn_is_not_asked(programs: tuple[str, ...], emulated: bool, found: str) -> None:
+    for insisted, outcome in (((), Outcome.NOT_ASKED), ((BURN,), Outcome.FAILED)):
+        wanted = Wishes((BURN,), insisted, nodes=3)
+        jobs, [line, *_] = Planner(JAKARTA, wanted, programs, emulated=emulated).plan()
+        assert (jobs, line.outcome, line.found) == ([], outcome, found)
+    assert planned(JAKARTA, ("torch",), checks=(BURN,)) == ([], [])
 
 
 @pytest.mark.parametrize(

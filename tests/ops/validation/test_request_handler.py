@@ -278,6 +278,7 @@ SCANS = {
         ("hello-gpu", "n1: 8 GPUs\nn2: 8 GPUs\n", {}),
         ("gpu-check", "n1: GPUs     7   wanted 8     FAILED  drain\nn2: GPUs     8   wanted 8     passed\n",
          {"n1": "trainyard: gpu-check GPUs"}),
+        ("gpu-burn", "", {"n1": "trainyard: gpu-burn GPU 3  GPU-9 : Xid 79"}),
         ("storage-test", "", {}),
     ],
 )  # fmt: skip
@@ -286,21 +287,30 @@ def test_bad_nodes_of_other_jobs(head: HeadNode, check: str, output: str, draine
     folder = head.folder / "results" / "validation" / "run-1" / check
     (folder / "results").mkdir(parents=True)
     (folder / "output.txt").write_text(output)
+    if check == "gpu-burn":
+        kinds = {"gpu": ("n1", "GPU 3 (GPU-9): Xid 79"), "error": ("n2", "no torch")}
+        faults = [{"kind": kind, "nodes": [node], "text": text} for kind, (node, text) in kinds.items()]
+        (folder / "results" / "verdict.json").write_text(json.dumps({"nodes": 2, "faults": faults}))
     if check == "host-scan":
         for name, report in SCANS.items():
             (folder / "results" / f"{name}.json").write_text(json.dumps(report))
     assert head.answer("drain", str(folder)) == {"drain": drained, "out": []}
 
 
-@pytest.mark.parametrize("of_a_fault", [1, 500])
-def test_verdict_on_pairs_of_1000_nodes_fits_systems_manager(tmp_path: Path, of_a_fault: int) -> None:
+@pytest.mark.parametrize(
+    ("check", "text", "of_a_fault"), [("pair-test", 150, 1), ("pair-test", 150, 500), ("gpu-burn", 600, 1)]
+)
+def test_verdict_on_faults_of_1000_nodes_fits_systems_manager(
+    tmp_path: Path, check: str, text: int, of_a_fault: int
+) -> None:
     names = [f"gpu-queue-dy-p5e-48xlarge-{number}" for number in range(1000)]
-    fault = {"kind": "node", "found": 37.512, "peers": 50.123, "pairs": 9, "gpus": {}, "text": "t" * 150}
+    fault = {"kind": "node", "found": 37.512, "peers": 50.123, "pairs": 9, "gpus": {}, "text": "t" * text}
     faults = [{**fault, "nodes": names[first : first + of_a_fault]} for first in range(0, 1000, of_a_fault)]
     figures = [[one, one + 1, 50.123] for one in range(9000)]
     (tmp_path / "verdict.json").write_text(json.dumps({"passed": False, "faults": faults, "figures": figures}))
-    found = results.of("pair-test", tmp_path, "")
-    assert len(found["faults"]) + found["left_out"] == len(faults) and found["slowest"] == []
+    found = results.of(check, tmp_path, "")
+    assert len(found["faults"]) >= min(len(faults), 30)
+    assert len(found["faults"]) + found["left_out"] == len(faults) and not found.get("slowest")
     assert all(len(one["nodes"]) + one["left_out"] == of_a_fault for one in found["faults"])
     said = request_handler.one_line({"state": "FAILED", "ended": True, "result": found, "tail": "x" * 4000})
     assert len(said) <= request_handler.MOST_CHARACTERS

@@ -9,7 +9,7 @@ import pytest
 from ops.problem import Problem
 from ops.validation import judge, plan
 from ops.validation.command import TOTAL_MINUTES, Walk
-from ops.validation.plan import GPUS, HELLO, NCCL, NODE_SCAN, PAIRS, STORAGE, Job, Place, Planner, Wishes
+from ops.validation.plan import BURN, GPUS, HELLO, NCCL, NODE_SCAN, PAIRS, STORAGE, Job, Place, Planner, Wishes
 from ops.validation.report import Line, Outcome, Report
 from settings import environment_file, load
 from tests.ops.validation.fakes import HEALTHY, NODES, RUNNING, Answer, FakeNode, Time, ended, pending
@@ -201,6 +201,38 @@ def test_nodes_are_drained_after_the_last_job() -> None:
     lines = list(Walk(node, "run", 30, lambda _: None, Time().sleep, Time().clock, drain=True).lines(jobs, []))
     assert [words[0] for words in node.asked if words[0] in ("submit", "drain")] == ["submit", "submit", "drain"]
     assert lines[-1].found == f"drained: {NODES[1]}" and lines[-1].outcome is Outcome.WARNING
+
+
+SLOW = "GPU 3 (GPU-9): 629 TFLOP/s, 10 % below 700 of its peers"
+USUAL = "NVIDIA H200 700 TFLOP/s, 4000 GB/s"
+
+
+def burnt(*faults: dict[str, Any], gpus: int = 16, **more: object) -> Answer:
+    """A verdict of gpu_burn.py in short form."""
+    said = [{"kind": "gpu", "nodes": ["n3"], "text": SLOW, "left_out": 0, **one} for one in faults]
+    peers = {"NVIDIA H200": {"tflops": 700.0, "gb_s": 4000.0}} if gpus else {}
+    verdict = {"nodes": 2, "gpus": gpus, "peers": peers, "margin_percent": 10.0, "xids_unread": 0, "left_out": 0}
+    return {**verdict, "passed": not faults, "faults": said, **more}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected", "where", "found"),
+    [
+        (burnt(), [PASSED], "gpu/p5", f"16 GPUs, {USUAL}"),
+        (burnt(gpus=15), [FAILED], "gpu/p5", f"15 GPUs, {USUAL}"),
+        (burnt({}), [FAILED], "n3", SLOW),
+        (burnt({"kind": "error", "nodes": ["n1", "n2"], "left_out": 78, "text": "no torch"}, gpus=0), [FAILED],
+         "n1, n2 and 78 more", "no torch"),
+        (burnt(xids_unread=8), [PASSED, Outcome.WARNING], "gpu/p5", f"16 GPUs, {USUAL}"),
+        (burnt({}, left_out=7), [FAILED, Outcome.WARNING], "n3", SLOW),
+        (None, [FAILED], "gpu/p5", "nothing"),
+    ],
+)  # fmt: skip
+def test_lines_of_gpu_burn(verdict: Answer | None, expected: list[Outcome], where: str, found: str) -> None:
+    lines = judge.ended(Job(BURN, Place("gpu", "gpu/p5", 2, 8)), ended(result=verdict))
+    assert outcomes(lines) == expected
+    assert (lines[0].where, lines[0].found) == (where, found)
+    assert lines[0].outcome is PASSED or (lines[0].action and "NAME" not in lines[0].action)
 
 
 def test_line_of_a_failed_scan_is_whole() -> None:
