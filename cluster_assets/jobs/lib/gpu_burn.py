@@ -231,7 +231,7 @@ def _attend(uuid: str, seconds: float, barrier: threading.Barrier, found: dict[s
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
     )
     said = ""
-    for line in process.stdout:
+    for line in process.stdout or ():
         if line.strip() == "ready":
             break
         said = line.strip() or said
