@@ -50,11 +50,6 @@ for index, uuid in enumerate(UUIDS):
 """
 
 
-@pytest.fixture(autouse=True)
-def _modules_of_the_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(FILE.parent)
-
-
 @pytest.fixture
 def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     """Measure GPUs whose UUID says what is wrong with them."""
@@ -73,8 +68,7 @@ def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., di
     return measured
 
 
-CELLS = "9.1 118.2 206.9 0"
-ALL_REDUCE = f"1073741824 268435456 float sum -1 {CELLS} {CELLS}\n"
+ALL_REDUCE = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 327.63\n"
 
 
 def judged(

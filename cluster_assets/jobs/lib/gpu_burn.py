@@ -21,6 +21,7 @@ import argparse
 import ctypes
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -31,8 +32,6 @@ from contextlib import suppress
 from pathlib import Path
 from statistics import mean, median, median_high
 from typing import Any
-
-import nccl_verdict
 
 MARGIN = 0.10
 """A GPU or node is slow if it is more than this share below its peers."""
@@ -58,6 +57,7 @@ _THROTTLED = {0x20: "heat (software)", 0x40: "heat (hardware)", 0x80: "power bra
 _SHOWN = {0x4: "power cap", 0x8: "hardware slowdown", **_THROTTLED}
 _BAD = tuple(_THROTTLED.values())
 _UNITS = {"tflops": "TFLOP/s", "gb_s": "GB/s of memory", "all_reduce": "GB/s of all_reduce on the node"}
+_ALL_REDUCE = re.compile(r"# Out of bounds values +: 0 OK\n# Avg bus bandwidth +: ([\d.]+)")  # of one size
 _SILENT = "did not answer"
 _XID_EVENT = 8  # nvmlEventTypeXidCriticalError, nvml.h
 _XID_WAIT_MS = 1
@@ -370,8 +370,8 @@ def verdict(results: Path, gpus: int) -> bool:
     nodes = {}
     for node in (results / "nodes").read_text().split():
         nodes[node] = report_of(_text(results / f"{node}.txt"))
-        rows = nccl_verdict.rows_of(_text(results / f"{node}-all_reduce.txt"))
-        nodes[node]["all_reduce"] = rows[-1].busbw if rows and not rows[-1].wrong else None
+        busbw = _ALL_REDUCE.search(_text(results / f"{node}-all_reduce.txt"))
+        nodes[node]["all_reduce"] = float(busbw.group(1)) if busbw else None
     found = judge(nodes, gpus)
     for node, report in nodes.items():
         for gpu in report.get("gpus", ()):
