@@ -6,6 +6,7 @@
                                              submit a job of low priority; FEATURE may be -, RUN names its folder
     look JOB FOLDER                          a job's state; after its end also its result and the end of its output
     cancel JOB                               end a job of the validation
+    idle                                     scan the nodes that are idle and up, and check their GPUs (idle-nodes.sh)
     drain FOLDER                             the nodes that a job found bad; request.sh drains them
 
 The answer is one line of JSON, short enough for Systems Manager, which keeps 24,000 characters. The standard library
@@ -21,7 +22,9 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -38,6 +41,7 @@ MOST_OF_A_REASON = 200  # characters; Slurm keeps some hundred
 NCCL_TESTS = Path("/opt/nccl-tests/build/all_reduce_perf")
 TAIL_LINES, TAIL_CHARACTERS = 40, 4000
 MOST_CHARACTERS = 20_000  # Systems Manager cuts output at 24,000 characters
+IDLE_MINUTES, GRACE_MINUTES, PAUSE_S = 5, 5, 2
 TIMEOUT_S, SCAN_TIMEOUT_S = 60, 240
 ENDED = (
     *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
@@ -114,16 +118,24 @@ def submit(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
         refuse(f"'{run}' cannot name a run: letters, digits and hyphens")
     if wrong := [word for word in options[::2] if word not in OPTIONS]:
         refuse(f"'{wrong[0]}' is not an allowed option; allowed: {', '.join(OPTIONS)}")
+    where = [f"--partition={queue}", f"--nodes={nodes}", f"--time={minutes}"]
+    where += [] if feature == "-" else [f"--constraint={feature}"]
+    return send(settings, check, run, where, options)
+
+
+def send(
+    settings: dict[str, Any], check: str, run: str, where: Sequence[str], options: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Hand a job to Slurm, on nodes that sbatch's options `where` describe."""
     job = jobs_folder(settings) / f"{check}.sbatch"
     if not job.is_file():
         refuse(f"there is no {job}: run the bootstrap on the head node again, entry.sh BUCKET updated REGION")
     folder = base_folder(settings) / run / check
     folder.mkdir(parents=True, exist_ok=True)
     line = [
-        "sbatch", "--parsable", f"--nice={NICE}", f"--job-name={PREFIX}{check}", f"--partition={queue}",
-        f"--nodes={nodes}", f"--time={minutes}", f"--chdir={Path.home()}", f"--output={folder}/output.txt",
+        "sbatch", "--parsable", f"--nice={NICE}", f"--job-name={PREFIX}{check}", *where,
+        f"--chdir={Path.home()}", f"--output={folder}/output.txt",
     ]  # fmt: skip
-    line += [] if feature == "-" else [f"--constraint={feature}"]
     said = slurm(*line, str(job), *options, "--results", str(folder / "results"))
     return {"job": said.strip().split(";")[0], "folder": str(folder)}
 
@@ -210,7 +222,70 @@ def drain(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     return {"drain": reasons, "out": sorted(out & set(bad))[: results.MOST_FAULTS]}
 
 
-REQUESTS = {"facts": facts, "scan": scan, "submit": submit, "look": look, "cancel": cancel, "drain": drain}
+def idle_nodes() -> dict[tuple[str, str, bool], list[str]]:
+    """The nodes that are idle and up, by partition, compute resource and whether they have GPUs.
+
+    Slurm appends a character to the state of a node without power, or that changes (idle~, idle#, idle%: sinfo(1)).
+    """
+    found: dict[tuple[str, str, bool], list[str]] = {}
+    for line in slurm("sinfo", "--Node", "--noheader", "--format=%N %P %t %G").splitlines():
+        name, partition, state, gres = line.split()[:4]
+        if state == "idle":
+            key = partition.rstrip("*"), re.sub(r"-\d+$", "", name), gres.startswith("gpu")
+            found.setdefault(key, []).append(name)
+    return found
+
+
+def idle(settings: dict[str, Any], _words: Sequence[str]) -> dict[str, Any]:
+    """Scan the nodes that are idle and up, then check their GPUs, and append the result to idle-nodes.jsonl.
+
+    A job that does not start within a minute is removed (--deadline): its nodes are busy, or going down, and a job
+    that waits for a powered-down node would make ParallelCluster start it.
+    """
+    run = f"idle-{datetime.now(timezone.utc):%Y%m%d-%H%M%S}"  # noqa: UP017 - Python 3.9
+    ended: list[dict[str, Any]] = []
+    for check in ("host-scan", "gpu-check"):
+        groups = [one for one in idle_nodes().items() if check == "host-scan" or one[0][2]]
+        sent = []
+        for number, ((partition, _, _), names) in enumerate(groups, 1):
+            where = [f"--partition={partition}", f"--nodes={len(names)}", f"--nodelist={','.join(names)}"]
+            where += [f"--time={IDLE_MINUTES}", f"--deadline=now+{IDLE_MINUTES + 1}minutes"]
+            sent.append((names, send(settings, check, f"{run}-{number}", where)))
+        ended += [{"check": check, "nodes": names, **waited(settings, job)} for names, job in sent]
+    answer = {"run": run, "jobs": ended}
+    base_folder(settings).mkdir(parents=True, exist_ok=True)
+    with (base_folder(settings) / "idle-nodes.jsonl").open("a") as history:
+        history.write(json.dumps(answer) + "\n")
+    return answer
+
+
+def waited(settings: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
+    """The end of a job of `idle`, and the nodes that it found bad."""
+    until = time.monotonic() + 60 * (IDLE_MINUTES + GRACE_MINUTES)
+    while not (state := look(settings, (job["job"], job["folder"])))["ended"]:
+        if time.monotonic() > until:
+            cancel(settings, (job["job"],))
+            break
+        time.sleep(PAUSE_S)
+    folder = Path(job["folder"])
+    output = folder / "output.txt"
+    text = output.read_text(errors="replace") if output.is_file() else ""
+    return {
+        "state": state["state"],
+        "folder": str(folder),
+        "bad": results.bad(folder.name, folder / "results", text)[0],
+    }
+
+
+REQUESTS = {
+    "facts": facts,
+    "scan": scan,
+    "submit": submit,
+    "look": look,
+    "cancel": cancel,
+    "drain": drain,
+    "idle": idle,
+}
 
 
 def one_line(answer: dict[str, Any]) -> str:

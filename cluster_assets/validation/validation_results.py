@@ -48,7 +48,7 @@ def bad(check: str, folder: Path, output: str) -> tuple[dict[str, str], int]:
     if check == "host-scan":
         reports = dict(_reports(folder))
         failures = {
-            name: " ".join(line["name"] for line in report["lines"] if line["verdict"] == "failure")
+            name: " ".join(line["name"] for line in report.get("lines", ()) if line["verdict"] == "failure")
             for name, report in reports.items()
             if report.get("verdict") == "failure"
         }

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from settings.instances import instance_types
 from settings.model import Environment
 from settings.model.cluster import Compute, Os, Queue
+from settings.model.environment import Validation
 
 # The default user of each operating system's ParallelCluster AMI, who owns the cluster's common folders:
 # https://docs.aws.amazon.com/parallelcluster/latest/ug/Image-section.html
@@ -60,7 +61,16 @@ def cluster_settings(
             {"name": model.name, "queue": model.queue, "nodes": model.nodes, "folders": model.folders.model_dump()}
             for model in environment.models
         ],
+        **_schedule(environment.validation),
     }
+
+
+def _schedule(validation: Validation) -> dict[str, object]:
+    """When systemd starts the check of idle nodes (systemd.time(7)), and what it does with bad nodes."""
+    if validation.schedule == "off":
+        return {}
+    *days, at = validation.schedule.replace("nightly", "01:00").split()
+    return {"validation": {"calendar": " ".join([*days, f"*-*-* {at}:00 UTC"]), "on_failure": validation.on_failure}}
 
 
 def _queue(queue: Queue) -> dict[str, object]:

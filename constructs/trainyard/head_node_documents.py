@@ -62,14 +62,15 @@ class _Document(Construct):
 class ValidationDocument(_Document):
     """Carries out one request of a validation on the head node, as the cluster's user.
 
-    Principals that may send it can start the product's own checks as Slurm jobs, read their results and cancel them. It
-    takes no commands: cluster_assets/validation/request_handler.py lists the requests and refuses all others.
+    Principals that may send it can start the product's own checks as Slurm jobs, read their results, cancel them, and
+    drain nodes that they found bad. It takes no commands: cluster_assets/validation/request_handler.py lists the
+    requests and refuses all others.
     """
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
         request = {
             "type": "String",
-            "description": "facts, scan, submit, look or cancel, and its words",
+            "description": "one of request_handler.py, and its words",
             "allowedPattern": REQUEST,
         }
         super().__init__(

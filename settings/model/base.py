@@ -60,6 +60,14 @@ Account = Annotated[str, text(r"\d{12}", "an account id, 12 digits in quotes")]
 Region = Annotated[str, text(r"[a-z]{2}(-[a-z]+)+-\d", "a region, for example us-east-1")]
 
 Tag = Annotated[str, text("[A-Za-z0-9_][A-Za-z0-9._-]*", _TAG, 128)]
+_DAY = "(Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+Schedule = Annotated[
+    str,
+    text(
+        rf"(off|nightly|({_DAY}(,{_DAY})* )?([01]\d|2[0-3]):[0-5]\d)",
+        "off, nightly, or a time in UTC, with or without days, for example 02:30 or Sat,Sun 22:00",
+    ),
+]
 MountPath = Annotated[str, path(f"/{STEP}(/{STEP})*", "an absolute path", "/fsx")]
 LogDays = Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365]
 """Retention periods that CloudWatch Logs and ParallelCluster both accept."""

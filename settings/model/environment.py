@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from settings.model.base import Account, MountPath, Name, Part, PrefixName, Region, Tag
+from settings.model.base import Account, MountPath, Name, Part, PrefixName, Region, Schedule, Tag
 from settings.model.cluster import Cluster
 from settings.model.images import Images
 from settings.model.network import Network
@@ -53,6 +53,14 @@ class Validation(Part):
         None,
         description="Name of an imported image that has nccl-tests or PyTorch, IOR and mdtest. "
         "Default: the programs that are installed on the nodes.",
+    )
+    schedule: Schedule = Field(
+        "off",
+        description="When nodes that are idle and up are checked, in UTC: off, nightly (01:00), or a time, with or "
+        "without days, for example Sat,Sun 22:00. No node is started for it.",
+    )
+    on_failure: Literal["report", "drain"] = Field(
+        "report", description="What the schedule does with bad nodes; drain: Slurm sends them no jobs."
     )
     required: tuple[Check, ...] = Field(
         (), description="Checks that must run: they fail, instead of being skipped, if they cannot run."

@@ -24,6 +24,15 @@ DATABASE_ADDRESS = re.compile(r"[A-Za-z0-9.-]+(:(\d{1,5}))?")
 MAX_PORT = 65535
 
 
+def schedule(environment: Environment) -> Iterator[Finding]:
+    """A reaction to bad nodes needs a schedule that finds them."""
+    validation = environment.validation
+    if validation.schedule == "off" and validation.on_failure != "report":
+        key, given = ("validation", "on_failure"), f"{validation.on_failure}, with schedule off"
+        advice = "set schedule: nightly, or remove on_failure; trainyard validate drains with --drain"
+        yield Finding(key, given, "report, without a schedule", advice)
+
+
 def settings(environment: Environment) -> Iterator[Finding]:
     """Parameters that ParallelCluster sets itself are refused, whatever their case.
 
@@ -65,4 +74,4 @@ def accounting(environment: Environment) -> Iterator[Finding]:
         yield Finding((*key, "password_secret_arn"), f"a secret in {region}", allowed)
 
 
-RULES = (settings, accounting)
+RULES = (schedule, settings, accounting)

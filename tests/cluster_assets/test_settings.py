@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +63,23 @@ def test_shipped_environments_fit_the_schema(path: Path) -> None:
     ]
     assert folders
     assert all(folder.startswith(mounts) for folder in folders)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "calendar"),
+    [
+        ("nightly", "*-*-* 01:00:00 UTC"),
+        ("02:30", "*-*-* 02:30:00 UTC"),
+        ("Sat,Sun 22:00", "Sat,Sun *-*-* 22:00:00 UTC"),
+    ],
+)
+def test_schedule_of_the_check_of_idle_nodes(schedule: str, calendar: str) -> None:
+    built = build(environment(validation={"schedule": schedule, "on_failure": "drain"}))
+    assert built["validation"] == {"calendar": calendar, "on_failure": "drain"}
+    jsonschema.validate(built, SCHEMA)
+    if analyze := shutil.which("systemd-analyze"):
+        subprocess.run([analyze, "calendar", calendar], check=True, stdout=subprocess.DEVNULL)
+    assert "validation" not in build(environment())
 
 
 def test_three_file_systems_share_the_common_folders_out() -> None:

@@ -119,6 +119,24 @@ def test_folder_steps_at_once_on_one_share(node: Node, settings: Settings) -> No
     assert len(made) == len(set(made)) == 14
 
 
+def test_timer_of_the_schedule(node: Node, settings: Settings) -> None:
+    """Written once, changed with the environment file, and gone with the key."""
+    timer = node.path("/etc/systemd/system/trainyard-idle-nodes.timer")
+    node.bootstrap(settings, role="head-configured")
+    assert not timer.exists() and "idle-nodes" not in str(node.calls("systemctl"))
+    scheduled = settings | {"validation": {"calendar": "Sat *-*-* 02:30:00 UTC", "on_failure": "report"}}
+    node.bootstrap(scheduled, role="updated")
+    assert "OnCalendar=Sat *-*-* 02:30:00 UTC\n" in timer.read_text()
+    assert "validation/idle-nodes.sh" in timer.with_suffix(".service").read_text()
+    wanted = ["daemon-reload", "enable trainyard-idle-nodes.timer", "restart trainyard-idle-nodes.timer"]
+    assert node.calls("systemctl")[-3:] == wanted
+    node.run("updated")
+    assert node.calls("systemctl").count(wanted[1]) == 1
+    node.bootstrap(settings, role="updated")
+    assert not timer.exists() and not timer.with_suffix(".service").exists()
+    assert node.calls("systemctl")[-2:] == ["disable --now trainyard-idle-nodes.timer", "daemon-reload"]
+
+
 def test_environment_for_every_user(node: Node, settings: Settings, tmp_path: Path) -> None:
     settings["environment"] = "it's $HOME"
     node.bootstrap(settings, role="compute-configured")

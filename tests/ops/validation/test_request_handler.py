@@ -259,6 +259,81 @@ def test_only_nodes_that_the_verdict_names_are_drained(head: HeadNode) -> None:
     assert done.returncode == 1 and "2 of 7 nodes are bad: more than a quarter is not drained" in done.stderr
 
 
+NODES_OF_SINFO = """\
+gpu-dy-p5-1 gpu* idle gpu:h100:8(S:0-1)
+gpu-dy-p5-2 gpu* idle gpu:h100:8(S:0-1)
+gpu-dy-p5-3 gpu* idle~ gpu:h100:8
+gpu-dy-p5-4 gpu* idle% gpu:h100:8
+gpu-dy-p5-5 gpu* mix gpu:h100:8
+gpu-dy-p5-6 gpu* drain gpu:h100:8
+gpu-dy-p5-7 gpu* idle* gpu:h100:8
+gpu-dy-p5-8 gpu* plnd gpu:h100:8
+cpu-st-c7i-1 cpu idle (null)
+cpu-dy-c7i-1 cpu idle# (null)
+"""
+
+
+def test_idle_nodes_that_are_up_are_checked_and_no_other(head: HeadNode) -> None:
+    """A job that does not start at once is removed: it could make ParallelCluster start a node."""
+    head.tool("sinfo", f"cat <<'END'\n{NODES_OF_SINFO}END")
+    head.tool("scontrol", f"echo '{MINE.format('COMPLETED')}'")
+    for check in ("host-scan", "gpu-check"):
+        (head.folder / "scripts" / "current" / "jobs").mkdir(parents=True, exist_ok=True)
+        (head.folder / "scripts" / "current" / "jobs" / f"{check}.sbatch").touch()
+    failed = "x: GPUs            7            wanted 8     FAILED  drain"
+    head.tool(
+        "sbatch",
+        f'[[ "$*" != *gpu-check* ]] || echo "{failed}" >"$(sed "s/.*--output=\\([^ ]*\\).*/\\1/" <<<"$*")"\necho 7',
+    )
+    answer = head.answer("idle")
+    assert [(job["check"], job["nodes"], job["state"], job["bad"]) for job in answer["jobs"]] == [
+        ("host-scan", ["gpu-dy-p5-1", "gpu-dy-p5-2"], "COMPLETED", {}),
+        ("host-scan", ["cpu-st-c7i-1"], "COMPLETED", {}),
+        ("gpu-check", ["gpu-dy-p5-1", "gpu-dy-p5-2"], "COMPLETED", {"x": "GPUs"}),
+    ]
+    lines = [line.split() for line in head.calls if line.startswith("sbatch")]
+    assert {"--nodelist=gpu-dy-p5-1,gpu-dy-p5-2", "--nodes=2", "--partition=gpu", "--nice=10000"} <= set(lines[0])
+    assert all({"--time=5", "--deadline=now+6minutes"} <= set(line) for line in lines)
+    # Its history, one line a night.
+    history = head.folder / "results" / "validation" / "idle-nodes.jsonl"
+    assert [json.loads(line) for line in history.read_text().splitlines()] == [answer]
+
+
+def test_without_idle_nodes_no_job_is_submitted(head: HeadNode) -> None:
+    head.tool("sinfo", "echo 'gpu-dy-p5-3 gpu* idle~ gpu:h100:8'")
+    assert head.answer("idle")["jobs"] == []
+    assert not [line for line in head.calls if line.startswith("sbatch")]
+
+
+@pytest.mark.parametrize(("policy", "bad", "drains"), [("report", True, 0), ("drain", True, 1), ("drain", False, 0)])
+def test_bad_idle_nodes_fail_the_unit_and_are_drained_by_policy(
+    head: HeadNode, policy: str, bad: bool, drains: int
+) -> None:
+    """idle-nodes.sh is what the timer starts."""
+    for name in ("validation/idle-nodes.sh", "lib/base.sh", "lib/settings.sh"):
+        (head.folder / name).parent.mkdir(exist_ok=True)
+        (head.folder / name).write_text((PROGRAM.parents[1] / name).read_text())
+    found = {"n1": "GPUs"} if bad else {}
+    jobs = [
+        {"check": "gpu-check", "nodes": ["n1", "n2"], "state": "FAILED", "folder": "/fsx/1/gpu-check", "bad": found}
+    ]
+    request = head.folder / "validation" / "request.sh"
+    request.write_text(f"echo \"$*\" >>{head.folder}/requests\necho '{json.dumps({'jobs': jobs})}'\n")
+    settings = head.folder / "settings.json"
+    settings.write_text(json.dumps({"validation": {"on_failure": policy}}))
+    done = subprocess.run(
+        ["bash", head.folder / "validation" / "idle-nodes.sh"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"TRAINYARD_SETTINGS": str(settings)},
+    )
+    assert done.returncode == int(bad), done.stderr
+    assert ("bad nodes: n1 (gpu-check GPUs)" in done.stderr) is bad
+    assert "gpu-check on 2 idle nodes: FAILED, see /fsx/1/gpu-check" in done.stdout
+    assert (head.folder / "requests").read_text().splitlines() == ["idle", *["drain /fsx/1/gpu-check"] * drains]
+
+
 SCANS = {
     "n1": {
         "verdict": "failure",
