@@ -241,6 +241,34 @@ def test_pair_test_names_the_slow_gpu_of_the_slow_node(lab: Laboratory, jobs: st
     assert (fault["kind"], fault["nodes"], fault["found"], fault["gpus"]) == ("node", [slow], 37.5, {"5": 37.5})
 
 
+def test_gpu_burn_names_the_slow_gpu_and_the_node_that_hangs(lab: Laboratory, jobs: str) -> None:
+    """A stand-in of Python answers with the figures of two real GPUs, on one node with those of a slow one."""
+    slow, hung = "gpu-queue-dy-p5e-2", "gpu-queue-dy-p5e-3"
+    outputs = Path(__file__).parent / "gpu_burn"
+    lab.write("/fsx1/burn/all_reduce", (outputs / "all_reduce.txt").read_text())
+    for name, node in (("as-they-are", "gpu-queue-dy-p5e-1"), ("loaded", slow)):
+        _, text = (outputs / f"{name}.txt").read_text().splitlines()
+        gpus = [
+            {**gpu, "index": str(one * 2 + two)} for one in range(4) for two, gpu in enumerate(json.loads(text)["gpus"])
+        ]
+        gpus[2:] = [{**gpu, "tflops": 660.0, "gb_s": 4268.0} for gpu in gpus[2:]]
+        lab.write(f"/fsx1/burn/{node}", json.dumps({"gpus": gpus}))
+    program = f"""#!/bin/bash
+    [[ "$1" != */torch_collectives.py || "$MASTER_ADDR" != "$SLURMD_NODENAME" || "$SLURM_NTASKS" != 8 ]] ||
+      exec cat /fsx1/burn/all_reduce
+    [[ "$1 $2 $3 $4" == */gpu_burn.py\\ measure\\ --seconds\\ 6 ]] || exit 1
+    [[ "$SLURMD_NODENAME" != {hung} ]] || exec sleep 3600
+    cat "/fsx1/burn/$SLURMD_NODENAME"
+    """
+    lab.write("/fsx1/burn/python", program, mode=0o755)
+    options = "--nodes 3 --seconds 6 --limit 20 --python /fsx1/burn/python --results /fsx1/results/burn"
+    output = submit(lab, f"{jobs}/gpu-burn.sbatch {options}", state="FAILED")
+    verdict = json.loads(lab.output(["cat", "/fsx1/results/burn/verdict.json"]))
+    assert (verdict["nodes"], verdict["gpus"]) == (3, 16), output
+    faults = [(fault["kind"], fault["nodes"], fault["text"].split(" (")[0]) for fault in verdict["faults"]]
+    assert faults == [("silent", [hung], "did not answer: # srun ended with status 124"), ("gpu", [slow], "GPU 1")]
+
+
 def test_nccl_tests_run_as_16_ranks_and_are_judged(lab: Laboratory, jobs: str) -> None:
     """A stand-in for all_reduce_perf that answers with a genuine run's fall-back to TCP, from the first of 16 ranks."""
     genuine = (Path(__file__).parent / "nccl" / "tcp-all_reduce.txt").read_text()
