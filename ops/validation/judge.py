@@ -165,9 +165,9 @@ def _nccl(job: Job, verdict: Answer) -> Iterator[Line]:
 def _sizes(line: Line, one: Answer) -> tuple[Chart, ...]:
     """Bus bandwidth over message size, with the floors."""
     floors = {floor["bytes"]: floor["busbw"] for floor in one["floors"]}
-    points = tuple((size, rate, floors.get(size)) for size, rate in one.get("rows") or () if size)
+    rows = [(size, rate) for size, rate in one.get("rows") or () if size]
     series = ("measured", "floor") if floors else ("measured",)
-    points = points if floors else tuple(row[:2] for row in points)
+    points = tuple((size, rate, floors.get(size)) if floors else (size, rate) for size, rate in rows)
     title = f"{line.asked}, {line.where}"
     return (Chart("sizes", title, "GB/s bus bandwidth", points, series),) if points else ()
 

@@ -270,8 +270,11 @@ def measure(seconds: float) -> dict[str, Any]:
         while time.monotonic() < end and any(thread.is_alive() for thread in threads):
             samples.append(smi("gpu", _FIELDS))
             time.sleep(min(1, seconds / 4))
-        for thread in threads:
-            thread.join(max(0.0, end + _GRACE_S - time.monotonic()))
+    except Unmeasured as problem:
+        error = {"error": str(problem)}
+    for thread in threads:
+        thread.join(max(0.0, end + _GRACE_S - time.monotonic()))
+    try:
         after = state()
     except Unmeasured as problem:
         error = {"error": str(problem)}
@@ -305,7 +308,7 @@ def _errors(gpu: Mapping[str, Any]) -> Iterator[str]:
     if gpu.get("wrong"):
         yield f"wrong results in {gpu['wrong']} s"
     if hot := [f"{name} in {share} % of the readings" for name, share in gpu["reasons"].items() if name in _BAD]:
-        yield f"throttled by {', '.join(hot)}, at most {gpu['celsius']:g} °C"
+        yield f"throttled by {', '.join(hot)}, at most {gpu['celsius']} °C"
     new = {key: (gpu[key][1] or 0) - (gpu[key][0] or 0) for key in ("uncorrected", "remapped")}
     if new["uncorrected"] > 0:
         yield f"{new['uncorrected']:g} new uncorrectable ECC errors"
