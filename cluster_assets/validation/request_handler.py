@@ -8,6 +8,8 @@
     cancel JOB                               end a job of the validation
     idle                                     scan the nodes that are idle and up, and check their GPUs (idle-nodes.sh)
     drain FOLDER                             the nodes that a job found bad; request.sh drains them
+    keep RUN PART PARTS DATA...              a part of a report, which is kept as report.json of the run's folder
+    history                                  the verdicts and figures of the reports that are kept
 
 The answer is one line of JSON, short enough for Systems Manager, which keeps 24,000 characters. The standard library
 only, Python 3.9 or later. Exit codes: 0 answered; 1 refused, the reason on stderr; 2 wrong arguments.
@@ -16,6 +18,7 @@ only, Python 3.9 or later. Exit codes: 0 answered; 1 refused, the reason on stde
 from __future__ import annotations
 
 import argparse
+import base64
 import json
 import os
 import re
@@ -23,6 +26,7 @@ import shutil
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -42,6 +46,7 @@ NCCL_TESTS = Path("/opt/nccl-tests/build/all_reduce_perf")
 TAIL_LINES, TAIL_CHARACTERS = 40, 4000
 MOST_CHARACTERS = 20_000  # Systems Manager cuts output at 24,000 characters
 IDLE_MINUTES, GRACE_MINUTES, PAUSE_S = 5, 5, 2
+MOST_RUNS, MOST_OF_A_REPORT = 20, 4_000_000
 TIMEOUT_S, SCAN_TIMEOUT_S = 60, 240
 ENDED = (
     *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
@@ -81,6 +86,13 @@ def base_folder(settings: dict[str, Any]) -> Path:
     return Path(settings["folders"].get("results") or Path.home()) / "validation"
 
 
+def named(run: str) -> str:
+    """The name of a run's folder."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,60}", run):
+        refuse(f"'{run}' cannot name a run: letters, digits and hyphens")
+    return run
+
+
 def facts(settings: dict[str, Any], _words: Sequence[str]) -> dict[str, Any]:
     """What the checks can use on this cluster. Compute nodes have the head node's AMI, and so its programs."""
     folder = settings["folders"].get("images")
@@ -114,8 +126,6 @@ def submit(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     check, queue, feature, nodes, minutes, run, *options = words
     if check not in CHECKS:
         refuse(f"'{check}' is not a check; allowed: {', '.join(CHECKS)}")
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,60}", run):
-        refuse(f"'{run}' cannot name a run: letters, digits and hyphens")
     if wrong := [word for word in options[::2] if word not in OPTIONS]:
         refuse(f"'{wrong[0]}' is not an allowed option; allowed: {', '.join(OPTIONS)}")
     where = [f"--partition={queue}", f"--nodes={nodes}", f"--time={minutes}"]
@@ -130,7 +140,7 @@ def send(
     job = jobs_folder(settings) / f"{check}.sbatch"
     if not job.is_file():
         refuse(f"there is no {job}: run the bootstrap on the head node again, entry.sh BUCKET updated REGION")
-    folder = base_folder(settings) / run / check
+    folder = base_folder(settings) / named(run) / check
     folder.mkdir(parents=True, exist_ok=True)
     line = [
         "sbatch", "--parsable", f"--nice={NICE}", f"--job-name={PREFIX}{check}", *where,
@@ -181,6 +191,44 @@ def look(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
         answer["tail"] = "\n".join(text.splitlines()[-TAIL_LINES:])[-TAIL_CHARACTERS:]
         answer["result"] = results.of(folder.name, folder / "results", text)
     return answer
+
+
+def keep(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """Keep a run's report, which arrives in parts."""
+    if len(words) < 4 or not all(re.fullmatch(r"[1-9]\d{0,2}", number) for number in words[1:3]):
+        refuse("keep takes RUN PART PARTS DATA...")
+    run, part, parts, *data = words
+    folder = base_folder(settings) / named(run)
+    folder.mkdir(parents=True, exist_ok=True)
+    partial, report = folder / ".report.partial", folder / "report.json"
+    with partial.open("w" if part == "1" else "a") as stream:
+        stream.write("".join(data))
+    if part == parts:
+        try:
+            packed = base64.urlsafe_b64decode(partial.read_text())
+            text = zlib.decompressobj().decompress(packed, MOST_OF_A_REPORT).decode()
+            json.loads(text)
+        except (ValueError, zlib.error) as problem:
+            refuse(f"the report of '{run}' is not one: {problem}")
+        partial.write_text(text)
+        partial.replace(report)
+    return {"kept": str(report)}
+
+
+def history(settings: dict[str, Any], _words: Sequence[str]) -> dict[str, Any]:
+    """The reports that are kept, the newest first: when, the verdict and the figures, as far as they fit."""
+    runs: list[dict[str, Any]] = []
+    for path in sorted(base_folder(settings).glob("*/report.json"), reverse=True)[:MOST_RUNS]:
+        try:
+            report = json.loads(path.read_text())
+            run = {key: report[key] for key in ("time", "passed", "headline", "figures")}
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        runs.append({**run, "run": path.parent.name, "headline": run["headline"][: results.MOST_CHARACTERS]})
+        if len(json.dumps(runs, separators=(",", ":"))) > MOST_CHARACTERS - 100:
+            runs.pop()
+            break
+    return {"runs": runs}
 
 
 def taken(partition: str, feature: str) -> int:
@@ -254,8 +302,8 @@ def idle(settings: dict[str, Any], _words: Sequence[str]) -> dict[str, Any]:
         ended += [{"check": check, "nodes": names, **waited(settings, job)} for names, job in sent]
     answer = {"run": run, "jobs": ended}
     base_folder(settings).mkdir(parents=True, exist_ok=True)
-    with (base_folder(settings) / "idle-nodes.jsonl").open("a") as history:
-        history.write(json.dumps(answer) + "\n")
+    with (base_folder(settings) / "idle-nodes.jsonl").open("a") as stream:
+        stream.write(json.dumps(answer) + "\n")
     return answer
 
 
@@ -285,6 +333,8 @@ REQUESTS = {
     "cancel": cancel,
     "drain": drain,
     "idle": idle,
+    "keep": keep,
+    "history": history,
 }
 
 

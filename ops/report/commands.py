@@ -9,6 +9,7 @@ from ops.review.permissions import not_counted_by_cdk
 from ops.review.resources import Effect, ResourceChange
 from ops.review.structure import shown
 from ops.review.verdict import Level, Verdict, at_stake, label, meaning
+from ops.validation import history
 from ops.validation import report as validations
 
 _TONES = {Level.NOTHING: Tone.GOOD, Level.SAFE: Tone.GOOD, Level.DISRUPTIVE: Tone.WARNING, Level.DESTRUCTIVE: Tone.BAD}
@@ -166,6 +167,7 @@ def validation_report(validation: validations.Report) -> Report:
         for line in validation.lines
     )
     lines = [vars(line) for line in validation.lines]
+    earlier = tuple(Row((run.time, run.headline), Tone.GOOD if run.passed else Tone.BAD) for run in validation.earlier)
     simulated = " (emulated AWS: nothing was measured of GPUs, EFA, Lustre)" if validation.simulated else ""
     used = [vars(one) | {"usd": one.usd} for one in validation.used]
     charged = "simulated: on AWS this would be " if validation.simulated else ""
@@ -175,9 +177,13 @@ def validation_report(validation: validations.Report) -> Report:
         headline=validation.headline,
         tone=Tone.GOOD if validation.passed else Tone.BAD,
         data=vars(validation)
-        | {"passed": validation.passed, "exit": 0 if validation.passed else 1, "lines": lines, "used": used},
-        charts=tuple(validation.charts),
-        sections=(Section("Checks", ("Verdict", "Check", "Where", "Asked", "Found", "Wanted", "Do"), rows, lead=4),),
+        | {"passed": validation.passed, "exit": 0 if validation.passed else 1, "lines": lines, "used": used}
+        | {"figures": validation.figures},
+        charts=(*validation.charts, *history.chart(validation)),
+        sections=(
+            Section("Checks", ("Verdict", "Check", "Where", "Asked", "Found", "Wanted", "Do"), rows, lead=4),
+            Section(f"{len(earlier)} earlier runs", ("When", "Verdict"), earlier, folded=True),
+        ),
         notes=tuple(f"Used, without the start and end of nodes: {charged}{one}" for one in validation.used),
     )
 

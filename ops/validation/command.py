@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 
 from ops.aws.costs import Prices
 from ops.problem import Problem
-from ops.validation import head_node, judge
+from ops.validation import head_node, history, judge
 from ops.validation.head_node import HeadNode, Refused
 from ops.validation.plan import (
     CHECKS,
@@ -25,7 +26,7 @@ from ops.validation.plan import (
     at_most,
     together,
 )
-from ops.validation.report import HEAD_SCAN, Line, Outcome, Report
+from ops.validation.report import HEAD_SCAN, Earlier, Line, Outcome, Report
 from settings import Environment
 from settings.model.environment import Validation
 
@@ -78,6 +79,9 @@ def validate(
     Raises:
         Problem: there is no cluster, or its head node does not answer.
     """
+    from ops.report import json_text
+    from ops.report.commands import validation_report
+
     ssm = session.client("ssm")
     document = head_node.document(ssm, environment.name)
     instance = head_node.find(session.client("ec2"), environment.cluster_name)
@@ -100,7 +104,11 @@ def validate(
     made = Planner(environment, wanted, facts["programs"], facts["images"], price, emulated).plan()
     for most in at_most(made[0], node_minutes):
         progress(f"at most {most}{' (simulated)' * emulated}")
-    run = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    now = datetime.now(UTC)
+    run = f"{now:%Y%m%d-%H%M%S}"
+    earlier: tuple[Earlier, ...] = ()
+    with _without_history(progress):
+        earlier = history.earlier(node)
     walk = Walk(
         node,
         run,
@@ -113,7 +121,21 @@ def validate(
     )
     lines = tuple(walk.lines(*made))
     used = tuple(together(walk.node_hours))
-    return Report(environment.name, environment.cluster_name, instance, lines, emulated, used)
+    lines += tuple(history.slower(lines, earlier))
+    time = f"{now:%Y-%m-%dT%H:%M:%SZ}"
+    report = Report(environment.name, environment.cluster_name, instance, lines, emulated, used, time)
+    with _without_history(progress):
+        history.keep(node, run, json_text(validation_report(report)))
+    return replace(report, earlier=earlier)
+
+
+@contextmanager
+def _without_history(progress: Callable[[str], None]) -> Iterator[None]:
+    """A head node of an older version, or a full file system, does not end a validation."""
+    try:
+        yield
+    except (Refused, Problem) as problem:
+        progress(f"earlier runs are not compared, or this one is not kept: {problem}")
 
 
 @dataclass

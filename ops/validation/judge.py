@@ -262,8 +262,8 @@ def _storage(job: Job, reports: Iterable[Answer]) -> Iterator[Line]:
     wanted = f"{job.percent} % of {report.get('target_mb_s') or job.mb_s:g} MB/s"
     outcome = Outcome.PASSED if report["passed"] else Outcome.FAILED
     line = job.line("; ".join([rates, *report["faults"]]), wanted, outcome)
-    limits = {"provisioned": report.get("provisioned_mb_s") or job.mb_s}
-    limits["required"] = (report.get("target_mb_s") or job.mb_s) * job.percent / 100
+    limits = {"required": (report.get("target_mb_s") or job.mb_s) * job.percent / 100}
+    limits["provisioned"] = report.get("provisioned_mb_s") or job.mb_s
     points = tuple((place, rate, *limits.values()) for place, rate in enumerate(report["mb_s"].values()))
     series, simulated = ("measured", *limits), bool(report.get("simulated"))
     title = f"{line.where}, {job.nodes}"

@@ -78,6 +78,22 @@ class NodeTime:
 
 
 @dataclass(frozen=True)
+class Earlier:
+    """A run that the cluster keeps: its name, when (ISO 8601), and the figures by `figure_key`."""
+
+    run: str
+    time: str
+    passed: bool
+    headline: str
+    figures: Mapping[str, float]
+
+
+def figure_key(line: Line, name: str) -> str:
+    """What a figure is found by in another run."""
+    return f"{line.check} {line.where}, {line.asked}: {name}"
+
+
+@dataclass(frozen=True)
 class Report:
     """A validation of one environment.
 
@@ -85,6 +101,8 @@ class Report:
         head_node: the instance that was asked.
         simulated: the cluster is one of the emulated AWS.
         used: node time of each compute resource that ran jobs.
+        time: when it began, ISO 8601.
+        earlier: the runs that the cluster keeps, the newest first.
     """
 
     environment: str
@@ -93,6 +111,13 @@ class Report:
     lines: tuple[Line, ...]
     simulated: bool = False
     used: tuple[NodeTime, ...] = ()
+    time: str = ""
+    earlier: tuple[Earlier, ...] = ()
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """What later runs are compared with."""
+        return {figure_key(line, name): value for line in self.lines for name, value in line.figures.items()}
 
     @property
     def passed(self) -> bool:

@@ -8,7 +8,7 @@
   const figure = (value) => (value == null ? "–" : String(+value.toPrecision(4)));
   const day = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ");
   const COLOURS = ["#2a78d6", "#e07b00", "#1a9e60", "#b8409a", "#c33", "#7a6ff0", "#8a8a00", "#0899a8"];
-  const DASHED = { stroke: "#c33", width: 2, dash: [6, 4] };
+  const dashed = (stroke) => ({ stroke, width: 2, dash: [6, 4] });
 
   // Each kind: the range of x, what x is called, and the series; the first series is measured, the others are limits.
   const KINDS = {
@@ -30,9 +30,9 @@
     const series = chart.series.map((name, index) => {
       const measured = kind.all || index === 0;
       const stroke = COLOURS[index % COLOURS.length];
-      const style = measured ? { stroke, width: 2 } : DASHED;
+      const style = measured ? { stroke, width: 2 } : dashed(index === 1 ? "#c33" : "#888");
       const drawn = bars && measured ? { fill: `${stroke}99`, paths: uPlot.paths.bars({ size: [0.7, 60] }) } : {};
-      const points = { show: !(bars && measured), size: measured ? 5 : 9, fill: measured ? stroke : DASHED.stroke };
+      const points = { show: !(bars && measured), size: measured ? 5 : 9, fill: style.stroke };
       return { ...style, ...drawn, points, spanGaps: true, label: name, value: (u, value) => figure(value) };
     });
     const columns = chart.series.map((_, index) => chart.points.map((row) => row[index + 1]));
@@ -50,7 +50,7 @@
     options.axes[0] = { ...options.axes[0], ...axis };
     return {
       ...options,
-      scales: { x: kind.scale, y: { range: (u, low, high) => [0, (high || 1) * 1.1] } },
+      scales: { x: kind.scale, y: { range: (u, low, high) => [kind.all ? low * 0.95 : 0, (high || 1) * (kind.all ? 1.05 : 1.1)] } },
       series: [{ label: bars ? "where" : chart.kind === "sizes" ? "size" : "when", value: (u, v) => (v == null ? "–" : label(v)) }, ...series],
       data: [chart.points.map((row) => row[0]), ...columns],
     };

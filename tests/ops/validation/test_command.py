@@ -18,7 +18,7 @@ from botocore.stub import Stubber
 from cli import main, verdicts
 from cli.parser import CHECKS, parser
 from ops.problem import Problem
-from ops.validation import head_node
+from ops.validation import head_node, history
 from ops.validation.command import wishes as wishes_of
 from ops.validation.plan import CHECKS as CHECKS_OF_THE_PLAN
 from ops.validation.plan import Wishes
@@ -105,13 +105,16 @@ def test_failed_scan_in_every_form(
     aws = Aws(monkeypatch, "http://127.0.0.1:4600" if simulated else None)
     aws.deployed("running")
     aws.answers("facts", out=FACTS)
+    aws.answers("history", status="Failed", err="invalid choice: 'history'", code=2)
     aws.answers("scan", out={**HEALTHY, "verdict": "failure", "lines": [line]})
+    monkeypatch.setattr(history, "keep", lambda *_: None)
     assert validate("local", "--only", "head-scan", "--format", form) == 1
     report, progress = capsys.readouterr()
     verdict = "FAILED (simulated)" if simulated else "FAILED"
     assert f"{verdict}: head-scan on head node head (0 passed, 1 failed)" in report
     assert ("simulated: off | " in report.replace("\\|", "|")) is simulated
     assert ("simulated: the emulated AWS" in progress) is simulated
+    assert "earlier runs are not compared" in progress
     assert "pyxis" in report and "run it [again]" in report
     assert form != "markdown" or "off \\| &lt;no>" in report
     if form == "json":
@@ -121,15 +124,22 @@ def test_failed_scan_in_every_form(
         assert (notice in report.partition("pyxis")[0]) is simulated
 
 
-def test_passed_scan(aws: Aws, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_passed_scan(
+    aws: Aws, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[str] = []
+    monkeypatch.setattr(history, "keep", lambda _node, _run, report: kept.append(report))
     aws.deployed("running")
     aws.answers("facts", out=FACTS)
+    before = {"run": "1", "time": "2026-11-21T00:00:00Z", "passed": True, "headline": "PASSED", "figures": {}}
+    aws.answers("history", out={"runs": [before]})
     aws.answers("scan", out=HEALTHY)
     file = tmp_path / "report.json"
     assert validate("local", "--only", "head-scan", "--format", "json", "--output", str(file)) == 0
     report = json.loads(file.read_text())
     assert (report["passed"], report["exit"], report["head_node"]) == (True, 0, HEAD)
     assert [line["outcome"] for line in report["lines"]] == ["passed"]
+    assert report["earlier"] == [before] and json.loads(kept[0]) == report | {"earlier": []}
     assert set(aws.called) == set(ACTIONS)
     assert capsys.readouterr().out == ""
 
