@@ -67,6 +67,10 @@ def file_with(deployed: Validated, path: str, change: dict[str, Any], *nodes: st
             lab.write(path, text, node=node, user="root")
 
 
+def resume(lab: Laboratory) -> None:
+    lab.run(["scontrol", "update", f"nodename={BROKEN}", "state=resume"], user="root")
+
+
 def test_healthy_cluster_passes_and_no_job_is_left(deployed: Validated) -> None:
     report, _ = deployed.validate(0)
     assert not lines(report, "not asked")
@@ -89,7 +93,16 @@ def test_bad_nodes_fail(deployed: Validated) -> None:
         file_with(deployed, "/etc/lab/gpus.json", {"gpus": before["gpus"][:7]}, BROKEN),
         file_with(deployed, "/etc/lab/figures.json", slow | {"mounts": {"/fsx": 90}}, *nodes),
     ):
-        report, _ = deployed.validate(1, "--skip", "head-scan,gpu-check")
+        report, _ = deployed.validate(1, "--skip", "head-scan,gpu-check", "--drain")
+        drained = deployed.laboratory.output(["sinfo", "-R", "-h", "-o", "%n %t %E"])
+        resume(deployed.laboratory)
+    assert drained.startswith(BROKEN) and "trainyard: host-scan gpus" in drained, drained
+    assert [line["found"] for line in report["lines"] if line["found"].startswith("drained")] == [
+        f"drained: {BROKEN}",
+        f"drained: none; already out of service: {BROKEN}",
+    ]
+    [used] = [one for one in report["used"] if one["where"] == "gpu/p5"]
+    assert used["instance"] == "p5.48xlarge" and 0 < used["node_hours"] < 1 and used["usd"] > 0
     failed = lines(report, "failed")
     scan = failed["scan", BROKEN, "gpus"]
     assert scan["found"].startswith("simulated: 7 x ") and scan["wanted"].startswith("8 x ") and scan["action"]
@@ -103,13 +116,32 @@ def test_bad_nodes_fail(deployed: Validated) -> None:
     assert ("nccl", "gpu/p5, 2 nodes", "alltoall") in passed
 
 
+def test_idle_nodes_are_checked_at_night_and_a_bad_one_is_named(deployed: Validated) -> None:
+    """What the timer starts, with a node that lacks a GPU and one that has a job."""
+    lab = deployed.laboratory
+    before = json.loads(lab.output(["cat", "/etc/lab/gpus.json"], node=BROKEN))
+    job = lab.output(["sbatch", "--parsable", "--partition=gpu", "--nodelist=gpu-dy-p5-1", "--wrap=sleep 900"])
+    lab.wait_for_job(job, states=("RUNNING",))
+    try:
+        with file_with(deployed, "/etc/lab/gpus.json", {"gpus": before["gpus"][:7]}, BROKEN):
+            done = lab.run(["bash", "/opt/trainyard/current/validation/idle-nodes.sh"], user="root", check=False)
+    finally:
+        lab.output(["scancel", job])
+    said = done.stdout + done.stderr
+    assert done.returncode == 1 and f"bad nodes: {BROKEN} (host-scan gpus)" in said, said
+    assert "host-scan on 1 idle nodes: FAILED" in said and "gpu-check on 1 idle nodes: FAILED" in said, said
+    assert "host-scan on 2 idle nodes: COMPLETED" in said  # those without GPUs
+    # By default bad nodes are reported, and stay in service.
+    assert "drain" not in lab.output(["sinfo", "-h", "-N", "-o", "%n %t"])
+
+
 def test_job_that_never_starts_fails_with_slurms_reason(deployed: Validated) -> None:
     lab = deployed.laboratory
     lab.run(["scontrol", "update", f"nodename={BROKEN}", "state=drain", "reason=no capacity"], user="root")
     try:
         report, _ = deployed.validate(1, "--only", "hello-gpu", "--start-minutes", "1")
     finally:
-        lab.run(["scontrol", "update", f"nodename={BROKEN}", "state=resume"], user="root")
+        resume(lab)
     [line] = lines(report, "failed").values()
     assert "pending for 1 min, Slurm's reason: " in line["found"] and "none" not in line["found"]
     assert "no capacity" in line["output"]
