@@ -204,7 +204,10 @@ def _burn(job: Job, verdict: Answer) -> Iterator[Line]:
         found, expected = verdict["gpus"], job.place.nodes * (job.place.gpus or 0)
         passed = verdict["passed"] and found == expected
         outcome, action = (Outcome.PASSED, "") if passed else (Outcome.FAILED, _READ_OUTPUT)
-        yield job.line(f"{found} GPUs, {usual}", f"{expected} GPUs; {wanted}", outcome, action)
+        units = {"tflops": "TFLOP/s", "gb_s": "GB/s", "all_reduce": "GB/s of all_reduce on a node"}
+        figures = {f"{units[key]}, {kind}": rate for kind, one in known.items() for key, rate in one.items()}
+        line = job.line(f"{found} GPUs, {usual}", f"{expected} GPUs; {wanted}", outcome, action)
+        yield replace(line, figures=figures)
     if unread := verdict["xids_unread"]:
         action = "is libnvidia-ml.so.1 in the image?"
         yield job.line(f"of {unread} GPUs not readable", "NVML's events", Outcome.WARNING, action, asked="Xid errors")

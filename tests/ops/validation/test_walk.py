@@ -232,6 +232,9 @@ def test_lines_of_gpu_burn(verdict: Answer | None, expected: list[Outcome], wher
     lines = judge.ended(Job(BURN, Place("gpu", "gpu/p5", 2, 8)), ended(result=verdict))
     assert outcomes(lines) == expected
     assert (lines[0].where, lines[0].found) == (where, found)
+    # Later runs are compared with these: GPUs that are all slower than before have no faster peers.
+    figures = {"TFLOP/s, NVIDIA H200": 700.0, "GB/s, NVIDIA H200": 4000.0}
+    assert lines[0].figures == (figures if found.endswith(USUAL) else {})
     assert lines[0].outcome is PASSED or (lines[0].action and "NAME" not in lines[0].action)
 
 
