@@ -112,7 +112,8 @@ def test_all_nodes_of_jakarta_work_for_thirty_minutes_at_most_apart_from_storage
     assert gpus.node_hours <= 80 * 30 / 60 and NODE_MINUTES == 30
     assert str(cpus) == "cpu/m7i: 0.17 node hours of m7i.2xlarge, price unknown"
     # Even if the checks before it take their whole time, the measurement of pairs can begin.
-    assert sum(job.minutes for job in jobs if job.check in (NODE_SCAN, HELLO, GPUS, BURN) and job.place.gpus) == 25
+    before = [job.minutes for job in jobs if job.place.gpus and job.check not in (PAIRS, NCCL)]
+    assert sum(before) < NODE_MINUTES
     # Storage comes in addition, on its own nodes.
     storage, _ = Planner(JAKARTA, replace(wanted, checks=(STORAGE,)), (), ("pytorch",), prices.get).plan()
     assert at_most([*jobs, *storage])[0].node_hours == 40 + sum(job.place.nodes * job.minutes / 60 for job in storage)
