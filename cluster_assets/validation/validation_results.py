@@ -16,7 +16,7 @@ MOST_CHARACTERS = 300
 MOST_FAULTS, MOST_NAMES = 60, 8
 """Of slow nodes, pairs and groups, and of the nodes of a group."""
 MOST_SLOWEST = 100
-"""Nodes with their best pair, where the figures of all pairs do not fit."""
+"""Nodes with their slowest GPU, or with their best pair where the figures of all pairs do not fit."""
 MOST_OF_ALL = 15000
 """Characters of JSON for all nodes of a job."""
 # Tried until all fits: lines per node, whether warnings stay, characters per text.
@@ -122,8 +122,10 @@ def _of_verdict(check: str, folder: Path) -> dict[str, Any] | None:
         verdict = json.loads((folder / "verdict.json").read_text())
     except (OSError, ValueError):
         return None
-    if check != "pair-test":
-        return _nccl(verdict) if check == "nccl-tests" else _faults(verdict)
+    if check == "nccl-tests":
+        return _nccl(verdict)
+    if check == "gpu-burn":
+        return _burnt(verdict)
     listed = folder / "nodes"
     return _pairs(verdict, listed.read_text().split() if listed.is_file() else [])
 
@@ -158,10 +160,26 @@ def _pairs(verdict: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     for *pair, rate in figures:
         for place in pair if names else ():
             best[names[place]] = max(rate or 0.0, best.get(names[place], 0.0))
-    slowest = sorted(best.items(), key=lambda node: node[1])[:MOST_SLOWEST]
-    while slowest and len(json.dumps(slowest)) > room:
-        slowest = slowest[: len(slowest) // 2]
-    return {**found, "slowest": slowest}
+    return {**found, "slowest": _slowest(best, room)}
+
+
+def _burnt(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """The verdict on GPUs, with the slowest GPU of each node, as far as they fit."""
+    found = _faults(verdict)
+    rates = {
+        node: [gpu["tflops"] for gpu in report.get("gpus", ()) if "tflops" in gpu]
+        for node, report in verdict.get("figures", {}).items()
+    }
+    least = {node: min(of_gpus, default=0.0) for node, of_gpus in rates.items()}
+    return {**found, "slowest": _slowest(least, MOST_OF_ALL - len(json.dumps(found)))}
+
+
+def _slowest(figures: Mapping[str, float], room: int) -> list[tuple[str, float]]:
+    """The nodes with the lowest figures, as many as fit."""
+    found = sorted(figures.items(), key=lambda node: node[1])[:MOST_SLOWEST]
+    while found and len(json.dumps(found)) > room:
+        found = found[: len(found) // 2]
+    return found
 
 
 def _short(rate: float | None) -> float | None:

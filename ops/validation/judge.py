@@ -122,10 +122,9 @@ def _lines(job: Job, result: Any) -> Iterator[Line]:  # noqa: ANN401 - JSON
     if job.check == NCCL:
         yield from _nccl(job, result or {})
     elif job.check == PAIRS:
-        first, *rest = _pairs(job, result or {})
-        yield from (replace(first, charts=tuple(_pair_charts(job, result or {}))), *rest)
+        yield from _with_charts(_pairs(job, result or {}), _pair_charts(job, result or {}))
     elif job.check == BURN:
-        yield from _burn(job, result or {})
+        yield from _with_charts(_burn(job, result or {}), _burn_charts(job, result or {}))
     elif job.check not in _PER_NODE:
         yield from _storage(job, result or ())
     else:
@@ -211,6 +210,20 @@ def _burn(job: Job, verdict: Answer) -> Iterator[Line]:
     if unread := verdict["xids_unread"]:
         action = "is libnvidia-ml.so.1 in the image?"
         yield job.line(f"of {unread} GPUs not readable", "NVML's events", Outcome.WARNING, action, asked="Xid errors")
+
+
+def _burn_charts(job: Job, verdict: Answer) -> Iterator[Chart]:
+    """A bar per node; of many nodes only the slowest."""
+    if slowest := verdict.get("slowest"):
+        points = tuple((place, rate) for place, (_, rate) in enumerate(slowest))
+        title = f"slowest GPU of each node, {job.place.name}"
+        yield Chart("bars", title, "TFLOP/s", points, ("TFLOP/s",), tuple(name for name, _ in slowest))
+
+
+def _with_charts(lines: Iterator[Line], charts: Iterator[Chart]) -> Iterator[Line]:
+    """The lines, the first one with the charts."""
+    first, *rest = lines
+    yield from (replace(first, charts=tuple(charts)), *rest)
 
 
 def _pairs(job: Job, verdict: Answer) -> Iterator[Line]:

@@ -16,8 +16,10 @@ import pytest
 from ops.report import Chart, Report, Tone, html
 from ops.report.commands import validation_report
 from ops.report.rendering import _UPLOT
+from ops.validation import judge
+from ops.validation.plan import BURN, Job, Place
 from tests.ops.report.sample import SLOW, of_pairs, sample
-from tests.ops.validation.fakes import results
+from tests.ops.validation.fakes import ended, results
 
 BROWSERS = ("chromium-headless-shell", "google-chrome", "chromium")
 """Debian's package chromium-headless-shell is the smallest (96 MB); GitHub's runners have google-chrome."""
@@ -111,3 +113,23 @@ def test_browser_draws_every_chart(tmp_path: Path, width: int, dark: bool) -> No
     assert "CONSOLE" not in done.stderr
     [said] = re.findall(r"<title>(.*?)</title>", done.stdout)
     assert json.loads(said) == [page.count("<figure>"), True, dark]
+
+
+def test_slowest_gpu_of_each_node(tmp_path: Path) -> None:
+    """From a verdict of gpu_burn.py; a node without an answer has a bar without height."""
+    gpus = [{"tflops": 700.0}, {"tflops": 512.5}, {"error": "no figure"}]
+    figures = {"n1": {"gpus": gpus}, "n2": {"error": "no answer"}}
+    peers = {"NVIDIA H200": {"tflops": 700.0, "gb_s": 3900.0}}
+    verdict = {"passed": True, "gpus": 2, "peers": peers, "margin_percent": 10, "xids_unread": 0, "faults": []}
+    (tmp_path / "verdict.json").write_text(json.dumps({**verdict, "figures": figures}))
+    [line] = judge.ended(
+        Job(BURN, Place("gpu", "gpu/p5", 2, 1), ("--seconds", "60")),
+        ended(result=results.of("gpu-burn", tmp_path, "")),
+    )
+    [chart] = line.charts
+    assert (chart.labels, chart.points) == (("n2", "n1"), ((0, 0.0), (1, 512.5)))
+    assert line.figures["TFLOP/s, NVIDIA H200"] == 700.0
+    many = {f"n{number}": {"gpus": [{"tflops": 500.0 + number}]} for number in range(1000)}
+    (tmp_path / "verdict.json").write_text(json.dumps({**verdict, "figures": many}))
+    slowest = results.of("gpu-burn", tmp_path, "")["slowest"]
+    assert len(slowest) == results.MOST_SLOWEST and slowest[0] == ("n0", 500.0)
