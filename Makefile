@@ -108,7 +108,7 @@ format: setup ## Format Python and shell
 
 # The tests without an emulator or a laboratory want both cores; the others also wait, so three run at a time.
 test: setup lint ## Everything that CI runs: lint, tests, life cycles and the local default end to end
-	@scripts/install-lab-packages.sh
+	@scripts/install-lab-packages.sh --tests
 	$(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'
 	$(PYTEST) -n 3 --dist loadgroup --durations 25 -m 'lab or e2e'
 

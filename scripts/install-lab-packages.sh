@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what the Slurm laboratory and the tests of the cluster's scripts need on this host: Debian or Ubuntu, as root. Quick if nothing is
-# missing. The nodes' packages (Slurm, MariaDB, the registry) are installed in a root file system of their own.
+# install-lab-packages.sh [--tests]: installs what the Slurm laboratory and the tests of the cluster's scripts need on this host: Debian or
+# Ubuntu, as root. Quick if nothing is missing. With --tests also a browser, which draws the report's charts. The nodes' packages (Slurm,
+# MariaDB, the registry) are installed in a root file system of their own.
 #
 # Exit codes: 0 installed; 1 the installation failed; 69 not possible here (neither Debian nor Ubuntu, no package archive); 77 needs root.
 set -euo pipefail
@@ -15,6 +16,7 @@ readonly NEEDED=(
   "unshare util-linux"
   "setpriv util-linux"
 )
+readonly BROWSERS=(chromium-headless-shell google-chrome chromium)
 readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
 lab::stop() {
@@ -22,6 +24,7 @@ lab::stop() {
   exit "$1"
 }
 
+# missing [--tests]: the packages that are missing.
 lab::missing() {
   local pair
   for pair in "${NEEDED[@]}"; do
@@ -29,12 +32,13 @@ lab::missing() {
   done
   # mmdebstrap checks the archive's signature with it; Ubuntu lacks it by default.
   [[ -e "${KEYRING}" ]] || echo debian-archive-keyring
+  [[ "${1:-}" != --tests || -n "$(command -v "${BROWSERS[@]}")" ]] || echo "${BROWSERS[0]}"
 }
 
 lab::main() {
   export PATH="${PATH}:/usr/sbin:/sbin" DEBIAN_FRONTEND=noninteractive
   local packages
-  packages="$(lab::missing | sort -u | tr '\n' ' ')"
+  packages="$(lab::missing "$@" | sort -u | tr '\n' ' ')"
   [[ -n "${packages}" ]] || return 0
   command -v apt-get >/dev/null || lab::stop 69 "missing: ${packages}- and this is neither Debian nor Ubuntu. Install them yourself."
   [[ "$(id -u)" == 0 ]] || lab::stop 77 "missing: ${packages}- installing them needs root: sudo $0"
@@ -49,8 +53,8 @@ lab::main() {
   # shellcheck disable=SC2086 # a list of words
   "${apt[@]}" install --yes --quiet=2 --no-install-recommends ${packages} >/dev/null ||
     lab::stop 1 "apt-get could not install: ${packages}"
-  packages="$(lab::missing | tr '\n' ' ')"
+  packages="$(lab::missing "$@" | tr '\n' ' ')"
   [[ -z "${packages}" ]] || lab::stop 1 "still missing after the installation: ${packages}"
 }
 
-lab::main
+lab::main "$@"

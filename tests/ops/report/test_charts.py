@@ -89,12 +89,13 @@ def test_pairs_of_many_nodes_fit_systems_manager(tmp_path: Path, nodes: int) -> 
         assert found["slowest"][0][0] == SLOW and len(found["slowest"]) == results.MOST_SLOWEST  # type: ignore[index, arg-type]
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (500, True)])
 def test_browser_draws_every_chart(tmp_path: Path, width: int, dark: bool) -> None:
     """Without errors, and the page does not scroll to the side. 500 pixels is the least of a headless window."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if not browser:
-        pytest.skip(f"no browser: {', '.join(BROWSERS)}")
+        pytest.fail(f"no browser ({', '.join(BROWSERS)}): scripts/install-lab-packages.sh --tests installs one")
     page = html(validation_report(sample(tmp_path)))
     probe = """<script>
       const drawn = [...document.querySelectorAll("canvas")].filter((one) =>
