@@ -1,13 +1,12 @@
-# The local NVMe scratch and the shared file systems. Needs scan.sh, settings.sh and the variables of node.sh.
+# The local NVMe scratch and the shared file systems. Needs scan.sh and the variables of node.sh.
 
 disks::terabytes() {
   printf '%d.%02d TB' $(($1 / 1000)) $(($1 % 1000 / 10))
 }
 
 disks::check_scratch() {
-  local scratch unit total available size free verdict=ok
-  scratch="$(jq -r --arg queue "$(settings::queue)" '[.queues[] | select(.name == $queue or $queue == "") | .scratch | values] | first // empty' \
-    "${TRAINYARD_SETTINGS}" 2>/dev/null || true)"
+  local -r scratch="${NODE_SCRATCH}"
+  local unit total available size free verdict=ok
   if [[ "${INSTANCE_KNOWN}" != yes || -z "${scratch}" ]] || ((INSTANCE_NVME_GB == 0)); then
     report::add scratch skipped "not checked" "no local NVMe, or the instance type unknown"
     return 0
@@ -50,8 +49,7 @@ disks::check_write() {
 
 disks::check_mounts() {
   local path missing=() silent=()
-  local -a paths
-  mapfile -t paths < <(jq -r '.mounts[].path' "${TRAINYARD_SETTINGS}" 2>/dev/null)
+  local -r paths=("${NODE_MOUNTS[@]}")
   if ((${#paths[@]} == 0)); then
     report::add file-systems skipped "not checked" "settings.json names none"
     return 0

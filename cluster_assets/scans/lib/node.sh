@@ -5,6 +5,33 @@ for part in ../../lib/base ../../lib/settings ../../lib/pyxis gpus fabric disks 
   . "${SCANS}/lib/${part}.sh"
 done
 
+# settings: set all that the checks need of settings.json: NODE_ENVIRONMENT, NODE_SCRATCH, NODE_MOUNTS, and in NODE_INSTANCES the possible
+# instance types of this node with their figures, all types if its queue is unknown. One call, because slurmd runs the checks on busy nodes and
+# jq 1.6 needs 40 ms to start.
+node::settings() {
+  local -r dna="${TRAINYARD_ROOT}/etc/chef/dna.json"
+  local recipes=/dev/null key value lines
+  NODE_ENVIRONMENT="" NODE_SCRATCH="" NODE_MOUNTS=() NODE_INSTANCES=()
+  [[ ! -r "${dna}" ]] || recipes="${dna}"
+  lines="$(jq -nr --slurpfile settings "${TRAINYARD_SETTINGS}" --slurpfile dna "${recipes}" '
+    ($dna[0].cluster // {}) as $node | $settings[0] | select(.schema == 1)
+    | [.queues[] | select(.name == ($node.scheduler_queue_name // .name))] as $queues
+    | [$queues[].compute[]? | select(.name == ($node.scheduler_compute_resource_name // .name)) | .instances[]] as $instances
+    | "environment=\(.environment)", "scratch=\([$queues[].scratch | values] | first // "")", "mount=\(.mounts[].path)",
+      ($instances | sort_by(.efa_interfaces) | reverse[]
+        | "instance=\([.type, .gpus, .gpu, .efa_interfaces, .nvme_gb, .nvswitch] | map(tostring) | join("|"))")
+  ' 2>/dev/null)" || return 1
+  while IFS="=" read -r key value; do
+    case "${key}" in
+      environment) NODE_ENVIRONMENT="${value}" ;;
+      scratch) NODE_SCRATCH="${value}" ;;
+      mount) NODE_MOUNTS+=("${value}") ;;
+      instance) NODE_INSTANCES+=("${value}") ;;
+    esac
+  done <<<"${lines}"
+  [[ -n "${NODE_ENVIRONMENT}" ]]
+}
+
 # type: one of the types of this node's compute resource. If it has several, EC2 reports which (IMDSv2). Nothing if unknown.
 instance::type() {
   local -r service="${TRAINYARD_IMDS:-http://169.254.169.254}/latest"
@@ -13,7 +40,7 @@ instance::type() {
     printf '%s' "${TRAINYARD_INSTANCE_TYPE}"
     return 0
   fi
-  candidates="$(instance::candidates | jq -r .type | sort -u)"
+  candidates="$(printf '%s\n' "${NODE_INSTANCES[@]%%|*}" | sort -u)"
   if [[ -n "${candidates}" && "${candidates}" != *$'\n'* ]]; then
     printf '%s' "${candidates}"
     return 0
@@ -23,27 +50,18 @@ instance::type() {
   curl --silent --fail --max-time 3 --retry 3 -H "X-aws-ec2-metadata-token: ${token}" "${service}/meta-data/instance-type" 2>/dev/null || return 0
 }
 
-# candidates: the possible instance types of this node in settings.json, one JSON object per line; all types if its queue is unknown.
-instance::candidates() {
-  jq -c --arg queue "$(settings::queue)" --arg resource "$(settings::node_value scheduler_compute_resource_name)" '
-    .queues[] | select(.name == $queue or $queue == "") | .compute[]?
-    | select(.name == $resource or $resource == "") | .instances[]
-  ' "${TRAINYARD_SETTINGS}" 2>/dev/null || true
-}
-
 # load: set INSTANCE_TYPE, and INSTANCE_KNOWN=yes with the type's figures if settings.json has them.
 instance::load() {
+  local line
   INSTANCE_TYPE="$(instance::type)"
   INSTANCE_KNOWN=no INSTANCE_GPUS=0 INSTANCE_GPU="" INSTANCE_EFA=0 INSTANCE_NVME_GB=0 INSTANCE_NVSWITCH=false
-  local line
-  line="$(instance::candidates | jq -rs --arg type "${INSTANCE_TYPE}" '
-    map(select(.type == $type)) | max_by(.efa_interfaces) | values
-    | [.gpus, .gpu, .efa_interfaces, .nvme_gb, .nvswitch] | map(tostring) | join("|")
-  ' 2>/dev/null)" || true
-  [[ -n "${line}" ]] || return 0
-  # shellcheck disable=SC2034 # read by the checks
-  IFS='|' read -r INSTANCE_GPUS INSTANCE_GPU INSTANCE_EFA INSTANCE_NVME_GB INSTANCE_NVSWITCH <<<"${line}"
-  INSTANCE_KNOWN=yes
+  for line in "${NODE_INSTANCES[@]}"; do
+    [[ "${line%%|*}" == "${INSTANCE_TYPE}" ]] || continue
+    # shellcheck disable=SC2034 # read by the checks
+    IFS='|' read -r _ INSTANCE_GPUS INSTANCE_GPU INSTANCE_EFA INSTANCE_NVME_GB INSTANCE_NVSWITCH <<<"${line}"
+    INSTANCE_KNOWN=yes
+    return 0 # of two entries of one type, the one with more EFA interfaces is first
+  done
 }
 
 # identify ROLE: load this node's figures, and report whether they are known.
@@ -51,11 +69,11 @@ node::identify() {
   local verdict=ok
   if ! command -v jq >/dev/null; then
     report::add settings failure "no jq" "${TRAINYARD_SETTINGS}" "Install jq: official ParallelCluster AMIs have it."
-  elif ! jq -e '.schema == 1' "${TRAINYARD_SETTINGS}" >/dev/null 2>&1; then
+  elif ! node::settings; then
     report::add settings failure "no readable ${TRAINYARD_SETTINGS}" "written by the bootstrap" \
       "This is not a node of a Trainyard cluster, or its bootstrap failed: see /var/log/trainyard/bootstrap.log."
   else
-    report::add settings ok "$(jq -r .environment "${TRAINYARD_SETTINGS}")" "written by the bootstrap"
+    report::add settings ok "${NODE_ENVIRONMENT}" "written by the bootstrap"
   fi
   instance::load
   [[ "$1" == compute ]] || return 0
