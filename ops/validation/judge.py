@@ -273,18 +273,31 @@ def _storage(job: Job, reports: Iterable[Answer]) -> Iterator[Line]:
     if report is None:
         yield job.line("nothing", f"figures of {job.mount}", action=_READ_OUTPUT)
         return
-    rates = ", ".join(f"{direction} {rate:.0f} MB/s" for direction, rate in report["mb_s"].items()) or "no figures"
+    # A head node of an older version measures once, from all nodes.
+    steps = report.get("steps") or [{"nodes": job.place.nodes, "mb_s": report["mb_s"]}]
+    shown = [
+        f"{direction} {' / '.join(format(one['mb_s'].get(direction, 0), '.0f') for one in steps)} MB/s"
+        for direction in report["mb_s"]
+    ]
+    several = f" from {' / '.join(str(one['nodes']) for one in steps)} nodes" if len(steps) > 1 else ""
+    rates = (", ".join(shown) or "no figures") + several
     rates += " (simulated)" if report.get("simulated") else ""
     wanted = f"{job.percent} % of {report.get('target_mb_s') or job.mb_s:g} MB/s"
     outcome = Outcome.PASSED if report["passed"] else Outcome.FAILED
-    line = job.line("; ".join([rates, *report["faults"]]), wanted, outcome)
+    line = job.line("; ".join([rates, *report["faults"], *report.get("scaling", ())]), wanted, outcome)
     limits = {"required": (report.get("target_mb_s") or job.mb_s) * job.percent / 100}
     limits["provisioned"] = report.get("provisioned_mb_s") or job.mb_s
-    points = tuple((place, rate, *limits.values()) for place, rate in enumerate(report["mb_s"].values()))
+    bars = {
+        f"{direction}, {one['nodes']} node{'s' * (one['nodes'] > 1)}": one["mb_s"][direction]
+        for direction in report["mb_s"]
+        for one in steps
+        if direction in one["mb_s"]
+    }
+    points = tuple((place, rate, *limits.values()) for place, rate in enumerate(bars.values()))
     series, simulated = ("measured", *limits), bool(report.get("simulated"))
     title = f"{line.where}, {job.nodes}"
-    chart = Chart("bars", title, "MB/s", points, series, tuple(report["mb_s"]), simulated=simulated)
-    figures = {f"{direction} MB/s of {job.nodes}": rate for direction, rate in report["mb_s"].items()}
+    chart = Chart("bars", title, "MB/s", points, series, tuple(bars), simulated=simulated)
+    figures = {bar.replace(", ", " MB/s of "): rate for bar, rate in bars.items()}
     yield replace(line, figures=figures, charts=(chart,) if points else ())
     if report.get("provisioned_mb_s") != job.mb_s:
         found = f"the cluster's settings say {report.get('provisioned_mb_s')} MB/s"

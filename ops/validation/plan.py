@@ -62,7 +62,7 @@ KINDS = {
         "throughput of Lustre",
         "is the file system busy? run it again; --storage-percent says what fewer clients can reach",
         "storage-test",
-        60,
+        20,
     ),
 }
 """The checks by name, with the time limits of cluster_assets/jobs in minutes; that of PAIRS depends on the nodes."""
@@ -322,6 +322,8 @@ class Planner:
             segments = math.ceil(rate * _STORAGE_SECONDS / (place.nodes * _PROCESSES * _SEGMENT_MB))
             segments = min(max(segments, _LEAST_SEGMENTS), _MOST_SEGMENTS)
             what = ("--mounts-to-test", lustre.mount, "--fraction", str(percent), "--segments", str(segments))
+            if place.nodes >= LEAST_TO_COMPARE:
+                what += ("--clients", ",".join(map(str, sorted({1, place.nodes // 2, place.nodes}))))
             yield Job(STORAGE, place, (*tool, *what), STORAGE in self.wishes.insisted, lustre.mount, rate, percent)
 
     def _storage_tool(self) -> tuple[str, ...]:

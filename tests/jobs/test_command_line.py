@@ -102,6 +102,7 @@ def test_a_model_without_a_folder_is_reported(settings: Path) -> None:
         ("storage-test.sbatch", ["--tool", "dd"], "--tool 'dd': give ior or fio"),
         ("storage-test.sbatch", ["--mounts-to-test", "/fsx9"], "'/fsx9' is not a mount of the environment; allowed:"),
         ("storage-test.sbatch", ["--fraction", "800"], "from 1 to 100"),
+        ("storage-test.sbatch", ["--clients", "1,,2"], "--clients '1,,2': give numbers of nodes, joined by commas"),
         ("train-torchrun.sbatch", ["--experiment", "../other"], "--experiment '../other'"),
         ("train-torchrun.sbatch", ["--rendezvous", "etcd"], "--rendezvous 'etcd': give static or c10d"),
         ("train-deepspeed.sbatch", ["--config"], "--config needs a value"),

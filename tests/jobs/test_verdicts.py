@@ -119,9 +119,10 @@ SUMMARY rate (in ops/sec): (of 1 iterations)
 
 
 def storage(
-    folder: Path, *words: str, ior: str = IOR, mdtest: str = MDTEST, provisioned: int = 7200
+    folder: Path, *words: str, ior: str | dict[int, str] = IOR, mdtest: str = MDTEST, provisioned: int = 7200
 ) -> tuple[int, dict[str, Any], str]:
-    (folder / "_fsx2-ior.txt").write_text(ior)
+    for nodes, text in (ior if isinstance(ior, dict) else dict.fromkeys((1, 2), ior)).items():
+        (folder / f"_fsx2-{nodes}-ior.txt").write_text(text)
     (folder / "_fsx2-mdtest.txt").write_text(mdtest)
     mounts = [{"name": "checkpoints", "path": "/fsx2", "type": "lustre", "throughput_mb_s": provisioned}]
     (folder / "settings.json").write_text(json.dumps({"mounts": mounts}))
@@ -139,27 +140,48 @@ def storage(
 
 
 def test_storage_is_judged_against_what_is_provisioned(tmp_path: Path) -> None:
-    status, found, _ = storage(tmp_path, "--nodes", "2", "--fraction", "95")
+    status, found, _ = storage(tmp_path, "--clients", "2", "--fraction", "95")
     assert status == 0, found
     assert found["mb_s"]["write"] == pytest.approx(7131.6, abs=0.1)
     assert found["metadata_per_s"]["file stat"] == 51234
-    status, found, shown = storage(tmp_path, "--nodes", "2", "--fraction", "100")
+    status, found, shown = storage(tmp_path, "--clients", "2", "--fraction", "100")
     assert status == 1
     assert "write 7132 MB/s, floor 7200 (100% of 7200)" in shown
     assert not found["simulated"]
-    _, found, shown = storage(tmp_path, "--nodes", "2", ior=f"srun: a line\n# simulated: nothing was measured\n{IOR}")
+    _, found, shown = storage(tmp_path, "--clients", "2", ior=f"srun: a line\n# simulated: nothing was measured\n{IOR}")
     assert found["simulated"] and "7132 MB/s of 7200 (simulated)" in shown
 
 
 def test_few_clients_are_no_fault_of_the_file_system(tmp_path: Path) -> None:
     fast = IOR.replace("6801.20", "9600.00").replace("7002.50", "9600.00")
-    assert storage(tmp_path, "--nodes", "2", ior=fast, provisioned=72_000)[0] == 1
-    status, found, _ = storage(tmp_path, "--nodes", "1", ior=fast, provisioned=72_000)
+    assert storage(tmp_path, "--clients", "2", ior=fast, provisioned=72_000)[0] == 1
+    status, found, _ = storage(tmp_path, "--clients", "1", ior=fast, provisioned=72_000)
     assert (status, found["target_mb_s"]) == (0, 10_000)
 
 
+@pytest.mark.parametrize(
+    ("rates", "status", "limit"),
+    [
+        ((900, 3600, 7100), 0, "the file system's limit is reached by 8 of 8 nodes"),
+        ((900, 6900, 6000), 0, "the file system's limit is reached by 4 of 8 nodes"),
+        ((800, 3200, 6000), 1, "the nodes are the limit, 800 MB/s each"),
+        ((900, 3600, 3700), 1, "more than 4 of 8 nodes help little: the file system or the network is the limit"),
+        ((900, 950, 940), 1, "more than 1 of 8 nodes help little: the file system or the network is the limit"),
+    ],
+)
+def test_storage_from_one_half_and_all_nodes(tmp_path: Path, rates: tuple[float, ...], status: int, limit: str) -> None:
+    texts = {
+        nodes: "".join(f"{direction} 1.0 1.0 {rate / 1.048576:.2f} 0.0\n" for direction in ("write", "read"))
+        for nodes, rate in zip((1, 4, 8), rates, strict=True)
+    }
+    found_status, found, shown = storage(tmp_path, "--clients", "1,4,8", "--fraction", "95", ior=texts)
+    assert (found_status, found["scaling"]) == (status, [f"write: {limit}", f"read: {limit}"])
+    assert [round(step["mb_s"]["write"]) for step in found["steps"]] == list(rates)
+    assert round(found["mb_s"]["read"]) == max(rates) and limit in shown
+
+
 def test_a_storage_test_that_failed_is_no_pass(tmp_path: Path) -> None:
-    status, found, _ = storage(tmp_path, "--nodes", "2", ior="# ior ended with status 1\n", mdtest="")
+    status, found, _ = storage(tmp_path, "--clients", "2", ior="# ior ended with status 1\n", mdtest="")
     assert status == 1
     assert len(found["faults"]) == 3
 
@@ -172,18 +194,18 @@ def test_rates_of_fio_are_summed_over_the_nodes_and_say_whether_they_are_simulat
         for direction in ("write", "read"):
             jobs = [{"error": 0, direction: {"bw_bytes": 4_000_000_000}}]
             report = json.dumps({"fio version": version, "jobs": jobs})
-            (tmp_path / f"_fsx2-fio-{direction}-{node}.json").write_text(f"note: laying out files\n{report}")
-    status, found, shown = storage(tmp_path, "--tool", "fio", "--nodes", "2")
+            (tmp_path / f"_fsx2-2-fio-{direction}-{node}.json").write_text(f"note: laying out files\n{report}")
+    status, found, shown = storage(tmp_path, "--tool", "fio", "--clients", "2")
     assert (status, found["mb_s"], found["simulated"]) == (0, {"write": 8000, "read": 8000}, version == "simulated")
     assert ("MB/s of 7200 (simulated)" in shown) is (version == "simulated")
-    (tmp_path / "_fsx2-fio-read-b.json").unlink()
-    status, found, _ = storage(tmp_path, "--tool", "fio", "--nodes", "2")
-    assert (status, found["faults"]) == (1, ["no figure for read: the test failed, see its output"])
+    (tmp_path / "_fsx2-2-fio-read-b.json").unlink()
+    status, found, _ = storage(tmp_path, "--tool", "fio", "--clients", "2")
+    assert (status, found["faults"]) == (1, ["no figure for read from 2 nodes: the test failed, see its output"])
 
 
 def test_a_mount_that_the_environment_lacks(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text('{"mounts": [{"path": "/fsx1"}, {"path": "/fsx2"}]}')
-    line: list[str | Path] = [sys.executable, LIB / "storage_verdict.py", "--tool", "ior", "--nodes", "1"]
+    line: list[str | Path] = [sys.executable, LIB / "storage_verdict.py", "--tool", "ior", "--clients", "1"]
     line += ["--settings", tmp_path / "settings.json", "--mount", "/fsx9", "--outputs", tmp_path, "--json", tmp_path]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "--mount '/fsx9' is not a mount; allowed: /fsx1, /fsx2" in done.stderr

@@ -1,7 +1,8 @@
 """storage_verdict.py: compares the results of IOR, mdtest or fio on one mount with the provisioned throughput.
 
 The target is the mount's throughput_mb_s in settings.json, but at most 10,000 MB/s a node, because few clients cannot
-use all of a large file system. A mount without a target is shown and not judged.
+use all of a large file system. A mount without a target is shown and not judged. If several numbers of nodes measured,
+the highest throughput counts, and the verdict says where more nodes stop helping.
 
 The standard library only, Python 3.9 or later. Exit codes: 0 passed; 1 failed; 2 wrong arguments.
 """
@@ -18,6 +19,8 @@ _MIB = 1 << 20
 _MB = 1_000_000
 _CLIENT_MB_S = 10_000
 _DIRECTIONS = ("write", "read")
+_LINEAR = 0.8
+"""So many nodes that reach less than this share of their number times one node's rate are not the limit."""
 
 
 def ior(text: str) -> dict[str, float]:
@@ -49,10 +52,38 @@ def fio(folder: Path, prefix: str, nodes: int) -> tuple[dict[str, float], bool]:
     return found, simulated
 
 
-def judge(rates: dict[str, float], target: float | None, fraction: float) -> list[str]:
-    """Faults of the throughput by direction."""
-    missing = [direction for direction in _DIRECTIONS if direction not in rates]
-    faults = [f"no figure for {direction}: the test failed, see its output" for direction in missing]
+def scaling(steps: dict[int, dict[str, float]], provisioned: float | None, fraction: float) -> list[str]:
+    """Where more nodes stop helping, by direction; `steps` are the rates by number of nodes, ascending."""
+    found = []
+    for direction in _DIRECTIONS:
+        rates = {nodes: rates[direction] for nodes, rates in steps.items() if direction in rates}
+        if len(rates) < 2:
+            continue
+        (least, rate), *_ = rates.items()
+        each = rate / least
+        full = [nodes for nodes, rate in rates.items() if provisioned and rate >= provisioned * fraction]
+        bent = [nodes for nodes, rate in rates.items() if rate < _LINEAR * each * nodes]
+        if full:
+            text = f"the file system's limit is reached by {full[0]} of {max(rates)} nodes"
+        elif bent:
+            before = max(nodes for nodes in rates if nodes < bent[0])
+            text = f"more than {before} of {max(rates)} nodes help little: the file system or the network is the limit"
+        else:
+            text = f"the nodes are the limit, {each:.0f} MB/s each"
+        found.append(f"{direction}: {text}")
+    return found
+
+
+def judge(
+    steps: dict[int, dict[str, float]], rates: dict[str, float], target: float | None, fraction: float
+) -> list[str]:
+    """Faults of the throughput by direction; `rates` are the highest."""
+    faults = [
+        f"no figure for {direction} from {nodes} node{'s' * (nodes > 1)}: the test failed, see its output"
+        for nodes, found in steps.items()
+        for direction in _DIRECTIONS
+        if direction not in found
+    ]
     if target is not None:
         floor = target * fraction
         faults += [
@@ -72,12 +103,13 @@ def main(arguments: list[str]) -> int:
     add("--mount", required=True, help="path of the mount")
     add("--outputs", type=Path, required=True, help="folder and name prefix of the outputs")
     add("--fraction", type=float, default=80, help="required per cent of the target")
-    add("--nodes", type=int, required=True)
+    add("--clients", type=lambda text: sorted(map(int, text.split(","))), required=True, help="numbers of nodes")
     add("--json", type=Path, required=True, help="write the verdict to this file")
     options = parser.parse_args(arguments)
     folder, prefix = options.outputs.parent, options.outputs.name
     metadata: dict[str, float] = {}
     simulated = False
+    steps = {}
     try:
         mounts = json.loads(options.settings.read_text())["mounts"]
         mount = next((one for one in mounts if one["path"] == options.mount), None)
@@ -85,21 +117,33 @@ def main(arguments: list[str]) -> int:
             allowed = ", ".join(one["path"] for one in mounts)
             parser.error(f"--mount '{options.mount}' is not a mount; allowed: {allowed}")
         provisioned = mount.get("throughput_mb_s")
-        target = None if provisioned is None else min(float(provisioned), _CLIENT_MB_S * options.nodes)
+        target = None if provisioned is None else min(float(provisioned), _CLIENT_MB_S * options.clients[-1])
+        for nodes in options.clients:
+            if options.tool == "ior":
+                text = (folder / f"{prefix}-{nodes}-ior.txt").read_text()
+                steps[nodes], fake = ior(text), bool(re.search(r"(?m)^# simulated", text))
+            else:
+                steps[nodes], fake = fio(folder, f"{prefix}-{nodes}", nodes)
+            simulated |= fake
         if options.tool == "ior":
-            text = (folder / f"{prefix}-ior.txt").read_text()
-            rates, simulated = ior(text), bool(re.search(r"(?m)^# simulated", text))
             metadata = mdtest((folder / f"{prefix}-mdtest.txt").read_text())
-        else:
-            rates, simulated = fio(folder, prefix, options.nodes)
     except (OSError, ValueError, KeyError) as problem:
         parser.error(f"cannot be read: {problem}")
-    faults = judge(rates, target, options.fraction / 100)
+    rates = {
+        direction: max(found[direction] for found in steps.values() if direction in found)
+        for direction in _DIRECTIONS
+        if any(direction in found for found in steps.values())
+    }
+    faults = judge(steps, rates, target, options.fraction / 100)
+    limits = scaling(steps, provisioned, options.fraction / 100)
     if options.tool == "ior" and not metadata:
         faults.append("no figures of mdtest: it failed, see its output")
     suffix = (f" of {target:.0f}" if target else ", not judged") + (" (simulated)" if simulated else "")
-    for direction, rate in rates.items():
-        print(f"{options.mount}: {direction:<6} {rate:>8.0f} MB/s{suffix}")
+    for nodes, found in steps.items():
+        for direction, rate in found.items():
+            print(f"{options.mount}: {direction:<6} {rate:>8.0f} MB/s{suffix}, {nodes} node{'s' * (nodes > 1)}")
+    for limit in limits:
+        print(f"{options.mount}: {limit}")
     for operation, rate in metadata.items():
         print(f"{options.mount}: {operation:<18} {rate:>10.0f}/s")
     for fault in faults:
@@ -111,6 +155,8 @@ def main(arguments: list[str]) -> int:
         "provisioned_mb_s": provisioned,
         "target_mb_s": target,
         "mb_s": rates,
+        "steps": [{"nodes": nodes, "mb_s": found} for nodes, found in steps.items()],
+        "scaling": limits,
         "metadata_per_s": metadata,
         "faults": faults,
     }

@@ -47,7 +47,12 @@ def of_pairs(folder: Path, nodes: int = 12, *, simulated: bool = False) -> dict[
 def of_storage() -> list[dict[str, object]]:
     rates = {"write": 9123.4, "read": 11876.5}
     one = {"mount": "/fsx", "passed": True, "simulated": False, "provisioned_mb_s": 12000, "target_mb_s": 12000.0}
-    return [{**one, "mb_s": rates, "faults": []}]
+    steps = [
+        {"nodes": n, "mb_s": {key: rate * share for key, rate in rates.items()}}
+        for n, share in ((1, 0.3), (6, 0.9), (12, 1))
+    ]
+    limits = [f"{key}: the file system's limit is reached by 6 of 12 nodes" for key in rates]
+    return [{**one, "mb_s": rates, "steps": steps, "scaling": limits, "faults": []}]
 
 
 def sample(folder: Path, *, simulated: bool = False) -> Report:

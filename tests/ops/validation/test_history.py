@@ -75,7 +75,7 @@ def test_report_is_kept_and_found_again(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "validation" / "20261121-1" / "report.json").write_text("[]")
     [before] = history.earlier(node)
     assert before == Earlier("20261122-100000", report.time, False, report.headline, report.figures)
-    assert len(before.figures) == 8
+    assert len(before.figures) == 12
     page = html(validation_report(replace(report, time="2026-11-23T10:00:00Z", earlier=(before,))))
     *_, chart = charts_of(page)
     assert chart["kind"] == "times" and chart["points"][0][1:] == [100.0] * 8

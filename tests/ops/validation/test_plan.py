@@ -68,6 +68,15 @@ def test_storage_test_has_the_provisioned_throughput() -> None:
 
 
 @pytest.mark.parametrize(
+    ("nodes", "clients"), [(1, None), (2, None), (3, "1,3"), (4, "1,2,4"), (9, "1,4,9"), (1024, "1,40,80")]
+)
+def test_storage_test_of_many_nodes_shows_where_the_scaling_stops(nodes: int, clients: str | None) -> None:
+    jobs, _ = planned(JAKARTA, checks=(STORAGE,), nodes=nodes)
+    options = [dict(zip(job.options[::2], job.options[1::2], strict=True)) for job in jobs]
+    assert {one.get("--clients") for one in options} == {clients}
+
+
+@pytest.mark.parametrize(
     ("environment", "most", "nodes"), [(JAKARTA, 2, 2), (JAKARTA, 10, 10), (LOCAL, 10, 2)], ids=["2", "10", "all"]
 )
 def test_number_of_nodes(environment: Environment, most: int, nodes: int) -> None:
@@ -116,7 +125,8 @@ def test_all_nodes_of_jakarta_work_for_thirty_minutes_at_most_apart_from_storage
     assert sum(before) < NODE_MINUTES
     # Storage comes in addition, on its own nodes.
     storage, _ = Planner(JAKARTA, replace(wanted, checks=(STORAGE,)), (), ("pytorch",), prices.get).plan()
-    assert at_most([*jobs, *storage])[0].node_hours == 40 + sum(job.place.nodes * job.minutes / 60 for job in storage)
+    of_storage = sum(job.place.nodes * job.minutes / 60 for job in storage)
+    assert at_most([*jobs, *storage])[0].node_hours == pytest.approx(40 + of_storage)
 
 
 @pytest.mark.parametrize(

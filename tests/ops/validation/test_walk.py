@@ -246,6 +246,23 @@ def test_line_of_a_failed_scan_is_whole() -> None:
     )  # fmt: skip
 
 
+def test_storage_shows_each_number_of_nodes() -> None:
+    rates = {1: 50.0, 6: 130.0, 12: 140.0}
+    [verdict] = storage(140)
+    steps = [{"nodes": nodes, "mb_s": {"write": rate, "read": rate}} for nodes, rate in rates.items()]
+    verdict |= {"steps": steps, "scaling": ["write: the nodes are the limit, 50 MB/s each"]}
+    job = Job(STORAGE, Place("gpu", "gpu/p5", 12, 8), mount="/fsx", mb_s=150, percent=80)
+    [line] = judge.ended(job, ended(result=[verdict]))
+    assert line.found == (
+        "write 50 / 130 / 140 MB/s, read 50 / 130 / 140 MB/s from 1 / 6 / 12 nodes; "
+        "write: the nodes are the limit, 50 MB/s each"
+    )
+    assert line.figures["read MB/s of 12 nodes"] == 140 and line.figures["write MB/s of 1 node"] == 50
+    [chart] = line.charts
+    assert chart.labels[:3] == ("write, 1 node", "write, 6 nodes", "write, 12 nodes") and len(chart.points) == 6
+    assert chart.points[0] == (0, 50, 120, 150) and chart.series == ("measured", "required", "provisioned")
+
+
 def test_wanted_figures() -> None:
     lines, _, _ = walk(FakeNode(GOOD), NCCL, STORAGE)
     assert [line.wanted for line in lines] == ["250 GB/s at 1 GiB", "80 % of 150 MB/s"]
@@ -339,7 +356,7 @@ def test_node_time_of_other_checks_limits_the_next_and_is_counted() -> None:
     jobs, _ = Planner(LOCAL, Wishes((HELLO, GPUS, NCCL, STORAGE)), ("fio", "nccl-tests")).plan()
     running = Walk(node, "run", 30, lambda _text: None, time.sleep, time.clock, node_minutes=23)
     lines = list(running.lines(jobs, []))
-    assert [words[5] for words in node.asked if words[0] == "submit"] == ["5", "5", "60"]
+    assert [words[5] for words in node.asked if words[0] == "submit"] == ["5", "5", "20"]
     assert (
         lines[-2].found == "not begun: gpu/p5 worked 22 min for other checks" and "--node-minutes" in lines[-2].action
     )
