@@ -25,6 +25,11 @@ _LARGEST = re.compile(r"maxBytes (\d+)")
 _CHANNEL = re.compile(r"NCCL INFO Channel .* via (\S+)")
 _NETWORK = re.compile(r"NCCL INFO Using network (.+?)\s*$", re.MULTILINE)
 _PLUGIN = re.compile(r"NET/OFI Selected [Pp]rovider is (\w+)")
+# Why no test ran: the dynamic linker's, NCCL's, nccl-tests' and Slurm's own words, whichever is first.
+_REASON = re.compile(
+    r"error while loading .+|NCCL WARN .+|Test (?:NCCL|CUDA) failure .+|srun: error: .+|^\w*Error: .+",
+    re.MULTILINE,
+)
 _SIMULATED = re.compile(r"^# simulated", re.MULTILINE)
 _BINARY_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -105,7 +110,8 @@ def judge(
 
 def _whole(result: Result, text: str) -> None:
     if not result.rows:
-        result.faults.append("no table: the test did not run, see its output")
+        reason = _REASON.search(text)
+        result.faults.append(f"no table: {reason.group() if reason else 'the test did not run'}, see its output")
         return
     largest, last = _LARGEST.search(text), result.rows[-1].bytes
     if largest and last < int(largest.group(1)) // 2:
