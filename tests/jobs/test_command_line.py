@@ -82,6 +82,27 @@ def test_a_model_without_a_folder_is_reported(settings: Path) -> None:
     assert done.returncode == 1 and f"model model1 has no folder for outputs in {settings}" in done.stderr
 
 
+def test_nccl_tests_ends_a_hung_collective_and_leaves_out_the_others(
+    slurm: str, settings: Path, tmp_path: Path
+) -> None:
+    """srun finds the programs, then measures all_reduce and hangs in all_gather."""
+    write_command(Path(slurm), "scontrol", "[ $2 != hostnames ] || echo localhost")
+    table = JOBS.parents[1] / "tests/jobs/nccl/slurm-all_reduce.txt"
+    hangs = f'case "$*" in *" -c "*) echo nccl-tests ;; *all_reduce_perf*) cat {table} ;; *) exec sleep 60 ;; esac'
+    write_command(Path(slurm), "srun", hangs)
+    copy = tmp_path / "slurm_script"
+    shutil.copy(JOBS / "nccl-tests.sbatch", copy)
+    env = {"PATH": f"{slurm}:{os.environ['PATH']}", "TRAINYARD_SETTINGS": str(settings), "TRAINYARD_JOBS": str(JOBS)}
+    env |= {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1", "SLURMD_NODENAME": "a", "SLURM_GPUS_ON_NODE": "2"}
+    env |= {"SLURM_JOB_NODELIST": "a"}
+    line = ["bash", copy, "--results", tmp_path / "results", "--limit", "1", "--tests", "all_reduce,all_gather,reduce"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env=env, timeout=30)
+    assert done.returncode == 1
+    assert [path.stem for path in sorted((tmp_path / "results").glob("*.txt"))] == ["all_gather", "all_reduce"]
+    assert re.search(r"(?m)^all_reduce .* passed$", done.stdout), done.stderr
+    assert re.search(r"(?m)^all_gather .* FAILED\n +hung: a process, node or link does not answer", done.stdout)
+
+
 @pytest.mark.parametrize(
     ("file", "words", "says"),
     [
@@ -98,6 +119,7 @@ def test_a_model_without_a_folder_is_reported(settings: Path) -> None:
         ("nccl-tests.sbatch", ["--max", "4 GB"], "size '4 GB'"),
         ("nccl-tests.sbatch", ["--binaries", "build"], "--binaries 'build': give an absolute path"),
         ("nccl-tests.sbatch", ["--engine", "mpi"], "--engine 'mpi': give auto, nccl-tests or torch"),
+        ("nccl-tests.sbatch", ["--limit", "no"], "--limit 'no'"),
         ("nccl-tests.sbatch", ["--backend", "mpi"], "--backend 'mpi': give nccl or gloo"),
         ("storage-test.sbatch", ["--tool", "dd"], "--tool 'dd': give ior or fio"),
         ("storage-test.sbatch", ["--mounts-to-test", "/fsx9"], "'/fsx9' is not a mount of the environment; allowed:"),

@@ -4,6 +4,10 @@ nccl/: nccl-tests 2.19.6, NCCL 2.28.9, two H200 of one host with NVLink (NVLS of
 nvlink-*: as it should be. tcp-*: with NCCL_P2P_DISABLE=1 and NCCL_SHM_DISABLE=1, so over TCP. ofi-missing-*: with
 NCCL_NET=OFI and no plugin.
 torch-*: torch 2.11.0, NCCL 2.28.9, two processes, otherwise the same, 22 November 2026; most of NCCL's log was removed.
+slurm-*: the same programs with Open MPI 4.1.6 and PMIx 5.0.1, started by nccl-tests.sbatch under Slurm 23.11.4 (Ubuntu
+24.04) as two ranks on two H200 of one host (NVLink, driver 580.159.04), 22 November 2026, also shortened. slurm-shm-*:
+with NCCL_P2P_DISABLE=1, so through the host's memory. slurm-sockets-*: two nodes (network namespaces) of one GPU each.
+slurm-no-plugin-*: the same nodes with the feature efa. hand-*: the programs of slurm-* started by mpirun.
 """
 
 from __future__ import annotations
@@ -89,6 +93,57 @@ def test_torch_measures_what_nccl_tests_does(tmp_path: Path) -> None:
         for size in (64 << 20, 256 << 20, 1 << 30):
             # nvlink-* are of another day and machine.
             assert ours[size] == pytest.approx(theirs[size], rel=0.03), (one["collective"], size)
+
+
+def test_a_slurm_job_measures_what_the_program_started_by_hand_does(tmp_path: Path) -> None:
+    status, found, table = verdict(
+        *(OUTPUTS / f"slurm-{name}.txt" for name in COLLECTIVES), kind="p5en.48xlarge", tmp=tmp_path
+    )
+    assert status == 0, table
+    _, by_hand, _ = verdict(*(OUTPUTS / f"hand-{name}.txt" for name in COLLECTIVES), tmp=tmp_path)
+    different = []
+    for job, hand in zip(found["collectives"], by_hand["collectives"], strict=True):
+        assert (job["collective"], job["network"]) == (hand["collective"], "P2P/CUMEM")
+        ours, theirs = ({row["bytes"]: row["busbw"] for row in each["rows"]} for each in (job, hand))
+        assert min(theirs) == 64 << 20 and max(theirs) == 4 << 30
+        different += [
+            (job["collective"], size) for size in theirs if ours[size] != pytest.approx(theirs[size], rel=0.02)
+        ]
+    # At these sizes two runs by hand differ as much.
+    assert different == [("reduce_scatter", 4 << 30)]
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "network", "faults"),
+    [
+        ("shm", {}, "SHM/direct", ["26.9 GB/s at 128 MiB, floor 260", "26.8 GB/s at 1 GiB, floor 280"]),
+        ("sockets", {"nodes": 2}, "Socket", ["NCCL fell back to TCP (NET/Socket)"]),
+        ("sockets", {"nodes": 2, "efa": True}, "Socket", ["NCCL fell back to TCP (NET/Socket)"]),
+        (
+            "no-plugin",
+            {"nodes": 2, "efa": True},
+            "not shown",
+            ["no table: NCCL WARN Failed to initialize any NET plugin", "the log does"],
+        ),
+    ],
+)
+def test_a_slurm_job_with_the_wrong_network(
+    name: str, asked: dict[str, Any], network: str, faults: list[str], tmp_path: Path
+) -> None:
+    file = OUTPUTS / f"slurm-{name}-all_reduce.txt"
+    status, found, _ = verdict(file, **asked, kind="p5en.48xlarge", tmp=tmp_path)
+    result = found["collectives"][0]
+    assert (status, result["network"], len(result["faults"])) == (1, network, len(faults))
+    assert all(fault.startswith(start) for fault, start in zip(result["faults"], faults, strict=True))
+
+
+@pytest.mark.parametrize(("text", "last"), [("", ""), (genuine(), " after 4 GiB")])
+def test_a_hung_collective(text: str, last: str, tmp_path: Path) -> None:
+    status, found, _ = verdict(changed(f"{text}# srun ended with status 124\n", tmp_path), tmp=tmp_path)
+    assert status == 1
+    assert found["collectives"][0]["faults"] == [
+        f"hung{last}: a process, node or link does not answer; pair-test.sbatch names the node"
+    ]
 
 
 def test_a_slow_one_fails_at_its_size(tmp_path: Path) -> None:

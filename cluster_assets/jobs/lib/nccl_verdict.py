@@ -30,6 +30,7 @@ _REASON = re.compile(
     r"error while loading .+|NCCL WARN .+|Test (?:NCCL|CUDA) failure .+|srun: error: .+|^\w*Error: .+",
     re.MULTILINE,
 )
+_HUNG = re.compile(r"^# srun ended with status 124$", re.MULTILINE)  # of timeout
 _SIMULATED = re.compile(r"^# simulated", re.MULTILINE)
 _BINARY_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -109,6 +110,10 @@ def judge(
 
 
 def _whole(result: Result, text: str) -> None:
+    if _HUNG.search(text):
+        last = f" after {size_text(result.rows[-1].bytes)}" if result.rows else ""
+        result.faults.append(f"hung{last}: a process, node or link does not answer; pair-test.sbatch names the node")
+        return
     if not result.rows:
         reason = _REASON.search(text)
         result.faults.append(f"no table: {reason.group() if reason else 'the test did not run'}, see its output")
