@@ -12,7 +12,7 @@ from cli import account, emulated, files, verdicts
 from cli.exits import FAILED, TABLE
 
 FORMATS = ("text", "markdown", "json", "html")
-CHECKS = ("head-scan", "scan", "hello-gpu", "gpu-check", "gpu-burn", "pairs", "nccl", "storage")
+CHECKS = ("head-scan", "scan", "hello-gpu", "gpu-check", "gpu-burn", "pairs", "nccl", "storage", "s3")
 ALL_NODES = 1024
 """Most nodes of a job file (cluster_assets/jobs/lib/job.sh)."""
 DESCRIPTION = "GPU training clusters on AWS as code: deploy, review, check and validate an environment."

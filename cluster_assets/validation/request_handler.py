@@ -36,8 +36,8 @@ import validation_results as results
 
 HERE = Path(__file__).resolve().parent
 PREFIX = "trainyard-validation-"
-CHECKS = ("host-scan", "hello-gpu", "gpu-check", "gpu-burn", "pair-test", "nccl-tests", "storage-test")
-OPTIONS = ("--image", "--measure", "--mounts-to-test", "--tool", "--fraction", "--segments", "--clients")
+CHECKS = ("host-scan", "hello-gpu", "gpu-check", "gpu-burn", "pair-test", "nccl-tests", "storage-test", "s3-test")
+OPTIONS = ("--image", "--measure", "--mounts-to-test", "--tool", "--fraction", "--segments", "--clients", "--mib")
 NICE = 10000
 DRAINED_SHARE = 4
 """Several bad nodes are drained if they are at most one in so many: more have a common cause."""

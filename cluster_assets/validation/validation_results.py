@@ -36,7 +36,7 @@ def of(check: str, folder: Path, output: str) -> Any:  # noqa: ANN401 - JSON
         return {node: int(count) for node, count in _HELLO.findall(output)}
     if check == "gpu-check":
         return {node["node"]: node for node in fitted(_fabric(output))}
-    if check in ("nccl-tests", "pair-test", "gpu-burn"):
+    if check in ("nccl-tests", "pair-test", "gpu-burn", "s3-test"):
         return _of_verdict(check, folder)
     if check == "storage-test":
         return [report for _, report in _reports(folder) if "mount" in report]
@@ -126,6 +126,13 @@ def _of_verdict(check: str, folder: Path) -> dict[str, Any] | None:
         return _nccl(verdict)
     if check == "gpu-burn":
         return _burnt(verdict)
+    if check == "s3-test":
+        slower = {
+            node: min((report[key] for key in ("write", "read") if key in report), default=0.0)
+            for node, report in verdict["figures"].items()
+        }
+        found = _faults(verdict)
+        return {**found, "slowest": _slowest(slower, MOST_OF_ALL - len(json.dumps(found)))}
     listed = folder / "nodes"
     return _pairs(verdict, listed.read_text().split() if listed.is_file() else [])
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ops.report.model import Chart
-from ops.validation.plan import BURN, GPUS, HELLO, NCCL, NODE_SCAN, PAIRS, Job
+from ops.validation.plan import BURN, GPUS, HELLO, NCCL, NODE_SCAN, PAIRS, S3, Job
 from ops.validation.report import HEAD_SCAN, Line, Outcome
 
 _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
@@ -125,6 +125,8 @@ def _lines(job: Job, result: Any) -> Iterator[Line]:  # noqa: ANN401 - JSON
         yield from _with_charts(_pairs(job, result or {}), _pair_charts(job, result or {}))
     elif job.check == BURN:
         yield from _with_charts(_burn(job, result or {}), _burn_charts(job, result or {}))
+    elif job.check == S3:
+        yield from _with_charts(_s3(job, result or {}), _s3_charts(job, result or {}))
     elif job.check not in _PER_NODE:
         yield from _storage(job, result or ())
     else:
@@ -303,6 +305,34 @@ def _storage(job: Job, reports: Iterable[Answer]) -> Iterator[Line]:
         found = f"the cluster's settings say {report.get('provisioned_mb_s')} MB/s"
         action = "deploy the file, then run the bootstrap on the head node: entry.sh BUCKET updated REGION"
         yield job.line(found, f"{job.mb_s} MB/s", action=action, asked="provisioned throughput")
+
+
+def _s3(job: Job, verdict: Answer) -> Iterator[Line]:
+    """Without figures for later runs: S3 varies by more than the 5 % of a warning."""
+    if "faults" not in verdict:
+        yield job.line("nothing", "a verdict on each node", action=_READ_OUTPUT)
+        return
+    peers, of_all = verdict["peers"], verdict["all"]
+    usual = ", ".join(f"{key} {rate:g} GB/s" for key, rate in peers.items())
+    wanted = f"{verdict['share_percent']:g} % of the usual {usual or 'figures'}"
+    for fault in verdict["faults"]:
+        yield job.line(fault["text"], wanted, where=_names(fault))
+    if verdict["left_out"]:
+        yield _left_out(job, job.where, verdict["left_out"])
+    if verdict["nodes"] < job.place.nodes:
+        yield job.line(f"{verdict['nodes']} nodes", job.nodes)
+    elif not verdict["faults"]:
+        each = ", ".join(f"{key} {rate:g} GB/s each, {of_all[key]:g} GB/s of all" for key, rate in peers.items())
+        outcome = Outcome.PASSED if verdict["passed"] else Outcome.FAILED
+        yield job.line(f"{job.nodes}: {each}", wanted, outcome)
+
+
+def _s3_charts(job: Job, verdict: Answer) -> Iterator[Chart]:
+    if slowest := verdict.get("slowest"):
+        usual = min(verdict["peers"].values(), default=0) * verdict["share_percent"] / 100
+        points = tuple((place, rate, usual) for place, (_, rate) in enumerate(slowest))
+        title, labels = f"S3 from {job.place.name}, the slower direction", tuple(name for name, _ in slowest)
+        yield Chart("bars", title, "GB/s", points, ("slower direction", "required"), labels)
 
 
 def _left_out(job: Job, where: str, number: int) -> Line:

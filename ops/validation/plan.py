@@ -15,7 +15,7 @@ from settings.model.environment import Check
 
 FAILED = Outcome.FAILED
 NODE_SCAN, HELLO, GPUS, BURN = "scan", "hello-gpu", "gpu-check", "gpu-burn"
-PAIRS, NCCL, STORAGE = "pairs", "nccl", "storage"
+PAIRS, NCCL, STORAGE, S3 = "pairs", "nccl", "storage", "s3"
 CHECKS: tuple[str, ...] = get_args(Check)
 """The names of the checks, in the order in which they run."""
 
@@ -63,6 +63,13 @@ KINDS = {
         "is the file system busy? run it again; --storage-percent says what fewer clients can reach",
         "storage-test",
         20,
+    ),
+    S3: Kind(
+        "write to S3 and read",
+        "AccessDenied: the nodes' role, the bucket's and the endpoint's policy; no connection: has the subnet's route "
+        "table the endpoint of S3 (aws ec2 describe-vpc-endpoints)?",
+        "s3-test",
+        5,
     ),
 }
 """The checks by name, with the time limits of cluster_assets/jobs in minutes; that of PAIRS depends on the nodes."""
@@ -266,6 +273,9 @@ class Planner:
             yield self._job(check, Place("", "head node", 1, None))
         elif check == NODE_SCAN:
             yield from (self._job(check, place) for place in places)
+        elif check == S3:
+            # The file systems of emulated nodes are memory.
+            yield from (self._job(check, place, ("--mib", "1") if self.emulated else ()) for place in places)
         elif check == STORAGE:
             yield from self._storage((with_gpus or places)[0])
         elif check == PAIRS:

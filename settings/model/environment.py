@@ -43,7 +43,7 @@ class Model(Part):
     folders: ModelFolders = Field(description="Folders of the project, each below the mount of a shared file system.")
 
 
-Check = Literal["head-scan", "scan", "hello-gpu", "gpu-check", "gpu-burn", "pairs", "nccl", "storage"]
+Check = Literal["head-scan", "scan", "hello-gpu", "gpu-check", "gpu-burn", "pairs", "nccl", "storage", "s3"]
 
 
 class Validation(Part):

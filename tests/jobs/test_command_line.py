@@ -124,6 +124,7 @@ def test_nccl_tests_ends_a_hung_collective_and_leaves_out_the_others(
         ("storage-test.sbatch", ["--tool", "dd"], "--tool 'dd': give ior or fio"),
         ("storage-test.sbatch", ["--mounts-to-test", "/fsx9"], "'/fsx9' is not a mount of the environment; allowed:"),
         ("storage-test.sbatch", ["--fraction", "800"], "from 1 to 100"),
+        ("s3-test.sbatch", ["--mib", "0"], "--mib '0': give a whole number from 1 to 100000"),
         ("storage-test.sbatch", ["--clients", "1,,2"], "--clients '1,,2': give numbers of nodes, joined by commas"),
         ("train-torchrun.sbatch", ["--experiment", "../other"], "--experiment '../other'"),
         ("train-torchrun.sbatch", ["--rendezvous", "etcd"], "--rendezvous 'etcd': give static or c10d"),

@@ -189,6 +189,21 @@ def test_storage_below_the_provisioned_figure_fails(lab: Laboratory, jobs: str) 
     assert "floor 20000 (100% of 20000)" in output
 
 
+def test_s3_from_each_node(lab: Laboratory, jobs: str) -> None:
+    submit(lab, f"{jobs}/s3-test.sbatch --procs 2 --mib 1 --results /fsx1/results/s3")
+    verdict = json.loads(lab.output(["cat", "/fsx1/results/s3/verdict.json"]))
+    assert verdict["passed"] and len(verdict["figures"]) == 2 and verdict["all"]["read"] > 0
+    settings = json.loads(lab.output(["cat", "/opt/trainyard/settings.json"]))
+    settings["buckets"]["checkpoints"] = "absent"
+    lab.write("/fsx1/results/absent.json", json.dumps(settings))
+    env = {"TRAINYARD_SETTINGS": "/fsx1/results/absent.json"}
+    options = "--procs 2 --mib 1 --results /fsx1/results/no-bucket"
+    output = submit(lab, f"{jobs}/s3-test.sbatch {options}", env=env, state="FAILED")
+    assert re.search(
+        r"FAILED gpu-queue-dy-p5e-\d gpu-queue-dy-p5e-\d: write: .*FILE to OBJECT .*\(NoSuchBucket\)", output
+    )
+
+
 def test_nccl_tests_without_the_programs_and_torch_fail(lab: Laboratory, jobs: str, image: str) -> None:
     output = submit(lab, f"{jobs}/nccl-tests.sbatch --nodes 2 --results /fsx1/results/nccl", state="FAILED")
     assert "neither nccl-tests in /opt/nccl-tests/build (--binaries) nor torch with nccl in python3" in output

@@ -179,6 +179,15 @@ job::keep_environment() {
   ((${#CONTAINER[@]} == 0)) || CONTAINER+=("--container-env=$*")
 }
 
+# node_step OUTPUT SECONDS NODE WORD...: run a step on a node for SECONDS at most.
+job::node_step() {
+  local -r output="$1" seconds="$2" node="$3"
+  shift 3
+  # A step that does not end must not hold up the next one: --overlap.
+  timeout --kill-after=10 "${seconds}" "${SRUN[@]}" --overlap --mpi=none --nodes=1 "--nodelist=${node}" --kill-on-bad-exit=1 "$@" \
+    >"${output}" 2>&1 </dev/null || printf '# srun ended with status %s\n' "$?" >>"${output}"
+}
+
 job::results_folder() {
   local base="${RESULTS}"
   if [[ -z "${base}" ]]; then

@@ -16,6 +16,7 @@ from ops.validation.plan import (
     NODE_MINUTES,
     NODE_SCAN,
     PAIRS,
+    S3,
     STORAGE,
     Job,
     Planner,
@@ -47,11 +48,13 @@ def test_local_gets_every_check() -> None:
     assert not left_out
     assert [(job.check, job.place.name, job.place.nodes) for job in jobs] == [
         (HEAD_SCAN, "head node", 1),
-        *((check, "gpu/p5", 2) for check in (NODE_SCAN, HELLO, GPUS, NCCL, STORAGE)),
+        *((check, "gpu/p5", 2) for check in (NODE_SCAN, HELLO, GPUS, NCCL, STORAGE, S3)),
         (NODE_SCAN, "cpu/c7i", 2),
+        (S3, "cpu/c7i", 2),
     ]
     # The head node knows every job and option.
     jobs += planned(JAKARTA, image="x", nodes=1024)[0]
+    jobs += Planner(LOCAL, Wishes((S3,)), (), emulated=True).plan()[0]
     assert {job.kind.job for job in jobs if job.kind.job} == set(request_handler.CHECKS)
     assert {word for job in jobs for word in job.options[::2]} <= set(request_handler.OPTIONS)
 
@@ -86,7 +89,9 @@ def test_number_of_nodes(environment: Environment, most: int, nodes: int) -> Non
 
 def test_without_gpus_the_report_names_what_was_not_asked() -> None:
     jobs, left_out = planned(with_queues(LOCAL.cluster.queues[1]))
-    assert [(job.check, job.place.name) for job in jobs[1:]] == [(NODE_SCAN, "cpu/c7i"), (STORAGE, "cpu/c7i")]
+    assert [(job.check, job.place.name) for job in jobs[1:]] == [
+        (check, "cpu/c7i") for check in (NODE_SCAN, STORAGE, S3)
+    ]
     assert [(line.check, line.outcome, line.found) for line in left_out] == [
         (check, Outcome.NOT_ASKED, "no queue has GPUs") for check in (HELLO, GPUS, NCCL)
     ]
@@ -115,13 +120,13 @@ def test_all_nodes_of_jakarta_work_for_thirty_minutes_at_most_apart_from_storage
     )
     prices = {"p5e.48xlarge": 100.0}
     jobs, _ = Planner(JAKARTA, wanted, (), ("pytorch",), prices.get).plan()
-    assert {job.check for job in jobs} == {HEAD_SCAN, NODE_SCAN, HELLO, GPUS, BURN, PAIRS, NCCL}
+    assert {job.check for job in jobs} == {HEAD_SCAN, NODE_SCAN, HELLO, GPUS, BURN, PAIRS, NCCL, S3}
     gpus, cpus = at_most(jobs)
     assert str(gpus) == "gpu-queue/p5e: 40.00 node hours of p5e.48xlarge, $4,000.00"
     assert gpus.node_hours <= 80 * 30 / 60 and NODE_MINUTES == 30
-    assert str(cpus) == "cpu/m7i: 0.17 node hours of m7i.2xlarge, price unknown"
+    assert str(cpus) == "cpu/m7i: 0.33 node hours of m7i.2xlarge, price unknown"
     # Even if the checks before it take their whole time, the measurement of pairs can begin.
-    before = [job.minutes for job in jobs if job.place.gpus and job.check not in (PAIRS, NCCL)]
+    before = [job.minutes for job in jobs if job.place.gpus and job.check not in (PAIRS, NCCL, S3)]
     assert sum(before) < NODE_MINUTES
     # Storage comes in addition, on its own nodes.
     storage, _ = Planner(JAKARTA, replace(wanted, checks=(STORAGE,)), (), ("pytorch",), prices.get).plan()

@@ -355,6 +355,7 @@ SCANS = {
          {"n1": "trainyard: gpu-check GPUs"}),
         ("gpu-burn", "", {"n1": "trainyard: gpu-burn GPU 3  GPU-9 : Xid 79"}),
         ("storage-test", "", {}),
+        ("s3-test", "", {}),
     ],
 )  # fmt: skip
 def test_bad_nodes_of_other_jobs(head: HeadNode, check: str, output: str, drained: dict[str, str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from ops.problem import Problem
 from ops.validation import judge, plan
 from ops.validation.command import TOTAL_MINUTES, Walk
-from ops.validation.plan import BURN, GPUS, HELLO, NCCL, NODE_SCAN, PAIRS, STORAGE, Job, Place, Planner, Wishes
+from ops.validation.plan import BURN, GPUS, HELLO, NCCL, NODE_SCAN, PAIRS, S3, STORAGE, Job, Place, Planner, Wishes
 from ops.validation.report import Line, Outcome, Report
 from settings import environment_file, load
 from tests.ops.validation.fakes import HEALTHY, NODES, RUNNING, Answer, FakeNode, Time, ended, pending
@@ -73,12 +73,21 @@ def storage(rate: float, *faults: str, provisioned: int = 150) -> list[Answer]:
     ]  # fmt: skip
 
 
+def s3(*faults: dict[str, Any], **more: object) -> Answer:
+    """A verdict of s3_speed.py in short form."""
+    said = [{"kind": "node", "nodes": ["n3"], "text": "slow", "left_out": 0, **one} for one in faults]
+    rates = {"peers": {"write": 2.0, "read": 2.5}, "all": {"write": 4.1, "read": 5.0}, "share_percent": 50.0}
+    counts = {"passed": not faults, "nodes": 2, "left_out": 0, "slowest": [("n3", 0.4), ("n1", 2.0)]}
+    return {**rates, **counts, "faults": said, **more}
+
+
 GOOD: dict[str, Any] = {
     "host-scan": ended(result=scans()),
     "hello-gpu": lambda look: RUNNING if look < 3 else ended(result=dict.fromkeys(NODES, 8)),
     "gpu-check": ended(result={key: {"passed": 1, "failed": 0, "lines": [], "left_out": 0} for key in NODES}),
     "nccl-tests": ended(result=nccl(400)),
     "storage-test": ended(result=storage(140)),
+    "s3-test": ended(result=s3()),
 }
 
 
@@ -263,6 +272,27 @@ def test_storage_shows_each_number_of_nodes() -> None:
     assert chart.points[0] == (0, 50, 120, 150) and chart.series == ("measured", "required", "provisioned")
 
 
+@pytest.mark.parametrize(
+    ("verdict", "outcome", "where", "found"),
+    [
+        (s3(), PASSED, "gpu/p5",
+         "2 nodes: write 2 GB/s each, 4.1 GB/s of all, read 2.5 GB/s each, 5 GB/s of all"),
+        (s3({}), FAILED, "n3", "slow"),
+        (s3({"kind": "error", "nodes": ["n1", "n2"], "left_out": 78, "text": "AccessDenied"}, peers={}, all={}),
+         FAILED, "n1, n2 and 78 more", "AccessDenied"),
+        (s3(nodes=1), FAILED, "gpu/p5", "1 nodes"),
+        (None, FAILED, "gpu/p5", "nothing"),
+    ],
+)  # fmt: skip
+def test_lines_of_s3(verdict: Answer | None, outcome: Outcome, where: str, found: str) -> None:
+    [line] = judge.ended(Job(S3, Place("gpu", "gpu/p5", 2, 8)), ended(result=verdict))
+    assert (line.outcome, line.where, line.found, line.figures) == (outcome, where, found, {})
+    assert outcome is PASSED or line.action
+    if verdict and verdict["peers"]:
+        [chart] = line.charts
+        assert (chart.labels, chart.points[0]) == (("n3", "n1"), (0, 0.4, 1.0))
+
+
 def test_wanted_figures() -> None:
     lines, _, _ = walk(FakeNode(GOOD), NCCL, STORAGE)
     assert [line.wanted for line in lines] == ["250 GB/s at 1 GiB", "80 % of 150 MB/s"]
@@ -296,9 +326,9 @@ def test_job_that_never_starts_fails_with_slurms_reason() -> None:
 def test_cluster_whose_nodes_all_have_jobs_is_not_judged(reason: str) -> None:
     node = FakeNode({"host-scan": pending(reason, down=(), taken=2)})
     lines, _, seconds = walk(node, *plan.CHECKS, start_minutes=2)
-    assert outcomes(lines) == [PASSED, *[NOT_ASKED] * 5]
+    assert outcomes(lines) == [PASSED, *[NOT_ASKED] * 6]
     assert lines[1].found == "nodes are taken by other jobs, 2 min long"
-    headline = "PASSED on the head node alone, no other node was asked: 1 passed, 5 not asked"
+    headline = "PASSED on the head node alone, no other node was asked: 1 passed, 6 not asked"
     assert report(*lines).passed and report(*lines).headline == headline
     # One wait: the next job would wait for the same nodes.
     assert len(node.submitted) == 1
