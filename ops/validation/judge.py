@@ -206,9 +206,14 @@ def _burn(job: Job, verdict: Answer) -> Iterator[Line]:
         passed = verdict["passed"] and found == expected
         outcome, action = (Outcome.PASSED, "") if passed else (Outcome.FAILED, _READ_OUTPUT)
         units = {"tflops": "TFLOP/s", "gb_s": "GB/s", "all_reduce": "GB/s of all_reduce on a node"}
+        units |= {"from_host": "GB/s from the host", "to_host": "GB/s to the host", "to_gpus": "GB/s to other GPUs"}
         figures = {f"{units[key]}, {kind}": rate for kind, one in known.items() for key, rate in one.items()}
         line = job.line(f"{found} GPUs, {usual}", f"{expected} GPUs; {wanted}", outcome, action)
         yield replace(line, figures=figures)
+    for text, number in verdict.get("unasked", {}).items():  # not of an older head node
+        tool, _, why = text.partition(": ")
+        found = f"{why} ({number} node{'s' * (number > 1)})"
+        yield job.line(found, "on the host or in the image", Outcome.NOT_ASKED, asked=tool)
     if unread := verdict["xids_unread"]:
         action = "is libnvidia-ml.so.1 in the image?"
         yield job.line(f"of {unread} GPUs not readable", "NVML's events", Outcome.WARNING, action, asked="Xid errors")

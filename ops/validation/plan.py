@@ -45,7 +45,7 @@ KINDS = {
         "which GPU is slow or faulty?",
         "take the node out and have it replaced: scontrol update nodename=NAME state=drain reason=gpu-burn",
         "gpu-burn",
-        10,
+        14,
     ),
     PAIRS: Kind(
         "which node or link is slow?",
@@ -331,9 +331,9 @@ class Planner:
             rate = lustre.throughput_mb_s
             segments = math.ceil(rate * _STORAGE_SECONDS / (place.nodes * _PROCESSES * _SEGMENT_MB))
             segments = min(max(segments, _LEAST_SEGMENTS), _MOST_SEGMENTS)
-            what = ("--mounts-to-test", lustre.mount, "--fraction", str(percent), "--segments", str(segments))
+            what = ["--mounts-to-test", lustre.mount, "--fraction", str(percent), "--segments", str(segments)]
             if place.nodes >= LEAST_TO_COMPARE:
-                what += ("--clients", ",".join(map(str, sorted({1, place.nodes // 2, place.nodes}))))
+                what += ["--clients", ",".join(map(str, sorted({1, place.nodes // 2, place.nodes})))]
             yield Job(STORAGE, place, (*tool, *what), STORAGE in self.wishes.insisted, lustre.mount, rate, percent)
 
     def _storage_tool(self) -> tuple[str, ...]:

@@ -125,6 +125,97 @@ def test_real_gpus_pass_and_one_with_another_process_is_named(
     assert "FAILED n1: GPU 1 (GPU-4c30105b-829f-61c9-69f1-c87e8257b2c2): 1919.3 GB/s of memory, 55 % below" in said
 
 
+# A DCGM 4 report, as testing/python3/dcgm_diag_schema.json of NVIDIA/DCGM 4.6.0 describes it, and one of DCGM 3.
+FAILED_TEST = {"status": "Fail", "warnings": [{"warning": "PCIe replays", "error_id": 1}]}
+DIAG_4 = {
+    "DCGM Diagnostic": {
+        "test_categories": [
+            {"category": "Deployment", "tests": [
+                {"name": "software", "results": [{"entity_group": "CPU", "entity_id": 0, **FAILED_TEST}]}]},
+            {"category": "Hardware", "tests": [
+                {"name": "memory", "results": [{"entity_group": "GPU", "entity_id": 0, "status": "Pass"},
+                                               {"entity_group": "GPU", "entity_id": 1, "status": "Skip"}]},
+                {"name": "pcie", "results": [{"entity_group": "GPU", "entity_id": 1, **FAILED_TEST}]}]},
+        ]
+    }
+}  # fmt: skip
+DIAG_3 = {
+    "DCGM GPU Diagnostic": {
+        "test_categories": [{"category": "Integration", "tests": [
+            {"name": "PCIe", "results": [{"gpu_id": "0", "status": "PASS"},
+                                         {"gpu_id": "1", "status": "FAIL", "warnings": ["PCIe replays"]}]}]}]
+    }
+}  # fmt: skip
+
+
+def with_tools(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], **programs: str
+) -> tuple[list[str], dict[str, Any]]:
+    """The lines of failures and the verdict on two GPUs, with programs that print these texts."""
+    module = load_module(FILE)
+    monkeypatch.setenv("PATH", str(folder / "bin"))
+    monkeypatch.setattr(module, "_TOOLS", {name: (line, 1) for name, (line, _) in module._TOOLS.items()})
+    for name, text in programs.items():
+        fake(folder / "bin", name, f"#!{sys.executable}\nimport time\nprint({text!r})\ntime.sleep({5 * (not text)})\n")
+    (folder / "results").mkdir()
+    for where, earlier in (("host", ()), ("container", (str(folder / "results" / "n1-host.txt"),))):
+        assert module.main(["tools", *earlier]) == 0
+        (folder / "results" / f"n1-{where}.txt").write_text(capsys.readouterr().out)
+    _, text = judged(folder / "results", {"n1": json.dumps(healthy("n1", 2))}, 2, capsys)
+    verdict: dict[str, Any] = json.loads((folder / "results" / "verdict.json").read_text())
+    return [line for line in text.splitlines() if "FAILED" in line], verdict
+
+
+OUTPUTS = Path(__file__).parent / "gpu_burn"
+
+
+@pytest.mark.parametrize(("name", "failures"), [("as-they-are", []), ("loaded", [
+    "FAILED n1: GPU 1 (GPU-n1-1): 28.1158 GB/s from the host, 49 % below 55.3251 of its peers",
+])])  # fmt: skip
+def test_a_slow_path_to_the_host_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, failures: list[str]
+) -> None:
+    """Outputs of two H200; of the two directions only the loaded one was slow by more than 10 %."""
+    text = (OUTPUTS / f"nvbandwidth-{name}.txt").read_text()
+    found, verdict = with_tools(tmp_path, monkeypatch, capsys, nvbandwidth=text)
+    assert found == failures
+    assert verdict["peers"]["NVIDIA H200"]["to_gpus"] == pytest.approx(393, abs=2)
+    assert verdict["unasked"] == {"dcgmi: not there": 1}
+
+
+@pytest.mark.parametrize("diag", [DIAG_4, DIAG_3], ids=["DCGM 4", "DCGM 3"])
+def test_failed_tests_of_dcgmi_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], diag: dict[str, Any]
+) -> None:
+    found, verdict = with_tools(tmp_path, monkeypatch, capsys, dcgmi=f"a warning\n{json.dumps(diag)}")
+    of_node = ["FAILED n1: dcgmi diag: software failed. PCIe replays"] if diag is DIAG_4 else []
+    test = "pcie" if diag is DIAG_4 else "PCIe"
+    assert found == [*of_node, f"FAILED n1: GPU 1 (GPU-n1-1): dcgmi diag: {test} failed. PCIe replays"]
+    assert verdict["unasked"] == {"nvbandwidth: not there": 1}
+
+
+@pytest.mark.parametrize(
+    ("programs", "unasked"),
+    [
+        ({}, {"nvbandwidth: not there", "dcgmi: not there"}),
+        ({"nvbandwidth": "no JSON", "dcgmi": ""}, {"nvbandwidth: no JSON", "dcgmi: did not end in 1 s"}),
+        ({"nvbandwidth": '{"nvbandwidth": {"error": "CUDA error"}}',
+          "dcgmi": '{"DCGM Diagnostic": {"runtime_error": "no permission"}}'},
+         {"nvbandwidth: CUDA error", "dcgmi: no permission"}),
+    ],
+    ids=["absent", "no answer", "errors"],
+)  # fmt: skip
+def test_programs_that_cannot_run_accuse_no_gpu(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    programs: dict[str, str],
+    unasked: set[str],
+) -> None:
+    found, verdict = with_tools(tmp_path, monkeypatch, capsys, **programs)
+    assert (found, set(verdict["unasked"])) == ([], unasked)
+
+
 def test_no_gpu_and_no_torch_are_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     module = load_module(FILE)
     monkeypatch.setenv("PATH", "/nonexistent")

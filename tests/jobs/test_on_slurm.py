@@ -283,6 +283,7 @@ def test_gpu_burn_names_the_slow_gpu_and_the_node_that_hangs(lab: Laboratory, jo
     assert (verdict["nodes"], verdict["gpus"]) == (3, 16), output
     faults = [(fault["kind"], fault["nodes"], fault["text"].split(" (")[0]) for fault in verdict["faults"]]
     assert faults == [("silent", [hung], "did not answer: # srun ended with status 124"), ("gpu", [slow], "GPU 1")]
+    assert verdict["unasked"] == {"nvbandwidth: not there": 3, "dcgmi: not there": 3}
 
 
 def test_nccl_tests_run_as_16_ranks_and_are_judged(lab: Laboratory, jobs: str) -> None:

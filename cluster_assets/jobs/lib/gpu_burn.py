@@ -1,14 +1,17 @@
-"""gpu_burn.py measure|worker|verdict: loads all GPUs of a node at the same time and names slow and faulty ones.
+"""gpu_burn.py measure|worker|tools|verdict: loads all GPUs of a node at the same time and names slow and faulty ones.
 
 `measure --seconds N` measures this node and prints one line of JSON: per GPU matrix products (TFLOP/s) and memory
 bandwidth (GB/s, bytes read plus bytes written) with the lowest second of each, wrong results, temperature, power,
 clock, throttle reasons, ECC errors, failed row remappings and Xid errors. `worker` is its process of one GPU.
-`verdict RESULTS` compares the nodes and writes verdict.json. RESULTS has `nodes` (a name per line), and per node the
-outputs NODE.txt of `measure` and NODE-all_reduce.txt of torch_collectives.py. A GPU or node fails if it
+`tools` prints what nvbandwidth and `dcgmi diag` find, where they are installed. `verdict RESULTS` compares the nodes
+and writes verdict.json. RESULTS has `nodes` (a name per line), and per node the outputs NODE.txt of `measure`,
+NODE-all_reduce.txt of torch_collectives.py, and NODE-host.txt and NODE-container.txt of `tools`. A GPU or node fails if
+it
 
 - is more than 10 % below the median of all GPUs of its type in this run
 - was throttled by heat or the power supply's brake signal (the software's power cap is normal under load)
 - has new uncorrectable ECC errors, Xid errors, a failed row remapping, or wrong results
+- fails a test of dcgmi diag
 - did not answer
 
 Needs torch to measure, otherwise the standard library; Python 3.9 or later. Exit codes: 0 passed; 1 failed; 2 wrong
@@ -22,11 +25,12 @@ import ctypes
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -57,6 +61,17 @@ _THROTTLED = {0x20: "heat (software)", 0x40: "heat (hardware)", 0x80: "power bra
 _SHOWN = {0x4: "power cap", 0x8: "hardware slowdown", **_THROTTLED}
 _BAD = tuple(_THROTTLED.values())
 _UNITS = {"tflops": "TFLOP/s", "gb_s": "GB/s of memory", "all_reduce": "GB/s of all_reduce on the node"}
+_UNITS |= {"from_host": "GB/s from the host", "to_host": "GB/s to the host", "to_gpus": "GB/s to other GPUs"}
+# Unidirectional copies by the copy engines, a GPU or pair after the other (NVIDIA/nvbandwidth v0.8, README.md).
+_COPIES = {"from_host": "host_to_device_memcpy_ce", "to_host": "device_to_host_memcpy_ce"}
+_COPIES |= {"to_gpus": "device_to_device_memcpy_read_ce"}
+# Level 2 is what ParallelCluster runs before jobs (aws-parallelcluster-cookbook 3.12, gpu_health_check.sh). NVIDIA says
+# two minutes (DCGM 4.6, "dcgmi diag"); eight GPUs can take longer (aws-parallelcluster#6777), so no end is no fault.
+# Without nv-hostengine, dcgmi has one of its own (NVIDIA/DCGM 4.6.0, dcgmi/Diag.cpp, DoExecuteConnectionFailure).
+_TOOLS = {
+    "nvbandwidth": (("nvbandwidth", "-j", "-t", *_COPIES.values()), 90),
+    "dcgmi": (("dcgmi", "diag", "-r", "2", "-j"), 240),
+}
 _ALL_REDUCE = re.compile(r"# Out of bounds values +: 0 OK\n# Avg bus bandwidth +: ([\d.]+)")  # of one size
 _SILENT = "did not answer"
 _XID_EVENT = 8  # nvmlEventTypeXidCriticalError, nvml.h
@@ -291,6 +306,72 @@ def measure(seconds: float) -> dict[str, Any]:
     return {"gpus": gpus, **error}
 
 
+def tools(known: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON of each program of _TOOLS that is here and not in `known`, or its `error`."""
+    found: dict[str, Any] = {}
+    for name, (line, limit) in _TOOLS.items():
+        if name in known or not shutil.which(name):
+            continue
+        try:
+            # In the order of nvidia-smi.
+            environment = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+            done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=limit, env=environment)
+            found[name] = json.JSONDecoder().raw_decode(done.stdout[done.stdout.index("{") :])[0]
+        except subprocess.TimeoutExpired:
+            found[name] = {"error": f"did not end in {limit} s"}
+        except ValueError:
+            said = (done.stdout + done.stderr).strip().splitlines() or [f"status {done.returncode}"]
+            found[name] = {"error": said[-1][-200:]}
+    return found
+
+
+def _copied(report: Mapping[str, Any]) -> Iterator[tuple[str, int, float]]:
+    """The figures of nvbandwidth (v0.8, json_output.cpp): their key, the GPU, and GB/s."""
+    for case in report.get("testcases", ()):
+        key = next((key for key, name in _COPIES.items() if name == case["name"]), "")
+        rows = [[None if text == "N/A" else float(text) for text in row] for row in case.get("bandwidth_matrix", ())]
+        for gpu in range(len(rows[0]) if key and rows else 0):
+            # With other GPUs: each pair in both directions. One slow pair is not its GPU.
+            pairs = [row[gpu] for row in rows] + (rows[gpu] if key == "to_gpus" else [])
+            if rates := [rate for rate in pairs if rate]:
+                yield key, gpu, median_high(rates)
+
+
+def _diagnosed(report: Mapping[str, Any]) -> Iterator[tuple[int | None, str]]:
+    """The failed tests of dcgmi diag, with their GPU, or None.
+
+    DCGM 4: testing/python3/dcgm_diag_schema.json of NVIDIA/DCGM 4.6.0. DCGM 3 has another name and gpu_id.
+    """
+    for category in (report.get("DCGM Diagnostic") or report.get("DCGM GPU Diagnostic") or {}).get(
+        "test_categories", ()
+    ):
+        for test in category["tests"]:
+            for result in test.get("results", ()):
+                if result["status"].lower() == "fail":
+                    gpu = result.get("gpu_id", result.get("entity_id") if result.get("entity_group") == "GPU" else None)
+                    said = [one["warning"] if isinstance(one, dict) else one for one in result.get("warnings", ())]
+                    yield (
+                        None if gpu is None else int(gpu),
+                        f"dcgmi diag: {test['name']} failed. {' '.join(said)}"[:300],
+                    )
+
+
+def add_tools(report: dict[str, Any], found: Mapping[str, Any]) -> None:
+    """Add what `tools` found to a node's report."""
+    gpus = {int(gpu["index"]): gpu for gpu in report.get("gpus", ())}
+    for key, index, rate in _copied(found.get("nvbandwidth", {}).get("nvbandwidth", {})):
+        gpus.get(index, {})[key] = rate
+    report["diagnosed"] = []
+    for gpu, text in _diagnosed(found.get("dcgmi", {})):
+        (gpus[gpu].setdefault("diagnosed", []) if gpu in gpus else report["diagnosed"]).append(text)
+    report["unasked"] = []
+    for name, key in (("nvbandwidth", "nvbandwidth"), ("dcgmi", "DCGM Diagnostic")):
+        answer = found.get(name, {"error": "not there"})
+        why = answer.get("error") or answer.get(key, {}).get("error") or answer.get(key, {}).get("runtime_error")
+        if why:
+            report["unasked"].append(f"{name}: {why}"[:200])
+
+
 def report_of(text: str) -> dict[str, Any]:
     """The report in the output of `measure`, or why there is none."""
     lines = text.strip().splitlines()
@@ -316,6 +397,7 @@ def _errors(gpu: Mapping[str, Any]) -> Iterator[str]:
         yield f"{new['remapped']:g} rows of memory newly remapped after uncorrectable errors"
     if any(gpu["remap_failed"]):
         yield "a row of memory could not be remapped: the GPU must be replaced"
+    yield from gpu.get("diagnosed", ())
     if gpu["xids"]:
         yield f"Xid {', '.join(map(str, sorted(set(gpu['xids']))))}"
 
@@ -354,6 +436,8 @@ def judge(nodes: Mapping[str, Mapping[str, Any]], gpus: int) -> dict[str, Any]:
             alike["node", f"{len(shown)} of {gpus} GPUs"].append(node)
         if gpus > 1 and shown and not report.get("all_reduce"):
             alike["node", "no figure of all_reduce among its GPUs, or wrong values"].append(node)
+        for text in report.get("diagnosed", ()):
+            alike["node", text].append(node)
         for text in _slow(report, peers.get(shown[0]["name"], {}) if shown else {}):
             alike["node", text].append(node)
     faults = [{"kind": kind, "nodes": names, "text": text} for (kind, text), names in alike.items()] + faults
@@ -361,6 +445,7 @@ def judge(nodes: Mapping[str, Mapping[str, Any]], gpus: int) -> dict[str, Any]:
     return {
         "passed": not faults and measured > 0, "nodes": len(nodes), "gpus": measured, "peers": peers,
         "margin_percent": 100 * MARGIN, "xids_unread": unread, "faults": faults,
+        "unasked": Counter(text for report in nodes.values() for text in report.get("unasked", ())),
     }  # fmt: skip
 
 
@@ -375,10 +460,13 @@ def verdict(results: Path, gpus: int) -> bool:
         nodes[node] = report_of(_text(results / f"{node}.txt"))
         busbw = _ALL_REDUCE.search(_text(results / f"{node}-all_reduce.txt"))
         nodes[node]["all_reduce"] = float(busbw.group(1)) if busbw else None
+        host, container = (report_of(_text(results / f"{node}-{where}.txt")) for where in ("host", "container"))
+        add_tools(nodes[node], {name: one[name] for one in (container, host) for name in _TOOLS if name in one})
     found = judge(nodes, gpus)
     for node, report in nodes.items():
         for gpu in report.get("gpus", ()):
-            figures = [f"{gpu[key]:g} {_UNITS[key]} (lowest {gpu[f'lowest_{key}']:g})" for key in _UNITS if key in gpu]
+            figures = [f"{gpu[key]:g} {_UNITS[key]}" for key in _UNITS if key in gpu]
+            figures += [f"lowest {gpu[key]:g} {_UNITS[key[7:]]}" for key in gpu if key.startswith("lowest_")]
             figures += [f"{gpu['celsius']} °C, {gpu['watts']} W, {gpu['mhz']} MHz"]
             figures += [f"{name} in {share} %" for name, share in gpu["reasons"].items()]
             print(f"{node} GPU {gpu['index']}: {', '.join(figures)}")
@@ -388,6 +476,8 @@ def verdict(results: Path, gpus: int) -> bool:
         print(f"usual for {name}: " + ", ".join(f"{rate:g} {_UNITS[key]}" for key, rate in usual.items()))
     if found["xids_unread"]:
         print(f"Xid errors of {found['xids_unread']} GPUs could not be read: NVML (libnvidia-ml.so.1) gives no events")
+    for text, number_of in found["unasked"].items():
+        print(f"not asked on {number_of} nodes: {text}")
     for fault in found["faults"]:
         print(f"FAILED {' '.join(fault['nodes'])}: {fault['text']}")
     (results / "verdict.json").write_text(json.dumps({**found, "figures": nodes}, indent=1) + "\n")
@@ -397,8 +487,10 @@ def verdict(results: Path, gpus: int) -> bool:
 def main(arguments: list[str]) -> int:
     """The command line; see the module's docstring."""
     parser = argparse.ArgumentParser(prog="gpu_burn.py", description="Find slow and faulty GPUs under load.")
-    parser.add_argument("step", choices=("measure", "worker", "verdict"))
-    parser.add_argument("results", type=Path, nargs="?", help="of verdict: the folder of the outputs")
+    parser.add_argument("step", choices=("measure", "worker", "tools", "verdict"))
+    parser.add_argument(
+        "results", type=Path, nargs="?", help="of verdict: the folder of the outputs; of tools: an earlier output"
+    )
     parser.add_argument("--seconds", type=float, default=60, help="of the measurement (default 60)")
     parser.add_argument("--gpus", type=int, default=1, help="of verdict: GPUs per node")
     options = parser.parse_args(arguments)
@@ -409,6 +501,9 @@ def main(arguments: list[str]) -> int:
             return int(not verdict(options.results, options.gpus))
         except (OSError, ValueError, KeyError) as problem:
             parser.error(f"cannot be read: {problem}")
+    if options.step == "tools":
+        print(json.dumps(tools(report_of(_text(options.results)) if options.results else {})), flush=True)
+        return 0
     try:
         found = measure(options.seconds) if options.step == "measure" else work(options.seconds)
     except Unmeasured as problem:

@@ -61,8 +61,8 @@ def copies(commands: Sequence[Sequence[str]], limit: float) -> float:
 
 def measure(target: str, region: str, procs: int, mib: int, limit: float) -> dict[str, Any]:
     """GB/s by direction, or the error of the first direction that failed."""
-    aws = ("aws", "s3", "cp", "--only-show-errors", "--region", region, "--cli-connect-timeout", "10")
-    aws += ("--cli-read-timeout", "60")
+    limits = ("--cli-connect-timeout", "10", "--cli-read-timeout", "60")
+    aws = ("aws", "s3", "cp", "--only-show-errors", "--region", region, *limits)
     found: dict[str, Any] = {}
     with tempfile.NamedTemporaryFile(prefix="s3-test-") as file:
         file.truncate(mib << 20)  # zeros without memory: nothing on the way compresses them

@@ -67,6 +67,18 @@ def file_with(deployed: Validated, path: str, change: dict[str, Any], *nodes: st
             lab.write(path, text, node=node, user="root")
 
 
+@contextmanager
+def without_bucket(deployed: Validated) -> Iterator[None]:
+    """The checkpoint bucket is gone until the block ends."""
+    lab = deployed.laboratory
+    bucket = f"/run/lab/s3/{lab.plan.buckets['checkpoints']}"
+    lab.run(["mv", bucket, f"{bucket}-gone"], user="root")
+    try:
+        yield
+    finally:
+        lab.run(["mv", f"{bucket}-gone", bucket], user="root")
+
+
 def resume(lab: Laboratory) -> None:
     lab.run(["scontrol", "update", f"nodename={BROKEN}", "state=resume"], user="root")
 
@@ -77,6 +89,7 @@ def test_healthy_cluster_passes_and_no_job_is_left(deployed: Validated) -> None:
     assert {
         ("hello-gpu", "gpu-dy-p5-1"), ("hello-gpu", BROKEN), ("gpu-check", BROKEN), ("scan", BROKEN),
         ("storage", "/fsx from gpu/p5"), ("scan", "cpu-dy-c7i-2"), ("nccl", "gpu/p5, 2 nodes"),
+        ("s3", "gpu/p5"), ("s3", "cpu/c7i"),
     } <= {check[:2] for check in lines(report, "passed")}  # fmt: skip
     lab = deployed.laboratory
     assert lab.output(["squeue", "--noheader"]) == ""
@@ -84,7 +97,7 @@ def test_healthy_cluster_passes_and_no_job_is_left(deployed: Validated) -> None:
 
 
 def test_bad_nodes_fail(deployed: Validated) -> None:
-    """One node lacks a GPU; collectives and a file system are too slow on all."""
+    """One node lacks a GPU; collectives and a file system are too slow on all, and S3 fails."""
     before = json.loads(deployed.laboratory.output(["cat", "/etc/lab/gpus.json"], node=BROKEN))
     slow = {"collectives": dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter"), 100)}
     slow["collectives"] |= {"broadcast": 150, "reduce": 150, "alltoall": 40}
@@ -92,6 +105,7 @@ def test_bad_nodes_fail(deployed: Validated) -> None:
     with (
         file_with(deployed, "/etc/lab/gpus.json", {"gpus": before["gpus"][:7]}, BROKEN),
         file_with(deployed, "/etc/lab/figures.json", slow | {"mounts": {"/fsx": 90}}, *nodes),
+        without_bucket(deployed),
     ):
         report, _ = deployed.validate(1, "--skip", "head-scan,gpu-check", "--drain")
         drained = deployed.laboratory.output(["sinfo", "-R", "-h", "-o", "%n %t %E"])
@@ -109,6 +123,7 @@ def test_bad_nodes_fail(deployed: Validated) -> None:
     assert failed["hello-gpu", BROKEN, "does every GPU answer?"]["found"] == "simulated: 7 GPUs"
     assert "floor 250" in failed["nccl", "gpu/p5, 2 nodes", "all_reduce"]["found"]
     assert "floor 120" in failed["storage", "/fsx from gpu/p5", "throughput of Lustre"]["found"]
+    assert "(NoSuchBucket)" in failed["s3", "gpu-dy-p5-1, gpu-dy-p5-2", "write to S3 and read"]["found"]
     assert any("7 GPUs, and there must be 8" in line["output"] for line in failed.values())
     # The healthy node passes, and the collectives that are fast enough.
     passed = lines(report, "passed")
@@ -152,7 +167,7 @@ def test_nodes_with_a_users_job_are_not_judged(deployed: Validated) -> None:
     lab = deployed.laboratory
     lab.output(["sbatch", "--partition=gpu", "--nodes=2", "--exclusive", "--job-name=mine", "--wrap=sleep 900"])
     try:
-        report, _ = deployed.validate(0, "--skip", "scan,gpu-check,nccl,storage", "--start-minutes", "1")
+        report, _ = deployed.validate(0, "--skip", "scan,gpu-check,nccl,storage,s3", "--start-minutes", "1")
     finally:
         lab.output(["scancel", "--name=mine"])
     [line] = lines(report, "not asked").values()

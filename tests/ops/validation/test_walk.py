@@ -219,7 +219,7 @@ USUAL = "NVIDIA H200 700 TFLOP/s, 4000 GB/s"
 def burnt(*faults: dict[str, Any], gpus: int = 16, **more: object) -> Answer:
     """A verdict of gpu_burn.py in short form."""
     said = [{"kind": "gpu", "nodes": ["n3"], "text": SLOW, "left_out": 0, **one} for one in faults]
-    peers = {"NVIDIA H200": {"tflops": 700.0, "gb_s": 4000.0}} if gpus else {}
+    peers = {"NVIDIA H200": {"tflops": 700.0, "gb_s": 4000.0, "from_host": 55.0}} if gpus else {}
     verdict = {"nodes": 2, "gpus": gpus, "peers": peers, "margin_percent": 10.0, "xids_unread": 0, "left_out": 0}
     return {**verdict, "passed": not faults, "faults": said, **more}
 
@@ -234,6 +234,7 @@ def burnt(*faults: dict[str, Any], gpus: int = 16, **more: object) -> Answer:
          "n1, n2 and 78 more", "no torch"),
         (burnt(xids_unread=8), [PASSED, Outcome.WARNING], "gpu/p5", f"16 GPUs, {USUAL}"),
         (burnt({}, left_out=7), [FAILED, Outcome.WARNING], "n3", SLOW),
+        (burnt(unasked={"dcgmi: not there": 2}), [PASSED, NOT_ASKED], "gpu/p5", f"16 GPUs, {USUAL}"),
         (None, [FAILED], "gpu/p5", "nothing"),
     ],
 )  # fmt: skip
@@ -242,7 +243,7 @@ def test_lines_of_gpu_burn(verdict: Answer | None, expected: list[Outcome], wher
     assert outcomes(lines) == expected
     assert (lines[0].where, lines[0].found) == (where, found)
     # Later runs are compared with these: GPUs that are all slower than before have no faster peers.
-    figures = {"TFLOP/s, NVIDIA H200": 700.0, "GB/s, NVIDIA H200": 4000.0}
+    figures = {"TFLOP/s, NVIDIA H200": 700.0, "GB/s, NVIDIA H200": 4000.0, "GB/s from the host, NVIDIA H200": 55.0}
     assert lines[0].figures == (figures if found.endswith(USUAL) else {})
     assert lines[0].outcome is PASSED or (lines[0].action and "NAME" not in lines[0].action)
 
