@@ -16,7 +16,7 @@ MOST_CHARACTERS = 300
 MOST_FAULTS, MOST_NAMES = 60, 8
 """Of slow nodes, pairs and groups, and of the nodes of a group."""
 MOST_SLOWEST = 100
-"""Nodes with their slowest GPU, or with their best pair where the figures of all pairs do not fit."""
+"""Nodes with their slowest GPU or direction to S3, or best pair where the figures of all pairs do not fit."""
 MOST_OF_ALL = 15000
 """Characters of JSON for all nodes of a job."""
 # Tried until all fits: lines per node, whether warnings stay, characters per text.
@@ -124,15 +124,8 @@ def _of_verdict(check: str, folder: Path) -> dict[str, Any] | None:
         return None
     if check == "nccl-tests":
         return _nccl(verdict)
-    if check == "gpu-burn":
-        return _burnt(verdict)
-    if check == "s3-test":
-        slower = {
-            node: min((report[key] for key in ("write", "read") if key in report), default=0.0)
-            for node, report in verdict["figures"].items()
-        }
-        found = _faults(verdict)
-        return {**found, "slowest": _slowest(slower, MOST_OF_ALL - len(json.dumps(found)))}
+    if check in ("gpu-burn", "s3-test"):
+        return _compared(verdict)
     listed = folder / "nodes"
     return _pairs(verdict, listed.read_text().split() if listed.is_file() else [])
 
@@ -170,14 +163,13 @@ def _pairs(verdict: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {**found, "slowest": _slowest(best, room)}
 
 
-def _burnt(verdict: Mapping[str, Any]) -> dict[str, Any]:
-    """The verdict on GPUs, with the slowest GPU of each node, as far as they fit."""
+def _compared(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """The verdict on GPUs or on S3, with the slowest GPU or direction of each node, as far as they fit."""
     found = _faults(verdict)
-    rates = {
-        node: [gpu["tflops"] for gpu in report.get("gpus", ()) if "tflops" in gpu]
-        for node, report in verdict.get("figures", {}).items()
-    }
-    least = {node: min(of_gpus, default=0.0) for node, of_gpus in rates.items()}
+    least = {}
+    for node, report in verdict.get("figures", {}).items():
+        rates = [gpu["tflops"] for gpu in report.get("gpus", ()) if "tflops" in gpu]
+        least[node] = min([*rates, *(report[key] for key in ("write", "read") if key in report)], default=0.0)
     return {**found, "slowest": _slowest(least, MOST_OF_ALL - len(json.dumps(found)))}
 
 

@@ -188,6 +188,16 @@ def _names(fault: Answer) -> str:
     return ", ".join(fault["nodes"]) + (f" and {fault['left_out']} more" if fault["left_out"] else "")
 
 
+def _faults(job: Job, verdict: Answer, wanted: str, action: Callable[[str, str], str]) -> Iterator[Line]:
+    """A line for each fault of a verdict; `action` makes what to do of its kind and its nodes."""
+    for fault in verdict["faults"]:
+        names = _names(fault)
+        line = job.line(fault["text"], wanted, action=action(fault["kind"], names), where=names)
+        yield replace(line, simulated=bool(verdict.get("simulated")))
+    if verdict["left_out"]:
+        yield _left_out(job, job.where, verdict["left_out"])
+
+
 def _burn(job: Job, verdict: Answer) -> Iterator[Line]:
     if "faults" not in verdict:
         yield job.line("nothing", "a verdict on each GPU", action=_READ_OUTPUT)
@@ -195,12 +205,10 @@ def _burn(job: Job, verdict: Answer) -> Iterator[Line]:
     known = {kind: rates for kind, rates in verdict["peers"].items() if "tflops" in rates}
     usual = "; ".join(f"{kind} {one['tflops']:g} TFLOP/s, {one['gb_s']:g} GB/s" for kind, one in known.items())
     wanted = f"no errors, and at most {verdict['margin_percent']:g} % below the usual {usual or 'figures'}"
-    for fault in verdict["faults"]:
-        names = _names(fault)
-        action = _READ_OUTPUT if fault["kind"] == "error" else job.kind.advice.replace("NAME", names)
-        yield job.line(fault["text"], wanted, action=action, where=names)
-    if verdict["left_out"]:
-        yield _left_out(job, job.where, verdict["left_out"])
+    advice = job.kind.advice
+    yield from _faults(
+        job, verdict, wanted, lambda kind, names: _READ_OUTPUT if kind == "error" else advice.replace("NAME", names)
+    )
     if not verdict["faults"]:
         found, expected = verdict["gpus"], job.place.nodes * (job.place.gpus or 0)
         passed = verdict["passed"] and found == expected
@@ -239,12 +247,7 @@ def _pairs(job: Job, verdict: Answer) -> Iterator[Line]:
         return
     peers, margin, simulated = verdict["peers"], verdict["margin_percent"], bool(verdict["simulated"])
     wanted = f"{margin:g} % below the usual {peers:.3g} GB/s at most ({verdict['measure']})"
-    for fault in verdict["faults"]:
-        names = _names(fault)
-        action = _OF_FAULTS[fault["kind"]].format(names)
-        yield replace(job.line(fault["text"], wanted, action=action, where=names), simulated=simulated)
-    if verdict["left_out"]:
-        yield _left_out(job, job.where, verdict["left_out"])
+    yield from _faults(job, verdict, wanted, lambda kind, names: _OF_FAULTS[kind].format(names))
     if verdict["nodes"] < job.place.nodes:
         yield job.line(f"{verdict['nodes']} nodes", job.nodes)
     elif not verdict["faults"]:
@@ -320,10 +323,7 @@ def _s3(job: Job, verdict: Answer) -> Iterator[Line]:
     peers, of_all = verdict["peers"], verdict["all"]
     usual = ", ".join(f"{key} {rate:g} GB/s" for key, rate in peers.items())
     wanted = f"{verdict['share_percent']:g} % of the usual {usual or 'figures'}"
-    for fault in verdict["faults"]:
-        yield job.line(fault["text"], wanted, where=_names(fault))
-    if verdict["left_out"]:
-        yield _left_out(job, job.where, verdict["left_out"])
+    yield from _faults(job, verdict, wanted, lambda _kind, _names: "")
     if verdict["nodes"] < job.place.nodes:
         yield job.line(f"{verdict['nodes']} nodes", job.nodes)
     elif not verdict["faults"]:

@@ -7,7 +7,7 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
-from cluster_assets.jobs.lib import nccl_verdict
+from cluster_assets.jobs.lib import nccl_verdict, s3_speed
 from cluster_assets.jobs.lib.tournament import Tournament
 from ops.validation import judge, plan
 from ops.validation.plan import Job, Place
@@ -55,6 +55,16 @@ def of_storage() -> list[dict[str, object]]:
     return [{**one, "mb_s": rates, "steps": steps, "scaling": limits, "faults": []}]
 
 
+def of_s3(folder: Path, nodes: int = 12) -> dict[str, object]:
+    """The head node's answer on S3, with one slow node."""
+    names, noise = [f"gpu-st-p5-{number}" for number in range(1, nodes + 1)], random.Random(2)  # noqa: S311 - noise
+    rates = {name: 0.6 if name == SLOW else round(noise.uniform(1.6, 2.3), 2) for name in names}
+    verdict = s3_speed.judge({name: {"write": rate, "read": round(rate * 1.2, 2)} for name, rate in rates.items()})
+    (folder / "verdict.json").write_text(json.dumps(verdict))
+    found: dict[str, object] = results.of("s3-test", folder, "")
+    return found
+
+
 def sample(folder: Path, *, simulated: bool = False) -> Report:
     """The report."""
     place = Place("gpu", "gpu/p5", 12, 8, most=12)
@@ -65,6 +75,7 @@ def sample(folder: Path, *, simulated: bool = False) -> Report:
         (pairs, of_pairs(folder, simulated=simulated)),
         (Job(plan.NCCL, replace(place, nodes=1)), of_nccl(folder)),
         (storage, of_storage()),
+        (Job(plan.S3, place), of_s3(folder)),
     ]
     lines: list[Line] = []
     for job, result in answers:

@@ -52,7 +52,7 @@ def charts_of(page: str) -> list[dict[str, Any]]:
 def test_page_has_the_figures_and_loads_nothing(tmp_path: Path, simulated: bool) -> None:
     page = html(validation_report(sample(tmp_path, simulated=simulated)))
     charts = charts_of(page)
-    assert [chart["kind"] for chart in charts] == ["matrix", "bars", *["sizes"] * 6, "bars", "bars"]
+    assert [chart["kind"] for chart in charts] == ["matrix", "bars", *["sizes"] * 6, "bars", "bars", "bars"]
     [reduced] = [chart for chart in charts if chart["title"].startswith("all_reduce")]
     assert [1 << 30, 328.1, 280] in reduced["points"] and reduced["series"][1].startswith("floor")
     assert [name for name, row in zip(charts[1]["labels"], charts[1]["points"], strict=True) if row[1] < row[2]] == [
