@@ -66,6 +66,8 @@ def _tree(plan: Plan, node: Node, base: Path) -> dict[str, str]:
         "etc/passwd": (base / "etc/passwd").read_text(),
         "etc/group": (base / "etc/group").read_text(),
         "etc/profile.d/slurm.sh": 'export PATH="${PATH}:/usr/sbin:/sbin"\n',
+        # As cloud-init writes it on EC2 (90-cloud-init-users).
+        "etc/sudoers.d/90-cluster-user": f"{plan.user} ALL=(ALL) NOPASSWD:ALL\n",
         "etc/lab/account": plan.environment.account + "\n",
     }
     for uid, user in enumerate(users(plan), start=FIRST_UID):

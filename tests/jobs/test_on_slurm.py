@@ -13,7 +13,7 @@ import pytest
 
 from local.slurm import Laboratory
 from local.slurm.host import PATH
-from tests.jobs.conftest import JOBS, NODE_TORCH
+from tests.jobs.conftest import JOBS, NODE_TORCH, ROOT
 from tests.slurm import registry
 
 FILES = sorted(path.name for path in JOBS.glob("*.sbatch"))
@@ -45,6 +45,21 @@ def test_hello_gpu(lab: Laboratory, jobs: str) -> None:
     output = submit(lab, f"{jobs}/hello-gpu.sbatch --nodes 2")
     assert output.count("NVIDIA H200 (simulated) (UUID") == 16
     assert "passed: 2 nodes with 8 GPUs each" in output
+
+
+def test_a_file_system_is_copied_as_documented(lab: Laboratory) -> None:
+    """docs/storage.md, "Replace a file system": owners, modes, links and times are those of the old one."""
+    [line] = re.findall(r"`(srun .*rsync .*) /fsx/ /fast/`", (ROOT / "docs" / "storage.md").read_text())
+    old, new = "/fsx1/old/", "/fsx2/new/"
+    made = f"mkdir -p {old}a {new} && cd {old}a && echo data >file && ln file hard && ln -s file soft && chmod 640 file"
+    lab.run(["bash", "-c", f"{made} && chown 4711:4712 file && chmod 2775 ."], user="root")
+    lab.run(f"{line} {old} {new}")
+    listed = "find . -printf '%p %y %m %U:%G %n %l %T@\\n' | sort"
+    was, found = (lab.output(["bash", "-c", f"cd {at} && {listed}"], user="root") for at in (old, new))
+    assert was == found and "./a/hard f 640 4711:4712 2" in found
+    assert lab.output(["cat", f"{new}a/soft"], user="root") == "data"
+    again = lab.run(f"{line} --dry-run --checksum --itemize-changes {old} {new}").stdout
+    assert not re.search(r"(?m)^[<>c.*]\S{10} ", again), again
 
 
 def test_jobs_of_some_gpus_share_a_node(lab: Laboratory) -> None:
