@@ -65,6 +65,7 @@ def _tree(plan: Plan, node: Node, base: Path) -> dict[str, str]:
         "etc/resolv.conf": "",
         "etc/passwd": (base / "etc/passwd").read_text(),
         "etc/group": (base / "etc/group").read_text(),
+        "etc/shadow": (base / "etc/shadow").read_text(),
         "etc/profile.d/slurm.sh": 'export PATH="${PATH}:/usr/sbin:/sbin"\n',
         # As cloud-init writes it on EC2 (90-cloud-init-users).
         "etc/sudoers.d/90-cluster-user": f"{plan.user} ALL=(ALL) NOPASSWD:ALL\n",
@@ -75,6 +76,7 @@ def _tree(plan: Plan, node: Node, base: Path) -> dict[str, str]:
             continue
         tree["etc/passwd"] += f"{user}:x:{uid}:{uid}::/home/{user}:/bin/bash\n"
         tree["etc/group"] += f"{user}:x:{uid}:\n"
+        tree["etc/shadow"] += f"{user}:*:20000:0:99999:7:::\n"
     if node.role == "compute":
         facts = {"node_type": "ComputeFleet", "scheduler_queue_name": node.queue, "region": plan.environment.region}
         tree["etc/chef/dna.json"] = json.dumps({"cluster": facts}, indent=1)

@@ -52,9 +52,12 @@ def test_a_file_system_is_copied_as_documented(lab: Laboratory) -> None:
     [line] = re.findall(r"`(srun .*rsync .*) /fsx/ /fast/`", (ROOT / "docs" / "storage.md").read_text())
     old, new = "/fsx1/old/", "/fsx2/new/"
     made = f"mkdir -p {old}a {new} && cd {old}a && echo data >file && ln file hard && ln -s file soft && chmod 640 file"
-    lab.run(["bash", "-c", f"{made} && chown 4711:4712 file && chmod 2775 ."], user="root")
+    lab.run(
+        ["bash", "-c", f"{made} && chown 4711:4712 file && chmod 2775 . && touch -hd 2020-01-01 file soft . .."],
+        user="root",
+    )
     lab.run(f"{line} {old} {new}")
-    listed = "find . -printf '%p %y %m %U:%G %n %l %T@\\n' | sort"
+    listed = "find . -printf '%p %y %m %U:%G %n %l %TF\\n' | sort"
     was, found = (lab.output(["bash", "-c", f"cd {at} && {listed}"], user="root") for at in (old, new))
     assert was == found and "./a/hard f 640 4711:4712 2" in found
     assert lab.output(["cat", f"{new}a/soft"], user="root") == "data"
