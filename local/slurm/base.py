@@ -1,6 +1,7 @@
 """The nodes' root file system: Debian with Slurm and the stand-ins, built once by mmdebstrap for all laboratories.
 
-It is cached in ~/.cache/trainyard/lab, or TRAINYARD_LAB_CACHE; each list of packages has its own base.
+It is cached in ~/.cache/trainyard/lab, or TRAINYARD_LAB_CACHE; each list of packages has its own base. LAB_CONTAINERS is a
+folder of scripts/build-lab-containers.sh.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ PACKAGES = HERE / "packages.txt"
 FINISH = HERE / "node" / "finish-base.sh"
 PLUGIN = HERE / "spank" / "pyxis.c"
 LIMITS = HERE / "node" / "limits.c"
+CONTAINERS = "LAB_CONTAINERS"
 MIRROR = "http://deb.debian.org/debian"
 LIMIT_S = 900
 UNREACHABLE = ("Could not connect", "Unable to connect", "Could not resolve", "Temporary failure", "Connection timed")
@@ -33,6 +35,22 @@ def cache() -> Path:
     if named := os.environ.get("TRAINYARD_LAB_CACHE"):
         return Path(named)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trainyard" / "lab"
+
+
+def containers(suite: Base) -> Path | None:
+    """The genuine Enroot and Pyxis for a suite's nodes, from LAB_CONTAINERS; None: the stand-ins.
+
+    Raises:
+        Problem: that folder has none for the suite.
+    """
+    if not (named := os.environ.get(CONTAINERS)):
+        return None
+    if not (Path(named) / suite / "usr/local/lib/slurm/spank_pyxis.so").is_file():
+        raise Problem(
+            f"{CONTAINERS}={named} has no Enroot and Pyxis for Debian {suite}; build them there with "
+            f"scripts/build-lab-containers.sh, or unset {CONTAINERS} for the stand-ins"
+        )
+    return Path(named).resolve() / suite
 
 
 def packages(suite: Base) -> list[str]:

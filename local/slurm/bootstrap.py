@@ -72,10 +72,17 @@ def start(laboratory: Laboratory, node: str) -> None:
 
 
 def pyxis(laboratory: Laboratory) -> None:
-    """Enable the stand-in of Pyxis without the bootstrap."""
+    """Enable Pyxis and configure Enroot without the bootstrap, with ParallelCluster's examples."""
     examples, etc = "/opt/parallelcluster/examples", "/opt/slurm/etc"
     laboratory.run(
         f"mkdir -p {etc}/plugstack.conf.d && cp {examples}/pyxis/pyxis.conf {etc}/plugstack.conf.d/ && "
         f"cp {examples}/spank/plugstack.conf {etc}/",
         user="root",
     )
+    for node in laboratory.plan.nodes:
+        laboratory.run(
+            f"install -d -m 1777 /run/enroot /run/pyxis /var/enroot/cache /var/enroot/data && "
+            f"install -D -m 644 {examples}/enroot/enroot.conf /etc/enroot/enroot.conf",
+            node=node.name,
+            user="root",
+        )

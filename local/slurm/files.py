@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from local.slurm.base import containers
 from local.slurm.plan import AWS_NAME, ROOT_MIB, Node, Plan
 
 HERE = Path(__file__).parent
@@ -28,6 +29,8 @@ def write_node(plan: Plan, node: Node, folder: Path, *, base: Path, group: str, 
     trees = [HERE / "root" / "all"]
     trees += [HERE / "root" / node.role] if (HERE / "root" / node.role).is_dir() else []
     trees += [HERE / "root" / "gpu"] if node.gpus else []
+    if genuine := containers(plan.base):
+        trees.append(genuine)  # over the stand-ins, which have the same paths
     metadata = "addr add" if node.role == "aws" else "route add"
     spec: dict[str, str | int] = {
         "INDEX": node.index,

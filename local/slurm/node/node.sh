@@ -15,7 +15,7 @@ mount -t tmpfs -o "size=${ROOT_MIB}m,mode=0755" "${NODE}" "${LIVE}"
 mkdir "${LIVE}/upper" "${LIVE}/work" "${LIVE}/root"
 chmod 755 "${LIVE}/upper"
 for tree in ${TREES} "${STATE}/nodes/${NODE}/files"; do
-  cp -R --preserve=mode,links "${tree}/." "${LIVE}/upper/"
+  cp -R --preserve=mode,links,xattr "${tree}/." "${LIVE}/upper/"
 done
 mount -t overlay -o "lowerdir=${BASE},upperdir=${LIVE}/upper,workdir=${LIVE}/work" overlay "${LIVE}/root"
 cd "${LIVE}/root"
