@@ -197,3 +197,10 @@ def test_the_image_check_runs_programs(
     monkeypatch.setenv("PATH", str(tmp_path))
     found = check_image.fault("fio", "--version", "fio-")
     assert expected in found and bool(found) is bool(expected)
+
+
+def test_caches_are_where_a_read_only_container_can_write() -> None:
+    text = (CONTEXT / "Dockerfile").read_text(encoding="utf-8")
+    caches = dict(re.findall(r"([A-Z_]+_(?:HOME|CACHE_DIR|EXTENSIONS_DIR))=(/\S+)", text.split("check_image.py ./")[-1]))
+    assert {"HF_HOME", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR"} == set(caches)
+    assert all(folder.startswith("/tmp/") for folder in caches.values())

@@ -58,7 +58,7 @@ distributed::prepare() {
   local -r share=$((SLURM_CPUS_ON_NODE / NPROC_PER_NODE))
   OMP_NUM_THREADS="${THREADS:-$((share > 1 ? share : 1))}"
   export NPROC_PER_NODE OMP_NUM_THREADS PYTHON
-  job::keep_environment MASTER_ADDR MASTER_PORT NNODES NPROC_PER_NODE RENDEZVOUS RENDEZVOUS_ID OMP_NUM_THREADS PYTHON "${NCCL_NAMES[@]}" "$@"
+  job::keep_environment MASTER_ADDR MASTER_PORT NNODES NPROC_PER_NODE RENDEZVOUS RENDEZVOUS_ID OMP_NUM_THREADS PYTHON HF_HOME "${NCCL_NAMES[@]}" "$@"
   DISTRIBUTED_SRUN=("${SRUN[@]}" --kill-on-bad-exit=1 --ntasks-per-node=1 "--ntasks=${NNODES}" "--cpus-per-task=${SLURM_CPUS_ON_NODE}" "${CONTAINER[@]}")
   log::info "${NNODES} nodes x ${NPROC_PER_NODE} processes, rendezvous ${MASTER_ADDR}:${MASTER_PORT} (${RENDEZVOUS}), ${IMAGE:-on the host}"
 }
