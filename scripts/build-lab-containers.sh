@@ -33,15 +33,15 @@ build::inside() {
 
 # In a mount namespace of its own: an overlay over the base, whose new files are the result.
 build::mounted() {
-  local -r base="$1" enroot="$2" pyxis="$3" target="$4"
-  local -r work=/mnt
+  local -r base="$1" target="$4" work=/mnt
+  local -rA sources=([enroot]="$2" [pyxis]="$3")
   local name
   mount -t tmpfs lab-containers "${work}"
   mkdir "${work}/upper" "${work}/work" "${work}/root"
   mount -t overlay -o "lowerdir=${base},upperdir=${work}/upper,workdir=${work}/work" overlay "${work}/root"
   mkdir "${work}/root/build"
   for name in enroot pyxis; do
-    git -C "${!name}" archive --prefix="${name}/" HEAD | tar -x -C "${work}/root/build"
+    git -C "${sources[${name}]}" archive --prefix="${name}/" HEAD | tar -x -C "${work}/root/build"
   done
   mount --bind /dev "${work}/root/dev"
   mount -t proc proc "${work}/root/proc"
