@@ -201,6 +201,6 @@ def test_the_image_check_runs_programs(
 
 def test_caches_are_where_a_read_only_container_can_write() -> None:
     text = (CONTEXT / "Dockerfile").read_text(encoding="utf-8")
-    caches = dict(re.findall(r"([A-Z_]+_(?:HOME|CACHE_DIR|EXTENSIONS_DIR))=(/\S+)", text.split("check_image.py ./")[-1]))
-    assert {"HF_HOME", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR"} == set(caches)
-    assert all(folder.startswith("/tmp/") for folder in caches.values())
+    caches = dict(re.findall(r"([A-Z_]+(?:_HOME|_CACHE_DIR|_EXTENSIONS_DIR))=(/\w+)/", text.split("ENV HF_", 1)[1]))
+    assert caches == {"TRITON_CACHE_DIR": "/tmp", "TORCH_EXTENSIONS_DIR": "/tmp"}  # noqa: S108 -- of the container
+    assert "ENV HF_HOME=/tmp/" in text
