@@ -95,7 +95,16 @@ def test_nccl_tests_ends_a_hung_collective_and_leaves_out_the_others(
     env = {"PATH": f"{slurm}:{os.environ['PATH']}", "TRAINYARD_SETTINGS": str(settings), "TRAINYARD_JOBS": str(JOBS)}
     env |= {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1", "SLURMD_NODENAME": "a", "SLURM_GPUS_ON_NODE": "2"}
     env |= {"SLURM_JOB_NODELIST": "a"}
-    line = ["bash", copy, "--results", tmp_path / "results", "--limit", "1", "--tests", "all_reduce,all_gather,reduce"]
+    line = [
+        "bash",
+        str(copy),
+        "--results",
+        str(tmp_path / "results"),
+        "--limit",
+        "1",
+        "--tests",
+        "all_reduce,all_gather,reduce",
+    ]
     done = subprocess.run(line, capture_output=True, text=True, check=False, env=env, timeout=30)
     assert done.returncode == 1
     assert [path.stem for path in sorted((tmp_path / "results").glob("*.txt"))] == ["all_gather", "all_reduce"]

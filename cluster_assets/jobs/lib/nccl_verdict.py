@@ -111,8 +111,8 @@ def judge(
 
 def _whole(result: Result, text: str) -> None:
     if _HUNG.search(text):
-        last = f" after {size_text(result.rows[-1].bytes)}" if result.rows else ""
-        result.faults.append(f"hung{last}: a process, node or link does not answer; pair-test.sbatch names the node")
+        until = f" after {size_text(result.rows[-1].bytes)}" if result.rows else ""
+        result.faults.append(f"hung{until}: a process, node or link does not answer; pair-test.sbatch names the node")
         return
     if not result.rows:
         reason = _REASON.search(text)
