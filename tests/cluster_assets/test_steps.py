@@ -208,7 +208,9 @@ def test_pyxis_is_switched_on_by_the_head_node_alone(node: Node, settings: Setti
     assert node.run("head-configured").returncode == 0
 
     assert "include /opt/slurm/etc/plugstack.conf.d/*" in (etc / "plugstack.conf").read_text()
-    assert [path.name for path in (etc / "plugstack.conf.d").iterdir()] == ["pyxis.conf"]
+    [pyxis] = (etc / "plugstack.conf.d").iterdir()
+    assert pyxis.name == "pyxis.conf"
+    assert pyxis.read_text().splitlines()[-1].endswith(".so runtime_path=/run/pyxis container_scope=job")
     assert node.calls("systemctl")[-1] == "try-restart slurmctld"
 
 

@@ -233,6 +233,8 @@ def test_nccl_tests_without_the_programs_and_torch_fail(lab: Laboratory, jobs: s
     line = f"{jobs}/nccl-tests.sbatch --nodes 2 --image {image}"
     output = submit(lab, line, {"PYTHONPATH": NODE_TORCH}, "FAILED")
     assert f"--engine auto finds nothing to measure with in {image}: neither nccl-tests in" in output
+    # Pyxis unpacks the image once, before the steps that have a limit.
+    assert f"{image} unpacked on 2 nodes in " in output and "WARNING: not every node" not in output
 
 
 def test_torch_measures_as_16_ranks_on_two_nodes(lab: Laboratory, jobs: str) -> None:
