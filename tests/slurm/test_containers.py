@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from local.slurm import Laboratory, base
+from ops.problem import Problem
 from tests.slurm import registry
 from tests.slurm.registry import Image
 
@@ -132,3 +133,17 @@ def test_facts_of_the_genuine_programs(lab: Laboratory, image: Image, sqsh: str,
     assert [one for one in map(fill, fact.get("stderr", [])) if one not in result.stderr] == []
     if "stdout" in fact:
         assert result.stdout.strip() == fact["stdout"]
+
+
+def test_a_folder_without_the_genuine_programs_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(base.CONTAINERS, str(tmp_path))
+    with pytest.raises(
+        Problem, match=r"no Enroot and Pyxis for Debian trixie; build them there with scripts/build-lab"
+    ):
+        base.containers("trixie")
+    plugin = tmp_path / "trixie/usr/local/lib/slurm/spank_pyxis.so"
+    plugin.parent.mkdir(parents=True)
+    plugin.touch()
+    assert base.containers("trixie") == tmp_path / "trixie"
+    monkeypatch.delenv(base.CONTAINERS)
+    assert base.containers("trixie") is None
