@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,6 +70,33 @@ def test_the_laboratory_s_aws_answers_as_awscli(emulator: launch.Emulator, tmp_p
         ]
     for real, simulated in zip(answers["awscli"], answers["laboratory"], strict=True):
         assert simulated == real
+
+
+def test_s3_of_the_validation_with_awscli(emulator: launch.Emulator, tmp_path: Path) -> None:
+    """The check of S3 (s3_speed.py) writes, reads and reports errors with the real CLI."""
+    env = {
+        "AWS_ENDPOINT_URL": emulator.endpoint,
+        "AWS_ACCESS_KEY_ID": emulator.account,
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_MAX_ATTEMPTS": "1",
+        "HOME": str(tmp_path),
+        "PATH": f"{ROOT / '.venv/bin'}:/usr/bin:/bin",
+    }
+    place = f"--create-bucket-configuration LocationConstraint={emulator.region}"
+    aws = run([str(ROOT / ".venv/bin/aws")], tmp_path, f"s3api create-bucket --bucket checks {place}", env)
+    assert aws.returncode == 0, aws.stderr
+    program = [sys.executable, str(ROOT / "cluster_assets/jobs/lib/s3_speed.py")]
+
+    def measured(bucket: str, **more: str) -> dict[str, Any]:
+        words = f"measure s3://{bucket}/validation/7/n1 --region {emulator.region} --procs 2 --mib 9"
+        found: dict[str, Any] = json.loads(run(program, tmp_path, words, env | more).stdout)
+        return found
+
+    found = measured("checks")
+    assert found.keys() == {"write", "read"} and min(found.values()) > 0
+    assert "write: upload failed: FILE to OBJECT An error occurred (NoSuchBucket)" in measured("no")["error"]
+    refused = measured("checks", AWS_ENDPOINT_URL="http://127.0.0.1:9")["error"]
+    assert 'Could not connect to the endpoint URL: "http://127.0.0.1:9/checks/OBJECT' in refused
 
 
 @pytest.mark.parametrize("words", ["s3 cp one two", "s3 rb s3://data", "s3 ls", "ec2 run-instances"])
