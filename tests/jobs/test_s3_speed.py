@@ -17,6 +17,7 @@ from tests.jobs.test_verdicts import fake
 from trainyard.lifecycle import Expiring, expiring
 
 FILE = JOBS / "lib" / "s3_speed.py"
+ROOT = Path(__file__).parents[2]
 # awscli 1.46's messages; what each node meets is in its name.
 AWS = """
 import sys, time
@@ -89,6 +90,14 @@ def test_a_slow_node_is_named(tmp_path: Path, slow: str | None) -> None:
 
 def test_objects_expire_because_nodes_may_not_delete_them() -> None:
     """The job writes under a prefix of the checkpoint bucket that has a lifecycle rule in every environment."""
+    template = json.loads((ROOT / "tests/golden/jakarta-80xp5e/cluster.template.json").read_text())
+    [policy] = [
+        one["Properties"]["PolicyDocument"]["Statement"]
+        for one in template["Resources"].values()
+        if one.get("Properties", {}).get("Description", "").startswith("Compute nodes")
+    ]
+    [adds] = [statement for statement in policy if "s3:PutObject" in statement["Action"]]
+    assert "Checkpoints" in json.dumps(adds["Resource"]) and "DeleteObject" not in json.dumps(policy)
     prefixes = set(re.findall(r"s3://\$\{bucket\}/(\w+/)", (JOBS / "s3-test.sbatch").read_text()))
     assert prefixes == {"tmp/"}
     assert Expiring("tmp/", "temporary") in expiring(load(environment_file("jakarta-80xp5e")))
