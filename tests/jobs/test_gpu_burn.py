@@ -216,6 +216,14 @@ def test_programs_that_cannot_run_accuse_no_gpu(
     assert (found, set(verdict["unasked"])) == ([], unasked)
 
 
+def test_a_node_whose_programs_hang_is_not_without_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "n1-host.txt").write_text("# srun ended with status 124\n")
+    judged(tmp_path, {"n1": json.dumps(healthy("n1", 2))}, 2, capsys)
+    unasked = json.loads((tmp_path / "verdict.json").read_text())["unasked"]
+    said = "did not answer: # srun ended with status 124"
+    assert unasked == {f"nvbandwidth: {said}": 1, f"dcgmi: {said}": 1}
+
+
 def test_no_gpu_and_no_torch_are_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     module = load_module(FILE)
     monkeypatch.setenv("PATH", "/nonexistent")

@@ -342,22 +342,18 @@ def _diagnosed(report: Mapping[str, Any]) -> Iterator[tuple[int | None, str]]:
 
     DCGM 4: testing/python3/dcgm_diag_schema.json of NVIDIA/DCGM 4.6.0. DCGM 3 has another name and gpu_id.
     """
-    for category in (report.get("DCGM Diagnostic") or report.get("DCGM GPU Diagnostic") or {}).get(
-        "test_categories", ()
-    ):
-        for test in category["tests"]:
-            for result in test.get("results", ()):
-                if result["status"].lower() == "fail":
-                    gpu = result.get("gpu_id", result.get("entity_id") if result.get("entity_group") == "GPU" else None)
-                    said = [one["warning"] if isinstance(one, dict) else one for one in result.get("warnings", ())]
-                    yield (
-                        None if gpu is None else int(gpu),
-                        f"dcgmi diag: {test['name']} failed. {' '.join(said)}"[:300],
-                    )
+    root = report.get("DCGM Diagnostic") or report.get("DCGM GPU Diagnostic") or {}
+    tests = [test for category in root.get("test_categories", ()) for test in category["tests"]]
+    for name, result in [(test["name"], result) for test in tests for result in test.get("results", ())]:
+        if result["status"].lower() == "fail":
+            gpu = result.get("gpu_id", result.get("entity_id") if result.get("entity_group") == "GPU" else None)
+            said = [one["warning"] if isinstance(one, dict) else one for one in result.get("warnings", ())]
+            yield (None if gpu is None else int(gpu)), f"dcgmi diag: {name} failed. {' '.join(said)}"[:300]
 
 
-def add_tools(report: dict[str, Any], found: Mapping[str, Any]) -> None:
-    """Add what `tools` found to a node's report."""
+def add_tools(report: dict[str, Any], host: Mapping[str, Any], container: Mapping[str, Any]) -> None:
+    """Add what `tools` found on the host, and for the rest in the container, to a node's report."""
+    found = {name: one[name] for one in (container, host) for name in _TOOLS if name in one}
     gpus = {int(gpu["index"]): gpu for gpu in report.get("gpus", ())}
     for key, index, rate in _copied(found.get("nvbandwidth", {}).get("nvbandwidth", {})):
         gpus.get(index, {})[key] = rate
@@ -366,7 +362,8 @@ def add_tools(report: dict[str, Any], found: Mapping[str, Any]) -> None:
         (gpus[gpu].setdefault("diagnosed", []) if gpu in gpus else report["diagnosed"]).append(text)
     report["unasked"] = []
     for name, key in (("nvbandwidth", "nvbandwidth"), ("dcgmi", "DCGM Diagnostic")):
-        answer = found.get(name, {"error": "not there"})
+        # Without an answer of the host it is unknown what is there.
+        answer = found.get(name, {"error": host.get("error", "not there")})
         why = answer.get("error") or answer.get(key, {}).get("error") or answer.get(key, {}).get("runtime_error")
         if why:
             report["unasked"].append(f"{name}: {why}"[:200])
@@ -460,8 +457,7 @@ def verdict(results: Path, gpus: int) -> bool:
         nodes[node] = report_of(_text(results / f"{node}.txt"))
         busbw = _ALL_REDUCE.search(_text(results / f"{node}-all_reduce.txt"))
         nodes[node]["all_reduce"] = float(busbw.group(1)) if busbw else None
-        host, container = (report_of(_text(results / f"{node}-{where}.txt")) for where in ("host", "container"))
-        add_tools(nodes[node], {name: one[name] for one in (container, host) for name in _TOOLS if name in one})
+        add_tools(nodes[node], *(report_of(_text(results / f"{node}-{where}.txt")) for where in ("host", "container")))
     found = judge(nodes, gpus)
     for node, report in nodes.items():
         for gpu in report.get("gpus", ()):
