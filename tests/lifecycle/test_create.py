@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
+
 import pytest
+import yaml
 
 from local.steering import Limit, Outcome
 
@@ -39,6 +43,27 @@ def test_taken_name(life: Life, cluster: Cluster, base: Base) -> None:
     assert life.delete() == "DELETE_COMPLETE"
     assert cluster.status() == "CREATE_COMPLETE"
     assert {call.method for call in base.steer.calls()} == {"GET"}
+
+
+def test_what_the_head_node_boots_from(cluster: Cluster, base: Base) -> None:
+    """User data, metadata and configuration are where the head node asks for them; tests/slurm boots one."""
+    cluster.make(configuration(base, Wish(cluster.name)))
+    template = "HeadNodeLaunchTemplate"
+    answer = base.client("cloudformation").describe_stack_resource(StackName=cluster.name, LogicalResourceId=template)
+    found = answer["StackResourceDetail"]
+    files = json.loads(found["Metadata"])["AWS::CloudFormation::Init"]["deployConfigFiles"]["files"]
+    by_name = {path.rpartition("/")[2]: file["content"] for path, file in files.items()}
+    assert by_name["wait_condition_handle.txt"].startswith(base.emulator.endpoint)
+    node = json.loads(by_name["dna.json"])["cluster"]
+    assert (node["stack_name"], node["region"]) == (cluster.name, base.emulator.region)
+    [version] = base.client("ec2").describe_launch_template_versions(
+        LaunchTemplateId=found["PhysicalResourceId"], Versions=["$Latest"]
+    )["LaunchTemplateVersions"]
+    script = base64.b64decode(version["LaunchTemplateData"]["UserData"]).decode()
+    assert f"/cfn-init -s {cluster.name} -v -c default -r {template} --region {base.emulator.region} " in script
+    stored = base.client("s3").get_object(Bucket=node["cluster_s3_bucket"], Key=node["cluster_config_s3_key"])["Body"]
+    # With its defaults, which custom_action_executor.py relies on.
+    assert yaml.safe_load(stored.read())["HeadNode"]["CustomActions"] is None
 
 
 def test_failure_and_again(life: Life, cluster: Cluster, base: Base) -> None:
