@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -56,6 +57,12 @@ def _number(name: str, most: int, default: int, text: str) -> Option:
 
 def _state(default: str) -> Option:
     return _path("--state", "FOLDER", f"state and logs (default {default})")
+
+
+def _minutes(text: str) -> float:
+    if not re.fullmatch(r"\d{1,4}(\.\d{1,3})?", text) or not 0 < float(text) <= 24 * 60:
+        raise argparse.ArgumentTypeError(f"{text!r}; allowed: more than 0, to {24 * 60}")
+    return float(text)
 
 
 def _between(least: int, most: int) -> Callable[[str], int]:
@@ -187,7 +194,13 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
             _value("--nodes", "N", "most nodes of a job, or all (default 2)", type=_nodes, default=2),
             _flag("--drain", "drain the nodes that scan, hello-gpu, gpu-check, gpu-burn and pairs find bad"),
             _value("--image", "NAME", "image for NCCL and storage (default: validation.image of the file)", default=""),
-            _number("--start-minutes", 24 * 60, 30, "longest wait of a job for its nodes"),
+            _value(
+                "--start-minutes",
+                "N",
+                "longest wait of a job for its nodes, also 0.5 (default 30)",
+                type=_minutes,
+                default=30,
+            ),
             _number("--total-minutes", 7 * 24 * 60, 200, "longest time of all jobs together"),
             _number("--node-minutes", 24 * 60, 30, "longest work of each node for all checks but storage"),
             _number("--storage-percent", 100, 80, "share of the provisioned throughput that few clients must reach"),

@@ -25,7 +25,7 @@ JSII = (
     "JSII_RUNTIME_PACKAGE_CACHE_ROOT",
     "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION",
 )
-KEPT = ("PATH", "HOME", "LANG", "LC_ALL", *JSII)
+KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TRAINYARD_LAB_CACHE", "TRAINYARD_LAB_MIRROR", "TRAINYARD_LAB_NODES", *JSII)
 """The caller's variables that reach the processes: none of AWS."""
 
 

@@ -112,7 +112,11 @@ def _gpus(node: Node) -> list[dict[str, object]]:
             "persistence_mode": "Enabled",
             "ecc.errors.uncorrected.volatile.total": 0,
             "remapped_rows.failure": "No",
+            "clocks_throttle_reasons.active": "0x0000000000000000",
             "nvlink": 18,
+            # Not nvidia-smi's: TFLOP/s and GB/s for figures/torch, made up.
+            "tflops": 640,
+            "gb_s": 2900,
         }
         for index in range(node.gpus)
     ]

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from local.slurm import Laboratory, Plan, bootstrap, host, make
-from local.slurm.plan import PLAN_FILE
+from local.slurm.plan import MOST_NODES, PLAN_FILE
 from ops.problem import Problem
 from settings import Environment, Faults, load
 from trainyard import cluster_bundle
@@ -26,7 +26,8 @@ FIGURES = Path(__file__).parent / "figures"
 FILES, LABORATORIES = "environment-files", "laboratories"
 """In the emulator's state folder: a file per cluster with the path of its environment file; a folder per laboratory."""
 SCRIPT_LIMIT_S = 300
-MOST_NODES_EACH = 2
+NODES_EACH = "TRAINYARD_LAB_NODES"
+"""The variable with the most nodes of each compute resource; 2 without it."""
 # As large as the largest instance type's disks; memory is only used for content.
 SCRATCH_MIB = 64 << 20
 COLLECTIVES = {
@@ -94,9 +95,12 @@ def environment_of(state: Path, cluster: str, account: str) -> Environment:
 
 
 def plan_of(environment: Environment) -> Plan:
-    """At most MOST_NODES_EACH nodes of every compute resource."""
+    """At most two nodes of every compute resource, or as many as TRAINYARD_LAB_NODES says."""
+    given = os.environ.get(NODES_EACH, "2")
+    if not given.isdecimal() or not 1 <= int(given) <= MOST_NODES:
+        raise Problem(f"{NODES_EACH} is '{given}'; allowed: 1 to {MOST_NODES}")
     counts = {
-        f"{queue.name}/{compute.name}": min(MOST_NODES_EACH, compute.max)
+        f"{queue.name}/{compute.name}": min(int(given), compute.max)
         for queue in environment.cluster.queues
         for compute in queue.compute
     }
@@ -133,7 +137,7 @@ def run(laboratory: Laboratory, script: str) -> dict[str, object]:
 
 
 def _give_figures(laboratory: Laboratory) -> None:
-    """Install the stand-ins of nccl-tests and fio; those of IOR and mdtest are for images only."""
+    """Install the stand-ins of nccl-tests, fio and torch; those of IOR and mdtest are for images only."""
     mounts = laboratory.plan.settings()["mounts"]
     figures = {
         "mounts": {mount["path"]: mount["throughput_mb_s"] for mount in mounts},  # type: ignore[attr-defined]
@@ -141,6 +145,7 @@ def _give_figures(laboratory: Laboratory) -> None:
         "provider": "efa",
     }
     programs = {"/usr/local/bin/fio": "fio", "/etc/lab/ior": "ior", "/etc/lab/mdtest": "mdtest"}
+    programs["/usr/lib/python3/dist-packages/torch.py"] = "torch"
     programs |= {f"/opt/nccl-tests/build/{name}_perf": "collective_perf" for name in COLLECTIVES}
     for node in (laboratory.plan.head, *laboratory.plan.compute):
         laboratory.write("/etc/lab/figures.json", json.dumps(figures, indent=1), node=node.name, user="root")

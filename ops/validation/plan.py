@@ -296,20 +296,23 @@ class Planner:
         return [replace(place, nodes=place.most) for place in places]
 
     def _burn(self, place: Place) -> Job | Line:
-        if self.emulated:
-            return self._not_asked(BURN, place.name, "the GPUs of the emulated AWS are simulated and compute nothing")
-        if not self.wishes.image and "torch" not in self.programs:
+        # On the emulated AWS nodes have a stand-in of torch, images have none.
+        image = "" if self.emulated else self.wishes.image
+        if not image and "torch" not in self.programs:
             why = "no torch on the nodes, and no --image was given"
             return self._not_asked(BURN, place.name, why, self._image_action)
-        return self._job(BURN, place, ("--image", self.wishes.image) if self.wishes.image else ())
+        return self._job(BURN, place, ("--image", image) if image else ())
 
     def _pairs(self, place: Place) -> Job | Line:
         if place.nodes < LEAST_TO_COMPARE:
             why = f"{place.nodes} node{'s' * (place.nodes > 1)}: a slow one has no peers to compare it with"
             return self._not_asked(PAIRS, place.name, why)
         programs = self.wishes.image or {"nccl-tests", "torch"} & set(self.programs)
-        image = ("--image", self.wishes.image) if self.wishes.image and place.gpus else ()
-        return self._job(PAIRS, place, (*image, "--measure", "nccl" if place.gpus and programs else "tcp"))
+        # On the emulated AWS only TCP is measured.
+        if self.emulated or not (place.gpus and programs):
+            return self._job(PAIRS, place, ("--measure", "tcp"))
+        image = ("--image", self.wishes.image) if self.wishes.image else ()
+        return self._job(PAIRS, place, (*image, "--measure", "nccl"))
 
     def _nccl(self, place: Place) -> Job | Line:
         if place.nodes * (place.gpus or 0) < 2:

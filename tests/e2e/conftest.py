@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from local.emulator import launch
+from local.slurm import base
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 600
@@ -46,6 +47,7 @@ def users_environment(home: Path) -> dict[str, str]:
     return {
         **{key: value for key, value in os.environ.items() if not key.startswith("AWS_")},
         "HOME": str(home),
+        "TRAINYARD_LAB_CACHE": str(base.cache()),
         "AWS_PROFILE": "of-the-user",
         "AWS_ACCESS_KEY_ID": "AKIAOFTHEUSER",
         "AWS_SECRET_ACCESS_KEY": "of-the-user",

@@ -6,7 +6,6 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from ops.validation.report import Line, Outcome
 from settings import load
 from settings.model.cluster import Hook
 from tests.slurm.conftest import ENVIRONMENT, start
+from tests.slurm.planted import interfaces
 from trainyard.cluster_config.rendering import HEALTH_CHECK
 
 NODES = 16
@@ -110,19 +110,6 @@ def pair_test(lab: Laboratory, run: str) -> tuple[list[Line], str]:
     return judge.ended(job, ask(lab, "look", sent["job"], sent["folder"]), emulated=True), sent["folder"]
 
 
-@contextmanager
-def interfaces(lab: Laboratory, slow: str = "") -> Iterator[None]:
-    """All interfaces have the same rate, because the nodes share this machine's cores; that of a slow node has less."""
-    try:
-        for node in lab.plan.compute:
-            shape = f"tbf rate {16 if node.name == slow else 40}mbit burst 32kb latency 100ms"
-            lab.run(f"tc qdisc add dev eth0 root {shape}", node=node.name, user="root")
-        yield
-    finally:
-        for node in lab.plan.compute:
-            lab.run("tc qdisc del dev eth0 root", node=node.name, user="root", check=False)
-
-
 def test_slow_interface_is_found(many: Laboratory) -> None:
     slow = "gpu-dy-p5-6"
     with interfaces(many, slow):
@@ -134,19 +121,6 @@ def test_slow_interface_is_found(many: Laboratory) -> None:
         assert list(drained) == [slow] and reasons(many).split() == [slow, "drain", *drained[slow].split()]
     finally:
         many.run(["scontrol", "update", f"nodename={slow}", "state=resume"], user="root")
-
-
-def test_process_that_hangs_is_found(many: Laboratory) -> None:
-    hangs = "gpu-dy-p5-11"
-    program = "$(readlink -f /shared/scripts/current/jobs/lib/pair_tcp.py)"
-    replace = f"echo 'import time; time.sleep(600)' >/run/hang.py && mount --bind /run/hang.py {program}"
-    many.run(replace, node=hangs, user="root")
-    try:
-        with interfaces(many):
-            [line], _ = pair_test(many, "hangs")
-    finally:
-        many.run(f"umount {program}", node=hangs, user="root")
-    assert (line.where, line.found) == (hangs, "no answer, or wrong values, in 2 pairs")
 
 
 def test_every_user_finds_the_helpers_and_the_registry(many: Laboratory) -> None:

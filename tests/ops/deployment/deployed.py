@@ -1,4 +1,4 @@
-"""`environments/local.yaml`, deployed by `trainyard up` to an emulator of its own."""
+"""`environments/local.yaml` with more GPU nodes, deployed by `trainyard up` to an emulator of its own."""
 
 import json
 import urllib.error
@@ -12,7 +12,13 @@ from typing import Any
 import boto3
 
 from local.emulator import launch
-from tests.e2e.conftest import ROOT, Local, free_ports
+from local.slurm.remote import NODES_EACH
+from tests.e2e.conftest import Local, free_ports
+from tests.ops.review.edits import ENVIRONMENTS, GPU_MAX
+
+GPU_NODES = 8
+"""Enough to drain two that a job finds bad: a quarter."""
+SHIPPED_GPU_NODES = 2
 
 
 @dataclass
@@ -51,10 +57,12 @@ class Deployed:
 def deploy(folder: Path) -> Iterator[Deployed]:
     """Deploy below `folder`; the emulator is stopped at the end."""
     file = folder / "local.yaml"
-    file.write_text((ROOT / "environments" / "local.yaml").read_text())
+    file.write_text((ENVIRONMENTS / "local.yaml").read_text())
     local = Local(file, folder / "state", folder / "home", free_ports())
+    local.edit(GPU_MAX, rf"max: {GPU_NODES}\1")
     try:
-        local.ok("up", "--no-hello")
+        done = local.run("up", "--no-hello", prefix=("env", f"{NODES_EACH}={GPU_NODES}"))
+        assert done.returncode == 0, done.stdout + local.logs()
         emulator = launch.find(local.state)
         assert emulator is not None
         yield Deployed(local, emulator)

@@ -16,7 +16,7 @@ from cli import main
 from local.steering import Steer
 from ops.drift import CALLED
 from tests.e2e.conftest import ROOT
-from tests.ops.deployment.deployed import Deployed
+from tests.ops.deployment.deployed import GPU_NODES, Deployed
 
 pytestmark = pytest.mark.e2e
 
@@ -116,7 +116,10 @@ def test_an_update_with_the_pcluster_cli(deployed: Drifting) -> None:
     assert "Scheduling.SlurmQueues[gpu].ComputeResources[p5].MaxCount" in result.stdout
     verdict = json.loads(deployed.run("--format", "json", command="diff").stdout)
     assert verdict["level"] == "disruptive" and verdict["unread"] == []
-    assert "ComputeResources[p5].MaxCount (deployed 2, now 3); put the values" in verdict["outside"][0]
+    assert (
+        f"ComputeResources[p5].MaxCount (deployed {GPU_NODES}, now {GPU_NODES + 1}); put the values"
+        in verdict["outside"][0]
+    )
 
 
 def test_changes_by_hand(deployed: Drifting, tmp_path: Path) -> None:

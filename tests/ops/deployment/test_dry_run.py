@@ -13,7 +13,7 @@ import pytest
 
 from ops import pcluster_subprocess
 from tests.cluster_config.references import references
-from tests.ops.deployment.deployed import Deployed
+from tests.ops.deployment.deployed import GPU_NODES, SHIPPED_GPU_NODES, Deployed
 from tests.ops.review.edits import CLUSTER, load
 from trainyard.cluster_config import render
 
@@ -57,6 +57,7 @@ def steps(deployed: Deployed, tmp_path_factory: pytest.TempPathFactory) -> dict[
             text = text.replace(example, real[example])
         wanted = json.loads(text)
         wanted["Tags"] += owner
+        wanted["Scheduling"]["SlurmQueues"][0]["ComputeResources"][0]["MaxCount"] += GPU_NODES - SHIPPED_GPU_NODES
         found[name] = ("local", present, wanted)
     return found
 

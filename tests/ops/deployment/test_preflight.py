@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from local.steering import Steer
-from tests.ops.deployment.deployed import Deployed
+from tests.ops.deployment.deployed import GPU_NODES, Deployed
 from tests.ops.preflight.emulated import Answer, Emulated
 from trainyard.pipeline.actions import ASSUME, PREFLIGHT
 
@@ -23,8 +23,10 @@ def dry_run(answer: Answer) -> dict[str, str]:
 
 
 def test_deployed_resources_are_not_counted_twice(deployed: Emulated) -> None:
-    deployed.quotas({"ec2/L-417A185B": 384, "ec2/L-0263D0A3": 1, "vpc/L-F678F1CE": 2, "fsx/L-8F1B9C74": 1200})
-    Steer(deployed.emulator).nodes("local", "gpu", "p5", 2, "p5.48xlarge")
+    deployed.quotas(
+        {"ec2/L-417A185B": 192 * GPU_NODES, "ec2/L-0263D0A3": 1, "vpc/L-F678F1CE": 2, "fsx/L-8F1B9C74": 1200}
+    )
+    Steer(deployed.emulator).nodes("local", "gpu", "p5", GPU_NODES, "p5.48xlarge")
     answer = deployed.ask()
     assert answer.of("fault", "unknown", "warning") == []
     assert dry_run(answer)["found"] == "no changes: the cluster is as the file describes it"
@@ -33,7 +35,7 @@ def test_deployed_resources_are_not_counted_twice(deployed: Emulated) -> None:
 @pytest.mark.parametrize(
     ("edit", "status", "verdict", "found"),
     [
-        (("max: 2", "max: 3"), 1, "ok", "it would succeed"),
+        ((f"max: {GPU_NODES}", f"max: {GPU_NODES + 1}"), 1, "ok", "it would succeed"),
         (("type: m7i.2xlarge", "type: m7i.4xlarge"), 0, "warning", "HeadNode.InstanceType"),
     ],
     ids=["more nodes, for which the quota is too small", "another head node"],

@@ -190,18 +190,18 @@ def test_gpu_burn(programs: tuple[str, ...], wishes: dict[str, Any], nodes: int,
     assert (job.check, job.kind.job, job.place.nodes, job.options) == (BURN, "gpu-burn", nodes, options)
 
 
-@pytest.mark.parametrize(
-    ("programs", "emulated", "found"),
-    [((), False, "no torch on the nodes, and no --image was given"),
-     (("torch",), True, "the GPUs of the emulated AWS are simulated and compute nothing")],
-    ids=["no torch", "emulated"],
-)  # fmt: skip
-def test_gpu_burn_is_not_asked(programs: tuple[str, ...], emulated: bool, found: str) -> None:
+def test_gpu_burn_is_not_asked() -> None:
     for insisted, outcome in (((), Outcome.NOT_ASKED), ((BURN,), Outcome.FAILED)):
-        wanted = Wishes((BURN,), insisted, nodes=3)
-        jobs, [line, *_] = Planner(JAKARTA, wanted, programs, emulated=emulated).plan()
+        jobs, [line, *_] = Planner(JAKARTA, Wishes((BURN,), insisted, nodes=3), ()).plan()
+        found = "no torch on the nodes, and no --image was given"
         assert (jobs, line.outcome, line.found) == ([], outcome, found)
     assert planned(JAKARTA, ("torch",), checks=(BURN,)) == ([], [])
+
+
+def test_emulated_aws_measures_tcp_and_has_torch_on_its_nodes_only() -> None:
+    wanted = Wishes((BURN, PAIRS), nodes=3, image="training")
+    jobs, _ = Planner(JAKARTA, wanted, ("torch", "nccl-tests"), emulated=True).plan()
+    assert {(job.check, job.options) for job in jobs} == {(BURN, ()), (PAIRS, ("--measure", "tcp"))}
 
 
 @pytest.mark.parametrize(
