@@ -150,3 +150,12 @@ def test_the_help_of_make_has_no_escape_codes() -> None:
     assert done.returncode == 0
     assert "\x1b" not in done.stdout
     assert "preflight" in done.stdout
+
+
+def test_minutes_of_a_job_may_be_parts_of_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for given, minutes in (("30", 30), ("0.2", 0.2), ("1440", 1440)):
+        assert parser().parse_args(["validate", "local", "--start-minutes", given]).start_minutes == minutes
+    for wrong in ("0", "-1", "1441", "1e3", "nan", "soon"):
+        with pytest.raises(SystemExit):
+            parser().parse_args(["validate", "local", f"--start-minutes={wrong}"])
+        assert f"{wrong!r}; allowed: more than 0, to 1440" in capsys.readouterr().err

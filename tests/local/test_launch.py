@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from local.emulator import launch
+from local.emulator import launch, processes
+from local.slurm import remote
+from ops.problem import Problem
+from settings import environment_file, load
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
@@ -40,3 +43,18 @@ def test_a_child_sees_none_of_the_callers_aws_settings(tmp_path: Path, monkeypat
     assert found["AWS_ENDPOINT_URL"] == "http://127.0.0.1:4600"
     assert found["AWS_CONFIG_FILE"] == os.devnull
     assert found["AWS_ACCESS_KEY_ID"] == "111122223333"
+
+
+def test_laboratory_has_as_many_nodes_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = load(environment_file("prod"))
+    monkeypatch.delenv(remote.NODES_EACH, raising=False)
+    for given, nodes in (("", [2, 2]), ("8", [8, 2]), ("250", [16, 2])):
+        if given:
+            monkeypatch.setenv(remote.NODES_EACH, given)
+        found = [node.queue for node in remote.plan_of(environment).compute]
+        assert [found.count("gpu"), found.count("cpu")] == nodes
+    assert remote.NODES_EACH in processes.KEPT
+    for wrong in ("0", "251", "two", ""):
+        monkeypatch.setenv(remote.NODES_EACH, wrong)
+        with pytest.raises(Problem, match=f"TRAINYARD_LAB_NODES is '{wrong}'; allowed: 1 to 250"):
+            remote.plan_of(environment)
