@@ -79,7 +79,7 @@ def test_planted_faults_are_named_and_drained(deployed: Validated, tmp_path: Pat
     nodes = [node.name for node in lab.plan.compute if node.gpus]
     slow = {"collectives": dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter"), 100)}
     slow["collectives"] |= {"broadcast": 150, "reduce": 150, "alltoall": 40}
-    hot = {"tflops": 512, "clocks_throttle_reasons.active": "0x0000000000000040"}
+    hot: dict[str, Any] = {"tflops": 512, "clocks_throttle_reasons.active": "0x0000000000000040"}
     with (
         interfaces(lab, SLOW),
         hanging(lab, HANGS),
@@ -104,7 +104,7 @@ def test_planted_faults_are_named_and_drained(deployed: Validated, tmp_path: Pat
 
     def found(check: str, where: str, asked: str) -> str:
         line = failed[check, where, asked]
-        assert line["simulated"] == (check != "pairs") and line["action"]
+        assert bool(line["simulated"]) == (check != "pairs") and line["action"]
         assert escape(line["found"], quote=False) in page
         return line["found"]
 

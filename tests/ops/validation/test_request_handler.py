@@ -241,7 +241,7 @@ def test_only_nodes_that_the_verdict_names_are_drained(head: HeadNode) -> None:
             {
                 "kind": kind,
                 "nodes": [f"{kind}-1", f"{kind}-2"][: 1 + (kind in ("link", "group"))],
-                "found": 0.5,
+                "found": 0.5 * (kind != "silent"),
                 "peers": 50,
             }
             for kind in ("node", "silent", "link", "group", "undecided")
@@ -249,10 +249,10 @@ def test_only_nodes_that_the_verdict_names_are_drained(head: HeadNode) -> None:
         (folder / "results" / "verdict.json").write_text(json.dumps({"nodes": nodes, "faults": faults}))
 
     verdict(8)
-    reason = "trainyard: pair-test 0.5 of 50 GB/s"
-    assert head.answer("drain", str(folder)) == {"drain": {"node-1": reason, "silent-1": reason}, "out": []}
+    reason, silent = "trainyard: pair-test 0.5 of 50 GB/s", "trainyard: pair-test no answer"
+    assert head.answer("drain", str(folder)) == {"drain": {"node-1": reason, "silent-1": silent}, "out": []}
     head.tool("sinfo", "echo node-1; echo other")
-    assert head.answer("drain", str(folder)) == {"drain": {"silent-1": reason}, "out": ["node-1"]}
+    assert head.answer("drain", str(folder)) == {"drain": {"silent-1": silent}, "out": ["node-1"]}
     assert head.calls[-1] == "sinfo --Node --noheader --states=drain,down,fail --format=%N"
     verdict(7)
     done = head.ask("drain", str(folder))
