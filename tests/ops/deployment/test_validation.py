@@ -90,7 +90,7 @@ def test_planted_faults_are_named_and_drained(deployed: Validated, tmp_path: Pat
         options = ("--skip", "head-scan", "--nodes", "all", "--drain", "--format", "html", "--output", str(file))
         done = deployed.local.run("validate", *options)
         drained = lab.output(["sinfo", "-R", "-h", "-o", "%n %t %E"]).splitlines()
-        resume(lab, ",".join((SLOW, BROKEN, HOT, HANGS)))
+        resume(lab, ",".join(line.split()[0] for line in drained))
     assert done.returncode == 1 and "is not kept" not in done.stdout, done.stdout
     # The same report as JSON, which the history keeps.
     report = json.loads(lab.output("cat $(ls -d /fsx/results/validation/*/report.json | tail -n 1)"))
@@ -100,7 +100,7 @@ def test_planted_faults_are_named_and_drained(deployed: Validated, tmp_path: Pat
         *((check, BROKEN) for check in ("scan", "hello-gpu", "gpu-check", "gpu-burn")),
         *(("gpu-burn", HOT), ("pairs", SLOW), ("pairs", HANGS)),
         *(("nccl", "gpu/p5, 8 nodes"), ("storage", "/fsx from gpu/p5")),
-    }
+    }, [(check, where, line["found"]) for (check, where, _), line in failed.items()]
 
     def found(check: str, where: str, asked: str) -> str:
         line = failed[check, where, asked]
