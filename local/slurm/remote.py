@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from local.slurm import Laboratory, Plan, bootstrap, host, make
-from local.slurm.plan import MOST_NODES, PLAN_FILE
+from local.slurm.plan import MOST_NODES, PLAN_FILE, Timeouts
 from ops.problem import Problem
 from settings import Environment, Faults, load
 from trainyard import cluster_bundle
@@ -30,6 +30,8 @@ NODES_EACH = "TRAINYARD_LAB_NODES"
 """The variable with the most nodes of each compute resource; 2 without it."""
 # As large as the largest instance type's disks; memory is only used for content.
 SCRATCH_MIB = 64 << 20
+# Nothing waits for them here, and a busy machine is not a fault.
+TIMEOUTS = Timeouts(slurmd_s=30, message_s=20)
 COLLECTIVES = {
     **{"all_reduce": 450, "all_gather": 380, "reduce_scatter": 380},
     **{"broadcast": 200, "reduce": 200, "alltoall": 45},
@@ -104,7 +106,7 @@ def plan_of(environment: Environment) -> Plan:
         for queue in environment.cluster.queues
         for compute in queue.compute
     }
-    return make(environment, counts=counts, scratch_mib=SCRATCH_MIB)
+    return make(environment, counts=counts, scratch_mib=SCRATCH_MIB, timeouts=TIMEOUTS)
 
 
 def ensure(state: Path, cluster: str, account: str) -> Laboratory:
