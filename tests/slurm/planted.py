@@ -56,3 +56,14 @@ def gpus(lab: Laboratory, node: str, *, shown: int = 8, **of_the_first: object) 
     first, *others = json.loads(lab.path(GPUS, node=node).read_text())["gpus"]
     with file_with(lab, GPUS, {"gpus": [{**first, **of_the_first}, *others][:shown]}, node):
         yield
+
+
+@contextmanager
+def without_bucket(lab: Laboratory) -> Iterator[None]:
+    """The checkpoint bucket is gone."""
+    bucket = f"/run/lab/s3/{lab.plan.buckets['checkpoints']}"
+    lab.run(["mv", bucket, f"{bucket}-gone"], user="root")
+    try:
+        yield
+    finally:
+        lab.run(["mv", f"{bucket}-gone", bucket], user="root")

@@ -16,7 +16,7 @@ from local.steering import Steer
 from settings import load
 from tests.ops.deployment.deployed import GPU_NODES, Deployed
 from tests.ops.report.browser import Shown, picture, show
-from tests.slurm.planted import FIGURES, file_with, gpus, hanging, interfaces
+from tests.slurm.planted import FIGURES, file_with, gpus, hanging, interfaces, without_bucket
 
 pytestmark = pytest.mark.e2e
 SLOW, BROKEN, HOT, HANGS = (f"gpu-dy-p5-{number}" for number in (1, 2, 3, 4))
@@ -86,6 +86,7 @@ def test_planted_faults_are_named_and_drained(deployed: Validated, tmp_path: Pat
         gpus(lab, BROKEN, shown=7),
         gpus(lab, HOT, **hot),
         file_with(lab, FIGURES, slow | {"mounts": {"/fsx": 90}}, *nodes),
+        without_bucket(lab),
     ):
         options = ("--skip", "head-scan", "--nodes", "all", "--drain", "--format", "html", "--output", str(file))
         done = deployed.local.run("validate", *options)
@@ -100,6 +101,7 @@ def test_planted_faults_are_named_and_drained(deployed: Validated, tmp_path: Pat
         *((check, BROKEN) for check in ("scan", "hello-gpu", "gpu-check", "gpu-burn")),
         *(("gpu-burn", HOT), ("pairs", SLOW), ("pairs", HANGS)),
         *(("nccl", "gpu/p5, 8 nodes"), ("storage", "/fsx from gpu/p5")),
+        *(("s3", ", ".join(nodes)), ("s3", "cpu-dy-c7i-1, cpu-dy-c7i-2")),
     }, [(check, where, line["found"]) for (check, where, _), line in failed.items()]
 
     def found(check: str, where: str, asked: str) -> str:
@@ -119,6 +121,7 @@ def test_planted_faults_are_named_and_drained(deployed: Validated, tmp_path: Pat
     assert found("pairs", HANGS, pair).startswith("no answer")
     assert "floor 250" in found("nccl", "gpu/p5, 8 nodes", "all_reduce")
     assert "floor 120" in found("storage", "/fsx from gpu/p5", "throughput of Lustre")
+    assert "(NoSuchBucket)" in found("s3", ", ".join(nodes), "write to S3 and read")
     assert any("7 GPUs, and there must be 8" in line["output"] for line in failed.values())
     # Healthy nodes pass, and the collectives that are fast enough.
     passed = lines(report, "passed")
@@ -177,7 +180,7 @@ def test_nodes_with_a_users_job_are_not_judged(deployed: Validated) -> None:
         ["sbatch", "--partition=gpu", f"--nodes={GPU_NODES}", "--exclusive", "--job-name=mine", "--wrap=sleep 900"]
     )
     try:
-        report, _ = deployed.validate(0, "--skip", "scan,gpu-check,nccl,storage", "--start-minutes", "0.2")
+        report, _ = deployed.validate(0, "--skip", "scan,gpu-check,nccl,storage,s3", "--start-minutes", "0.2")
     finally:
         lab.output(["scancel", "--name=mine"])
     [line] = lines(report, "not asked").values()
