@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from html import escape
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def test_healthy_cluster_passes_and_no_job_is_left(deployed: Validated) -> None:
     assert lab.output("ls -A /fsx/.tests") == ""
 
 
-def test_planted_faults_are_named_and_drained(deployed: Validated, tmp_path: Path) -> None:
+def test_planted_faults_are_found_and_drained(deployed: Validated, tmp_path: Path) -> None:
     """One of each kind, all at once: the report names them, and exactly the bad nodes are drained."""
     lab, file = deployed.laboratory, tmp_path / "validation.html"
     nodes = [node.name for node in lab.plan.compute if node.gpus]
@@ -107,7 +107,7 @@ def test_planted_faults_are_named_and_drained(deployed: Validated, tmp_path: Pat
     def found(check: str, where: str, asked: str) -> str:
         line = failed[check, where, asked]
         assert bool(line["simulated"]) == (check != "pairs") and line["action"]
-        assert escape(line["found"], quote=False) in page
+        assert line["found"] in unescape(page)
         return line["found"]
 
     scan, burn, pair = "gpus", "which GPU is slow or faulty?", "which node or link is slow?"
