@@ -273,7 +273,7 @@ class Walk:
                 # Nodes that fail to come up are listed for a while only.
                 down = list(answer.get("down") or down)
                 if now > min(begun + self.start_minutes * _MINUTE, self._until):
-                    minutes = min(float(round((now - begun) / _MINUTE)), self.start_minutes)
+                    minutes = min(round((now - begun) / _MINUTE, 1), self.start_minutes)
                     return self._unstarted(job, {**answer, "down": down}, minutes)
                 continue
             started = now if started is None else started

@@ -122,7 +122,6 @@ def test_planted_faults_are_found_and_drained(deployed: Validated, tmp_path: Pat
     assert "floor 250" in found("nccl", "gpu/p5, 8 nodes", "all_reduce")
     assert "floor 120" in found("storage", "/fsx from gpu/p5", "throughput of Lustre")
     assert "(NoSuchBucket)" in found("s3", ", ".join(nodes), "write to S3 and read")
-    assert any("7 GPUs, and there must be 8" in line["output"] for line in failed.values())
     # Healthy nodes pass, and the collectives that are fast enough.
     passed = lines(report, "passed")
     assert ("hello-gpu", SLOW, "does every GPU answer?") in passed and ("nccl", "gpu/p5, 8 nodes", "alltoall") in passed
