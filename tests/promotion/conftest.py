@@ -29,7 +29,9 @@ SKIPPED = ("make lint", "make test-fast")
 
 @dataclass(frozen=True)
 class Step:
-    """One call of the command: its output, the outcome of each action by STAGE/ACTION, and prod's stacks after it."""
+    """One call of the command: its output with the logs of what failed, the outcome of each action by STAGE/ACTION, and
+    prod's stacks after it.
+    """
 
     output: str
     outcomes: dict[str, str]
@@ -57,7 +59,9 @@ class Promotion:
         done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         assert done.returncode == status, done.stdout + done.stderr
         outcomes = json.loads((self.state / "promotion.json").read_text())["outcomes"]
-        self.steps[name] = Step(done.stdout, outcomes, self.stacks(PROD))
+        logs = [self.state / "steps" / key / "log" for key, outcome in outcomes.items() if outcome == "failed"]
+        output = "\n".join([done.stdout, *(log.read_text() for log in logs if log.exists())])
+        self.steps[name] = Step(output, outcomes, self.stacks(PROD))
 
     def client(self, service: str, account: str = TOOLS) -> Any:  # noqa: ANN401 - boto3's clients are made at run time
         """A client with the root key of an account."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import boto3
 import pytest
@@ -15,33 +17,42 @@ from botocore.exceptions import ClientError
 from local.emulator import launch
 from local.pipeline.definition import ActionFailed, Pipeline, assume, read
 from local.pipeline.prerequisites import expected
+from local.slurm.remote import ensure
 from local.steering import Steer
 from tests.promotion.conftest import DEV, PROD, REGION, SKIPPED, TOOLS, Promotion
+from tests.slurm.planted import FIGURES, file_with, gpus
 
 pytestmark = pytest.mark.e2e
 
 RESERVATION = "cr-0123456789abcdef1"
+LOST = "gpu-dy-g5-2"
 
 
 @pytest.fixture(scope="session")
 def promoted(promotion: Promotion, tmp_path_factory: pytest.TempPathFactory) -> Promotion:
-    """From nothing to prod: stopped by prod's preflight, by an approval, by its validation, then through."""
+    """From nothing to prod: stopped by dev's validation, by prod's preflight, by an approval, then through."""
     seeds = tmp_path_factory.mktemp("seeds") / "seeds.json"
     given = expected(promotion.checkout)
     reserved = given[PROD].pop("capacity_reservations")
     assert [item["id"] for item in reserved] == [RESERVATION]
     seeds.write_text(json.dumps(given))
     # A first deployment makes roles, which is a change of permissions.
-    promotion.step("no reservation", 1, "--seeds", str(seeds), "--approve", "dev/Approve-Permissions")
+    options = ("--seeds", str(seeds), "--approve", "dev/Approve-Permissions")
+    with ThreadPoolExecutor(1) as pool:
+        step = pool.submit(promotion.step, "planted faults", 1, *options)
+        while launch.find(promotion.state) is None and not step.done():
+            time.sleep(1)
+        # While dev is deployed: the laboratory that its validation would start.
+        laboratory = ensure(promotion.state, "dev", DEV)
+        nodes = [node.name for node in laboratory.plan.compute if node.gpus]
+        with gpus(laboratory, LOST, shown=0), file_with(laboratory, FIGURES, {"mounts": {"/fsx": 90}}, *nodes):
+            step.result()
+    promotion.step("no reservation", 1, "--resume")
     emulator = launch.find(promotion.state)
     assert emulator is not None
-    steer = Steer(emulator)
-    steer.seeds({"capacity_reservations": reserved}, PROD, REGION)
+    Steer(emulator).seeds({"capacity_reservations": reserved}, PROD, REGION)
     promotion.step("not approved", 3, "--resume", "--approve", "prod/Approve-Permissions")
-    steer.agent("prod", answers=False)
-    promotion.step("not validated", 1, "--resume", "--approve", "prod/Approve")
-    steer.agent("prod", answers=True)
-    promotion.step("succeeded", 0, "--resume")
+    promotion.step("succeeded", 0, "--resume", "--approve", "prod/Approve")
     return promotion
 
 
@@ -54,6 +65,18 @@ def disrupted(promoted: Promotion) -> Promotion:
     promoted.step("disruptive", 3)
     promoted.step("disruption approved", 3, "--resume", "--approve", "dev/Approve-Disruption")
     return promoted
+
+
+def test_planted_faults_stop_before_prod(promoted: Promotion) -> None:
+    """A node without its GPU and a slow file system: dev stays deployed, and prod is not begun."""
+    step = promoted.steps["planted faults"]
+    assert step.outcomes["dev/cluster.Deploy"] == "succeeded"
+    assert step.stopped_at() == ["dev/Validation"]
+    assert step.prod == {"prod-promotion"} and not [key for key in step.outcomes if key.startswith("prod/")]
+    assert "FAILED (simulated): " in step.output and f"scan on {LOST}, hello-gpu on {LOST}" in step.output
+    assert "storage on /fsx from gpu/g5" in step.output and "floor 120" in step.output
+    # Repaired, the same promotion goes on.
+    assert promoted.steps["no reservation"].outcomes["dev/Validation"] == "succeeded"
 
 
 def test_not_ready_preflight_stops_before_prod(promoted: Promotion) -> None:
@@ -80,13 +103,6 @@ def test_prod_waits_for_its_approval(promoted: Promotion) -> None:
     assert "SAFE" in step.output
     assert "--resume --approve prod/Approve" in step.output
     assert step.prod == {"prod-promotion"}
-
-
-def test_failing_validation_stops(promoted: Promotion) -> None:
-    """The agent of prod's head node does not answer: the deployment stays, and the promotion fails."""
-    step = promoted.steps["not validated"]
-    assert step.outcomes["prod/cluster.Deploy"] == "succeeded"
-    assert step.stopped_at() == ["prod/Validation"]
 
 
 def test_prod_is_deployed(promoted: Promotion) -> None:
