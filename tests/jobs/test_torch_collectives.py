@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,11 @@ FACTORS = {
     "alltoall": 2 / 3,
 }
 # Everything in one process per rank. The second time the first rank, which is also the root, gets one wrong value.
+# A port each time: a rank that is ahead would still find the first rank's rendezvous of the time before.
 DRIVER = """
-import sys, torch_collectives as program
+import os, sys, torch_collectives as program
 shown, genuine = sys.stdout, program.Collective.call
+ports = os.environ["PORTS"].split()
 
 def damaged(self, count, start=0):
     call = genuine(self, count, start)
@@ -44,6 +47,7 @@ for call in (genuine, damaged):
     program.Collective.call = call
     for name in program.KINDS:
         sys.stdout = shown
+        os.environ["MASTER_PORT"] = ports.pop()
         status = program.main([name, *sys.argv[1:]])
         print(f"{name} {status} {program.KINDS[name].factor(3)}", file=sys.stderr)
 """
@@ -53,11 +57,11 @@ judging = load_module(JOBS / "lib" / "nccl_verdict.py")
 @pytest.fixture(scope="module")
 def tables(torch_folder: Path) -> list[str]:
     """The first rank's tables: right ones of all collectives, then those with a wrong value."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    with ExitStack() as probes:
+        free = [probes.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2 * len(FACTORS))]
+        ports = " ".join(str(one.getsockname()[1]) for one in free)
     common = {"PYTHONPATH": f"{torch_folder}:{PROGRAM.parent}", "OMP_NUM_THREADS": "1", "SLURM_NTASKS": str(RANKS)}
-    common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    common |= {"MASTER_ADDR": "127.0.0.1", "PORTS": ports}
     line = [sys.executable, "-c", DRIVER, "-b", "8", "-e", "64K", "-n", "2", "-g", "1", "--backend", "gloo"]
     ranks = [
         subprocess.Popen(

@@ -128,6 +128,12 @@ def test_node_that_hangs_or_dies(nodes: int, from_round: int) -> None:
     assert faults(verdict) == expected(("silent", {bad}))
 
 
+def test_silent_node_and_a_slow_one_of_four() -> None:
+    """Those that answer have all met but the one that rested in the round before: that is no end."""
+    verdict = play(4, slow_nodes({0: 0.5}), gone=lambda node, _number: node == 1)
+    assert faults(verdict) == expected(("node", {0}), ("silent", {1}))
+
+
 def test_all_at_once() -> None:
     leaf = set(range(20, 30))
     verdict = play(

@@ -109,7 +109,9 @@ class Tournament:
         size, number = len(self.nodes), len(self.rounds)
         if number < min(max(3, self.most // 2), self.most, size - 1 + size % 2):
             silent = self._silent()
-            return self._matching([one for one in range(size) if one not in silent], number)
+            # Nothing where the nodes that answer have met, but for one that rests.
+            if pairs := self._matching([one for one in range(size) if one not in silent], number):
+                return pairs
         return [] if number >= self.most else self._compatible(self._look().wanted)
 
     def _matching(self, order: list[int], number: int) -> list[Pair]:
