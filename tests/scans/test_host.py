@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -163,6 +164,14 @@ def test_without_jq_and_python_the_scan_says_so(compute: Machine) -> None:
     compute.without("jq")
     report = compute.report(SCRIPT, "compute")
     assert bad(report) == {"minimums": "failure"}
+
+
+def test_without_jq_the_other_checks_still_run(compute: Machine) -> None:
+    compute.without("jq")
+    (compute.tools / "python3").symlink_to(sys.executable)
+    report = compute.report(SCRIPT, "compute")
+    assert bad(report)["settings"] == "failure"
+    assert line(report, "file-systems")["verdict"] == line(report, "scratch")["verdict"] == "skipped"
 
 
 def test_text_of_a_tool_cannot_break_the_json(compute: Machine) -> None:

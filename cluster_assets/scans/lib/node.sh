@@ -5,13 +5,15 @@ for part in ../../lib/base ../../lib/settings ../../lib/pyxis gpus fabric disks 
   . "${SCANS}/lib/${part}.sh"
 done
 
-# settings: set all that the checks need of settings.json: NODE_ENVIRONMENT, NODE_SCRATCH, NODE_MOUNTS, and in NODE_INSTANCES the possible
-# instance types of this node with their figures, all types if its queue is unknown. One call, because slurmd runs the checks on busy nodes and
-# jq 1.6 needs 40 ms to start.
+# Empty where jq or settings.json is missing: the other checks still run.
+NODE_ENVIRONMENT="" NODE_SCRATCH="" NODE_MOUNTS=() NODE_INSTANCES=()
+
+# settings: read from settings.json what the checks need: NODE_ENVIRONMENT, NODE_SCRATCH, NODE_MOUNTS, and in NODE_INSTANCES the possible
+# instance types of this node with their figures (all types if its queue is unknown). One call of jq, because slurmd runs the checks on busy
+# nodes and jq 1.6 needs 40 ms to start.
 node::settings() {
   local -r dna="${TRAINYARD_ROOT}/etc/chef/dna.json"
   local recipes=/dev/null key value lines
-  NODE_ENVIRONMENT="" NODE_SCRATCH="" NODE_MOUNTS=() NODE_INSTANCES=()
   [[ ! -r "${dna}" ]] || recipes="${dna}"
   lines="$(jq -nr --slurpfile settings "${TRAINYARD_SETTINGS}" --slurpfile dna "${recipes}" '
     ($dna[0].cluster // {}) as $node | $settings[0] | select(.schema == 1)
