@@ -82,13 +82,14 @@ def test_a_model_without_a_folder_is_reported(settings: Path) -> None:
     assert done.returncode == 1 and f"model model1 has no folder for outputs in {settings}" in done.stderr
 
 
+@pytest.mark.parametrize("hung", ["exec sleep 60", "trap '' TERM; sleep 60"], ids=["terminated", "killed"])
 def test_nccl_tests_ends_a_hung_collective_and_leaves_out_the_others(
-    slurm: str, settings: Path, tmp_path: Path
+    hung: str, slurm: str, settings: Path, tmp_path: Path
 ) -> None:
     """srun finds the programs, then measures all_reduce and hangs in all_gather."""
     write_command(Path(slurm), "scontrol", "[ $2 != hostnames ] || echo localhost")
     table = JOBS.parents[1] / "tests/jobs/nccl/slurm-all_reduce.txt"
-    hangs = f'case "$*" in *" -c "*) echo nccl-tests ;; *all_reduce_perf*) cat {table} ;; *) exec sleep 60 ;; esac'
+    hangs = f'case "$*" in *" -c "*) echo nccl-tests ;; *all_reduce_perf*) cat {table} ;; *) {hung} ;; esac'
     write_command(Path(slurm), "srun", hangs)
     copy = tmp_path / "slurm_script"
     shutil.copy(JOBS / "nccl-tests.sbatch", copy)
