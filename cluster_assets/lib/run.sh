@@ -8,13 +8,13 @@
 run::step() {
   local -r step="$1"
   shift
-  local -r output="${SCRATCH}/output" started="${EPOCHREALTIME/./}"
+  local -r output="${SCRATCH}/output" started="$(date +%s%3N)"
   local status=0 reason
   export TRAINYARD_REASON="${SCRATCH}/reason"
   rm -f "${TRAINYARD_REASON}"
   log::info "${step}" 2>&1 | tee -a "${TRAINYARD_LOG}"
   "$@" </dev/null 2>&1 | tee -a "${TRAINYARD_LOG}" "${output}" || status="${PIPESTATUS[0]}"
-  local -r milliseconds=$(((${EPOCHREALTIME/./} - started) / 1000))
+  local -r milliseconds=$(($(date +%s%3N) - started))
   local -r duration="$((milliseconds / 1000)).$(printf '%03d' $((milliseconds % 1000))) s"
   if ((status == 0)); then
     log::info "${step} done in ${duration}" 2>&1 | tee -a "${TRAINYARD_LOG}"

@@ -7,15 +7,15 @@
 
 pyxis::main() {
   local -r etc="${TRAINYARD_ROOT}/opt/slurm/etc"
+  local configuration
   base::need 1 systemctl
   pyxis::check_plugin
   [[ -d "${etc}" ]] || log::fail "${etc} is missing: this is not a ParallelCluster head node"
+  # container_scope=job: a container with a name ends with its job (Pyxis 0.24.0, config.c and pyxis_slurmd.c). Otherwise it stays on its
+  # node and fills the disk.
+  configuration="$(sed '/container_scope=/! s/^\(required\|optional\) .*/& container_scope=job/' "${PYXIS_EXAMPLES}/pyxis/pyxis.conf")"
   # The plugin's own file first, then the file that includes it.
-  # Containers with a name end with their job: on shared nodes they would fill the disk, and only their own node has them (Pyxis 0.24.0,
-  # config.c and pyxis_slurmd.c).
-  files::write "${etc}/plugstack.conf.d/pyxis.conf" 0644 < <(
-    sed '/container_scope=/! s/^\(required\|optional\) .*/& container_scope=job/' "${PYXIS_EXAMPLES}/pyxis/pyxis.conf"
-  )
+  files::write "${etc}/plugstack.conf.d/pyxis.conf" 0644 <<<"${configuration}"
   files::write "${etc}/plugstack.conf" 0644 <"${PYXIS_EXAMPLES}/spank/plugstack.conf"
   if ((FILES_WRITTEN)); then
     systemctl try-restart slurmctld || log::fail "slurmctld did not restart with Pyxis enabled: see /var/log/slurmctld.log"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from pathlib import Path
 
@@ -16,6 +17,12 @@ def test_executable_with_unix_line_ends(script: Path) -> None:
     assert b"\r" not in script.read_bytes()
     if script.read_text().startswith("#!"):
         assert script.stat().st_mode & stat.S_IXUSR
+
+
+def test_variables_exist_in_the_bash_of_every_system() -> None:
+    """RHEL 8 and Rocky 8 have bash 4.4, where these of bash 5 are unset and end a script with set -u."""
+    for script in SCRIPTS:
+        assert not re.search(r"\b(EPOCHSECONDS|EPOCHREALTIME|SRANDOM)\b", script.read_text()), script
 
 
 def test_roles_of_the_contract_list_all_steps() -> None:

@@ -183,12 +183,12 @@ job::keep_environment() {
 # (pyxis_slurmstepd.c: enroot create), which with 30 GB can take most of a step's limit. The container ends with the job (steps/pyxis.sh).
 job::one_container() {
   ((${#CONTAINER[@]} > 0)) || return 0
-  local -r begun="${EPOCHSECONDS}"
+  local -r begun="${SECONDS}"
   CONTAINER+=("--container-name=job-${SLURM_JOB_ID}")
   # A node where this fails shows it in the steps that follow.
   timeout --kill-after=10 900 "${SRUN[@]}" --mpi=none --ntasks-per-node=1 "--ntasks=${NODES}" "${CONTAINER[@]}" sh -c true </dev/null ||
     log::info "WARNING: not every node started a container of ${IMAGE}"
-  log::info "${IMAGE} unpacked on ${NODES} nodes in $((EPOCHSECONDS - begun)) s"
+  log::info "${IMAGE} unpacked on ${NODES} nodes in $((SECONDS - begun)) s"
 }
 
 # node_step OUTPUT SECONDS NODE WORD...: run a step on a node for SECONDS at most.

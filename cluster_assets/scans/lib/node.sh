@@ -24,6 +24,7 @@ node::settings() {
         | "instance=\([.type, .gpus, .gpu, .efa_interfaces, .nvme_gb, .nvswitch] | map(tostring) | join("|"))")
   ' 2>/dev/null)" || return 1
   while IFS="=" read -r key value; do
+    # shellcheck disable=SC2034 # NODE_SCRATCH is read by disks.sh
     case "${key}" in
       environment) NODE_ENVIRONMENT="${value}" ;;
       scratch) NODE_SCRATCH="${value}" ;;
