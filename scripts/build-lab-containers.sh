@@ -66,7 +66,7 @@ build::main() {
       ;;
   esac
   (($# == 3 || $# == 4)) || build::fail "usage: build-lab-containers.sh ENROOT PYXIS FOLDER [SUITE]" 64
-  [[ "$(id -u)" == 0 ]] || build::fail "needs root" 77
+  [[ "$(id -u)" == 0 ]] || build::fail "needs root, for mount and chroot: run it with sudo" 77
   [[ -f "$1/enroot.in" ]] || build::fail "$1 is not a checkout of github.com/NVIDIA/enroot" 66
   [[ -f "$2/spank_pyxis.lds" ]] || build::fail "$2 is not a checkout of github.com/NVIDIA/pyxis" 66
   local -r root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)" suite="${4:-bookworm}"

@@ -66,8 +66,9 @@ def bad(check: str, folder: Path, output: str) -> tuple[dict[str, str], int]:
         return {}, 0
     verdict: dict[str, Any] = json.loads((folder / "verdict.json").read_text())
     faults = [fault for fault in verdict["faults"] if fault["kind"] in _OF_A_NODE]
-    for fault in faults if check == "pair-test" else ():
-        fault["text"] = f"{fault['found']:g} of {fault['peers']:g} GB/s" if fault["found"] else "no answer"
+    if check == "pair-test":
+        for fault in faults:
+            fault["text"] = f"{fault['found']:g} of {fault['peers']:g} GB/s" if fault["found"] else "no answer"
     return {name: fault["text"] for fault in faults for name in fault["nodes"]}, verdict["nodes"]
 
 

@@ -1,7 +1,7 @@
 """The nodes' root file system: Debian with Slurm and the stand-ins, built once by mmdebstrap for all laboratories.
 
 It is cached in ~/.cache/trainyard/lab, or TRAINYARD_LAB_CACHE; each list of packages has its own base. LAB_CONTAINERS
-names a folder of scripts/build-lab-containers.sh.
+names a folder that scripts/build-lab-containers.sh filled.
 """
 
 from __future__ import annotations

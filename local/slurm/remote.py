@@ -30,7 +30,7 @@ NODES_EACH = "TRAINYARD_LAB_NODES"
 """The variable with the most nodes of each compute resource; 2 without it."""
 # As large as the largest instance type's disks; memory is only used for content.
 SCRATCH_MIB = 64 << 20
-# Nothing waits for them here, and a busy machine is not a fault.
+# Longer than a test's laboratory has: a busy machine must not set nodes DOWN.
 TIMEOUTS = Timeouts(slurmd_s=30, message_s=20)
 COLLECTIVES = {
     **{"all_reduce": 450, "all_gather": 380, "reduce_scatter": 380},

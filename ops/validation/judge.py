@@ -189,7 +189,7 @@ def _names(fault: Answer) -> str:
 
 
 def _faults(job: Job, verdict: Answer, wanted: str, action: Callable[[str, str], str]) -> Iterator[Line]:
-    """A line for each fault of a verdict; `action` makes what to do of its kind and its nodes."""
+    """A line for each fault of a verdict; `action` returns what to do, from its kind and its nodes."""
     for fault in verdict["faults"]:
         names = _names(fault)
         line = job.line(fault["text"], wanted, action=action(fault["kind"], names), where=names)

@@ -72,7 +72,7 @@ KINDS = {
         5,
     ),
 }
-"""The checks by name, with the time limits of cluster_assets/jobs in minutes; that of PAIRS depends on the nodes."""
+"""The checks by name, with the time limits of their jobs in minutes; that of PAIRS depends on the nodes."""
 OF_NODES = (NODE_SCAN, HELLO, GPUS, BURN, PAIRS)
 """The checks that name bad nodes."""
 NODE_MINUTES = 30

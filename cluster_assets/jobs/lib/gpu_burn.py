@@ -62,12 +62,12 @@ _SHOWN = {0x4: "power cap", 0x8: "hardware slowdown", **_THROTTLED}
 _BAD = tuple(_THROTTLED.values())
 _UNITS = {"tflops": "TFLOP/s", "gb_s": "GB/s of memory", "all_reduce": "GB/s of all_reduce on the node"}
 _UNITS |= {"from_host": "GB/s from the host", "to_host": "GB/s to the host", "to_gpus": "GB/s to other GPUs"}
-# Unidirectional copies by the copy engines, a GPU or pair after the other (NVIDIA/nvbandwidth v0.8, README.md).
+# Unidirectional copies by the copy engines, one GPU or pair after the other (NVIDIA/nvbandwidth v0.8, README.md).
 _COPIES = {"from_host": "host_to_device_memcpy_ce", "to_host": "device_to_host_memcpy_ce"}
 _COPIES |= {"to_gpus": "device_to_device_memcpy_read_ce"}
 # Level 2 is what ParallelCluster runs before jobs (aws-parallelcluster-cookbook 3.12, gpu_health_check.sh). NVIDIA says
-# two minutes (DCGM 4.6, "dcgmi diag"); eight GPUs can take longer (aws-parallelcluster#6777), so no end is no fault.
-# Without nv-hostengine, dcgmi has one of its own (NVIDIA/DCGM 4.6.0, dcgmi/Diag.cpp, DoExecuteConnectionFailure).
+# two minutes (DCGM 4.6, "dcgmi diag"); eight GPUs can take longer (aws-parallelcluster#6777), so a timeout is not
+# a failure. Without nv-hostengine, dcgmi starts its own (DCGM 4.6.0, dcgmi/Diag.cpp, DoExecuteConnectionFailure).
 _TOOLS = {
     "nvbandwidth": (("nvbandwidth", "-j", "-t", *_COPIES.values()), 90),
     "dcgmi": (("dcgmi", "diag", "-r", "2", "-j"), 240),
@@ -331,7 +331,7 @@ def _copied(report: Mapping[str, Any]) -> Iterator[tuple[str, int, float]]:
         key = next((key for key, name in _COPIES.items() if name == case["name"]), "")
         rows = [[None if text == "N/A" else float(text) for text in row] for row in case.get("bandwidth_matrix", ())]
         for gpu in range(len(rows[0]) if key and rows else 0):
-            # With other GPUs: each pair in both directions. One slow pair is not its GPU.
+            # Between GPUs: the median of all its pairs in both directions. One slow pair does not fail its GPU.
             pairs = [row[gpu] for row in rows] + (rows[gpu] if key == "to_gpus" else [])
             if rates := [rate for rate in pairs if rate]:
                 yield key, gpu, median_high(rates)

@@ -20,7 +20,7 @@ _MB = 1_000_000
 _CLIENT_MB_S = 10_000
 _DIRECTIONS = ("write", "read")
 _LINEAR = 0.8
-"""So many nodes that reach less than this share of their number times one node's rate are not the limit."""
+"""If n nodes reach less than this share of n times the rate of one, the nodes are not the limit."""
 
 
 def ior(text: str) -> dict[str, float]:
