@@ -193,7 +193,9 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
             ],
             _value("--nodes", "N", "most nodes of a job, or all (default 2)", type=_nodes, default=2),
             _flag("--drain", "drain the nodes that scan, hello-gpu, gpu-check, gpu-burn and pairs find bad"),
-            _value("--image", "NAME", "image for NCCL and storage (default: validation.image of the file)", default=""),
+            _value(
+                "--image", "NAME", "image for gpu-burn, pairs, nccl and storage (default: validation.image)", default=""
+            ),
             _value(
                 "--start-minutes",
                 "N",

@@ -180,7 +180,7 @@ class Wishes:
         checks: those to run.
         insisted: those that were named, and must not be left out.
         nodes: most nodes of a job.
-        image: name of an imported container image for NCCL and storage; empty: on the host.
+        image: name of an imported image for gpu-burn, pairs, NCCL and storage; empty: on the host.
         storage_percent: of the provisioned throughput that must be reached.
         drain: drain the nodes that checks of nodes find bad.
     """
