@@ -33,11 +33,11 @@ class EmulatorError(Exception):
     """The emulator cannot be started or stopped; the message is for users."""
 
 
-def log_tail(path: Path) -> str:
+def log_tail(path: Path, lines: int = LOG_TAIL_LINES) -> str:
     """The last lines of a log."""
     if not path.exists():
         return "(no log)"
-    return "\n".join(path.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])
+    return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
 
 
 def require_free(number: int) -> None:

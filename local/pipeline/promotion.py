@@ -29,6 +29,8 @@ DEFAULT_PORT = 4640
 FAILED, WAITING = 1, 3
 _DONE = ("succeeded", "left out")
 _RECORD = "promotion.json"
+# Of the log of a failed step: the headline of a report is above its rows.
+_REPORT_LINES = 100
 _VARIABLE = re.compile(r"#\{([\w@-]+)\.([\w@-]+)\}")
 
 
@@ -61,7 +63,7 @@ class Run:
             status, note = "waiting", f"{question}\n    Approve it: --resume --approve {action.key}"
         except (ActionFailed, ClientError) as error:
             log = self._pipeline.state / "steps" / action.key / "log"
-            status, note = "failed", f"{error}\n{log_tail(log) if log.exists() else ''}"
+            status, note = "failed", f"{error}\n{log_tail(log, _REPORT_LINES) if log.exists() else ''}"
         with self._lock:
             self.outcomes[action.key] = status
             record = {"outcomes": self.outcomes, "variables": self._variables}
