@@ -179,15 +179,16 @@ job::keep_environment() {
   ((${#CONTAINER[@]} == 0)) || CONTAINER+=("--container-env=$*")
 }
 
-# one_container: unpack the image once on all nodes, for all steps of the job. Pyxis 0.24.0 otherwise unpacks it for each step
-# (pyxis_slurmstepd.c: enroot create), which with 30 GB can take most of a step's limit. The container ends with the job (steps/pyxis.sh).
+# one_container [SECONDS]: unpack the image once on all nodes, in SECONDS (900) at most, for all steps of the job. Pyxis 0.24.0
+# otherwise unpacks it for each step (pyxis_slurmstepd.c: enroot create), which with 30 GB can take most of a step's limit. The
+# container ends with the job (steps/pyxis.sh).
 job::one_container() {
   ((${#CONTAINER[@]} > 0)) || return 0
   local -r begun="${SECONDS}"
   CONTAINER+=("--container-name=job-${SLURM_JOB_ID}")
   # A node where this fails shows it in the steps that follow.
-  timeout --kill-after=10 900 "${SRUN[@]}" --mpi=none --ntasks-per-node=1 "--ntasks=${NODES}" "${CONTAINER[@]}" sh -c true </dev/null ||
-    log::info "WARNING: not every node started a container of ${IMAGE}"
+  timeout --kill-after=10 "${1:-900}" "${SRUN[@]}" --mpi=none --ntasks-per-node=1 "--ntasks=${NODES}" "${CONTAINER[@]}" sh -c true </dev/null ||
+    log::warn "not every node started a container of ${IMAGE}; the steps that follow show which"
   log::info "${IMAGE} unpacked on ${NODES} nodes in $((SECONDS - begun)) s"
 }
 
