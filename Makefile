@@ -110,7 +110,7 @@ format: setup ## Format Python and shell
 test: setup lint ## Everything that CI runs: lint, tests, life cycles and the local default end to end
 	@scripts/install-lab-packages.sh --tests
 	$(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'
-	$(PYTEST) -n 3 --dist loadgroup --durations 25 -m 'lab or e2e'
+	$(PYTEST) -n 3 --dist loadgroup --no-loadscope-reorder --durations 25 -m 'lab or e2e'
 
 test-fast: setup ## The tests that need neither the emulated AWS nor the laboratory
 	$(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'

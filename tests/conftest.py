@@ -14,12 +14,18 @@ os.environ.setdefault("CDK_VALIDATION", "false")
 os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(Path("~/.cache/aws/jsii/package-cache").expanduser()))
 
 
+# Folders and files whose tests take minutes. With --no-loadscope-reorder they start first, because one that starts last
+# keeps a single core busy.
+LONG = ("promotion", "deployment", "jobs", "e2e", "test_cdk", "slurm")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Under pytest-xdist, tests that share an emulator or a laboratory, which are those of a folder, share a process.
 
     First, because pytest-xdist reads the groups in the same hook.
     """
+    items.sort(key=lambda item: [name in {item.path.parent.name, item.path.stem} for name in LONG], reverse=True)
     for item in items:
         kinds = {mark.name for mark in item.iter_markers()}
         if kinds & {"e2e", "lab"} and item.path.parent.name not in {"e2e", "lifecycle"}:
