@@ -73,8 +73,9 @@ def test_planted_faults_stop_before_prod(promoted: Promotion) -> None:
     assert step.outcomes["dev/cluster.Deploy"] == "succeeded"
     assert step.stopped_at() == ["dev/Validation"]
     assert step.prod == {"prod-promotion"} and not [key for key in step.outcomes if key.startswith("prod/")]
-    assert "FAILED (simulated): " in step.output and f"scan on {LOST}, hello-gpu on {LOST}" in step.output
-    assert "storage on /fsx from gpu/g5" in step.output and "floor 120" in step.output
+    failed = f"scan on {LOST}, hello-gpu on gpu/g5, gpu-check on {LOST}, storage on /fsx from gpu/g5"
+    assert f"FAILED (simulated): {failed} (" in step.output
+    assert "write 90 MB/s, floor 120" in step.output
     # Repaired, the same promotion goes on.
     assert promoted.steps["no reservation"].outcomes["dev/Validation"] == "succeeded"
 
