@@ -38,7 +38,7 @@ def cache() -> Path:
 
 
 def containers(suite: Base) -> Path | None:
-    """The genuine Enroot and Pyxis for a suite's nodes, from LAB_CONTAINERS; None: the stand-ins.
+    """The folder of LAB_CONTAINERS with Enroot and Pyxis for a suite's nodes. None if the variable is not set.
 
     Raises:
         Problem: that folder has none for the suite.
@@ -48,7 +48,7 @@ def containers(suite: Base) -> Path | None:
     if not (Path(named) / suite / "usr/local/lib/slurm/spank_pyxis.so").is_file():
         raise Problem(
             f"{CONTAINERS}={named} has no Enroot and Pyxis for Debian {suite}; build them there with "
-            f"scripts/build-lab-containers.sh, or unset {CONTAINERS} for the stand-ins"
+            f"scripts/build-lab-containers.sh, or unset {CONTAINERS} to use the simulated ones"
         )
     return Path(named).resolve() / suite
 

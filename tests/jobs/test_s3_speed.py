@@ -74,7 +74,10 @@ def test_measured_faults_are_named_with_their_nodes(tmp_path: Path) -> None:
 
 def test_without_the_aws_cli(tmp_path: Path) -> None:
     status, text = run("measure", "s3://b/k", "--mib", "1", path=tmp_path)
-    assert (status, json.loads(text)) == (1, {"error": "write: the AWS CLI is missing: aws is not in PATH"})
+    assert (status, json.loads(text)) == (
+        1,
+        {"error": "write: no aws in PATH: install the AWS CLI, or use an official ParallelCluster AMI"},
+    )
 
 
 @pytest.mark.parametrize("slow", [None, "n2"])

@@ -44,7 +44,7 @@ def copies(commands: Sequence[Sequence[str]], limit: float) -> float:
         try:
             running = [subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=errors) for line in commands]
         except FileNotFoundError as problem:
-            raise Failed("the AWS CLI is missing: aws is not in PATH") from problem
+            raise Failed("no aws in PATH: install the AWS CLI, or use an official ParallelCluster AMI") from problem
         try:
             failed = sum(bool(one.wait(max(0.0, begun + limit - time.monotonic()))) for one in running)
         except subprocess.TimeoutExpired as problem:
