@@ -24,6 +24,8 @@ REPORT := $${FORMAT:+--format "$$FORMAT"} $${OUTPUT:+--output "$$OUTPUT"}
 ACCOUNT := $${ON:+--on "$$ON"} $(AT_PORT) $(REPORT)
 PYTEST := .venv/bin/pytest
 QUICK := not e2e and not lifecycle and not lab
+LINT = .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/deptry --no-ansi . && \
+  .venv/bin/shellcheck -x $(SHELL_SCRIPTS) && .venv/bin/shfmt -d -i 2 -ci $(SHELL_SCRIPTS) && $(PY) scripts/lint_nccl.py
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' .ci/run)
 
 .DEFAULT_GOAL := help
@@ -90,13 +92,7 @@ golden: setup ## Write what the shipped environments come to (tests/golden/), fo
 	@$(PY) -m tests.golden
 
 lint: setup ## ruff, mypy --strict, declared dependencies, shellcheck, shfmt
-	.venv/bin/ruff check .
-	.venv/bin/ruff format --check .
-	.venv/bin/mypy
-	.venv/bin/deptry --no-ansi .
-	.venv/bin/shellcheck -x $(SHELL_SCRIPTS)
-	.venv/bin/shfmt -d -i 2 -ci $(SHELL_SCRIPTS)
-	$(PY) scripts/lint_nccl.py
+	@$(LINT)
 
 docs: tools $(UV) ## Build the documentation site into site/
 	@$(UV) run --quiet --frozen --isolated --only-group docs zensical build --strict --clean
@@ -106,10 +102,11 @@ format: setup ## Format Python and shell
 	.venv/bin/ruff check --fix .
 	.venv/bin/shfmt -w -i 2 -ci $(SHELL_SCRIPTS)
 
-# The tests without an emulator or a laboratory want both cores; the others also wait, so three run at a time.
-test: setup lint ## Everything that CI runs: lint, tests, life cycles and the local default end to end
+# Lint and the tests without an emulator or a laboratory want both cores; the others also wait, so three run at a time.
+test: setup ## Everything that CI runs: lint, tests, life cycles and the local default end to end
 	@scripts/install-lab-packages.sh --tests
-	$(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'
+	@($(LINT)) & lint=$$!; $(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'; tests=$$?; \
+	  wait $$lint || { echo 'lint failed: its output is above, among that of the tests' >&2; exit 1; }; exit $$tests
 	$(PYTEST) -n 3 --dist loadgroup --no-loadscope-reorder --durations 25 -m 'lab or e2e'
 
 test-fast: setup ## The tests that need neither the emulated AWS nor the laboratory

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cli import account, emulated, files, verdicts
+from cli import account, data, emulated, files, verdicts
 from cli.exits import FAILED, TABLE
 
 FORMATS = ("text", "markdown", "json", "html")
@@ -23,6 +23,7 @@ _KEPT = "What exists is kept: `trainyard up` continues, `trainyard down` removes
 INTERRUPTED = {
     "up": _KEPT,
     "down": _KEPT,
+    "data": "What arrived is kept: the same command goes on.",
     "promote": "What was deployed is kept: --resume continues.",
     "validate": "There is no result. The running job was cancelled.",
 }
@@ -208,6 +209,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
             _number("--storage-percent", 100, 80, "share of the provisioned throughput that few clients must reach"),
         ),
     ),
+    "data": (data.data, ()),
     "drift": (verdicts.drift, (_ENV, *_ACCOUNT, *_REPORT)),
     "check": (
         files.check,
@@ -249,7 +251,63 @@ LAB: dict[str, tuple[str, tuple[Option, ...]]] = {
     "shell": ("Open a shell on a node.", _ON_A_NODE),
     "run": ("Run a command on a node; exits as it does.", (*_ON_A_NODE, _LINE)),
 }
+_NAME = _value("name", "NAME", "name of the data set")
+_SETS = (
+    _ENV,
+    *_ACCOUNT,
+    _value("--folder", "FOLDER", "linked folder on the nodes (default: the one that imports)"),
+    _number("--workers", 128, 16, "files and parts that are transferred at the same time"),
+    _value("--part-mib", "N", "MiB of the parts of large files (default 32)", type=_between(5, 5120), default=32),
+)
+DATA: dict[str, tuple[str, tuple[Option, ...]]] = {
+    "push": (
+        "Upload a folder as a data set; what an interrupted push uploaded is kept.",
+        (*_SETS, _NAME, _path("source", "FOLDER", "the files"), _flag("--replace", "overwrite objects that differ")),
+    ),
+    "list": ("List data sets and their state.", _SETS),
+    "verify": (
+        "Compare a data set with its manifest; status 1 if it differs.",
+        (*_SETS, _NAME, _path("--local", "FOLDER", "compare this copy instead of the bucket")),
+    ),
+    "sample": (
+        "Print the first records of a file: lines, or token ids.",
+        (
+            *(*_SETS, _NAME, _value("--file", "PATH", "file of the data set (default: the first with data)")),
+            _number("--records", 1000, 5, "records"),
+        ),
+    ),
+    "pull": (
+        "Download a data set; an interrupted pull goes on.",
+        (*_SETS, _NAME, _path("target", "FOLDER", "where to"), _flag("--force", "overwrite files that differ")),
+    ),
+    "exported": (
+        "Did a checkpoint arrive in S3? Status 1 if not.",
+        (
+            *(_ENV, *_ACCOUNT, _value("checkpoint", "CHECKPOINT", "its folder on the nodes, or s3://")),
+            _flag("--read", "read every object and compare its SHA-256"),
+        ),
+    ),
+    "sweep": (
+        "List old temporary objects and unfinished uploads.",
+        (
+            *(_ENV, *_ACCOUNT, _number("--days", 3650, 7, "least age in days")),
+            _flag("--delete", "delete them"),
+        ),
+    ),
+    "fetch": (
+        "Download a pinned model or data set of the Hugging Face hub.",
+        (
+            _value("name", "NAME", "wikitext-2, qwen2.5-0.5b, or [datasets/]OWNER/NAME@COMMIT"),
+            _path("target", "FOLDER", "where to"),
+        ),
+    ),
+}
 _WHICH_LAB = (_value("--name", None, "which laboratory (default lab)", default="lab"), _state(".trainyard/lab/NAME"))
+ACTIONS = {
+    "data": DATA,
+    "lab": {action: (what, (*_WHICH_LAB, *its)) for action, (what, its) in LAB.items()},
+}
+"""Of commands that have some: what each does, and its options."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -276,10 +334,10 @@ def parser() -> Parser:
         command.add_argument("--no-color", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         command.set_defaults(run=run, interrupted=INTERRUPTED.get(name, "There is no result."))
         _add(command, options)
-        if name == "lab":
+        if name in ACTIONS:
             actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
-            for action, (what, its) in LAB.items():
-                _add(actions.add_parser(action, help=_brief(what), description=what), (*_WHICH_LAB, *its))
+            for action, (what, its) in ACTIONS[name].items():
+                _add(actions.add_parser(action, help=_brief(what), description=what), its)
     return top
 
 

@@ -86,6 +86,7 @@ def commands_page() -> str:
 
 def permissions_page() -> str:
     """The page on IAM actions, from the lists that the commands and the pipeline's roles use."""
+    from ops.data import ACTIONS as DATA
     from ops.drift import ACTIONS as DRIFT
     from trainyard.pipeline.actions import ASSUME, CONNECT, DEPLOYMENT, DIFF, PREFLIGHT, VALIDATION
 
@@ -122,6 +123,12 @@ def permissions_page() -> str:
             "`ssm:GetParameter` on `/trainyard/<environment>/validation/document`. `ssm:SendCommand` on the document "
             "that this parameter names, and on the head node. The others on `*`.",
             VALIDATION,
+        ),
+        (
+            "data --on aws",
+            "On the data and the checkpoint bucket; `CloudFormation` on the environment's stacks, FSx on `*`. "
+            "`s3:DeleteObject` and `s3:AbortMultipartUpload` are for `sweep --delete` only, FSx for `exported`.",
+            DATA,
         ),
         ("drift --on aws", "On `*`, with AWS's ReadOnlyAccess: CloudFormation reads with the caller's rights.", DRIFT),
     )

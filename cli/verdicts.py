@@ -39,9 +39,9 @@ def diff(options: argparse.Namespace) -> int:
         _progress("diff", f"synthesizing {file.name} here and at {options.against}")
         verdict, cdk_diff = against_revision(file, environment, options.against, with_cdk=with_cdk)
     else:
-        with _account(options, start=False):
+        with account_of(options, start=False):
             _progress("diff", f"synthesizing {file.name} and reading the deployed stacks")
-            verdict, cdk_diff = against_account(file, environment, _session(environment), with_cdk=with_cdk)
+            verdict, cdk_diff = against_account(file, environment, session_of(environment), with_cdk=with_cdk)
     write(review_report(verdict, cdk_diff), options.format, options.output)
     return int(verdict.level)
 
@@ -70,8 +70,8 @@ def preflight(options: argparse.Namespace) -> int:
     from ops.preflight.aws import Aws, require_account
     from ops.preflight.checks import run
 
-    with _account(options):
-        aws = Aws(_session(environment), environment.region)
+    with account_of(options):
+        aws = Aws(session_of(environment), environment.region)
         require_account(aws, environment)
         found = run(aws, environment, file, datetime.now(UTC), progress=partial(_progress, "preflight"))
     write(preflight_report(found), options.format, options.output)
@@ -100,11 +100,11 @@ def validate(options: argparse.Namespace) -> int:
         storage_percent=options.storage_percent,
         drain=options.drain,
     )
-    with _account(options), _terminated_as_interrupted():
+    with account_of(options), _terminated_as_interrupted():
         found = run(
             environment,
             wanted,
-            _session(environment),
+            session_of(environment),
             start_minutes=options.start_minutes,
             total_minutes=options.total_minutes,
             node_minutes=options.node_minutes,
@@ -131,10 +131,10 @@ def drift(options: argparse.Namespace) -> int:
     from ops.preflight.aws import Aws, require_account
     from ops.review.synthesis import ROOT, synthesize
 
-    with _account(options), tempfile.TemporaryDirectory(prefix="trainyard-drift-") as folder:
+    with account_of(options), tempfile.TemporaryDirectory(prefix="trainyard-drift-") as folder:
         # The signing of requests to the ParallelCluster API reads the region there.
         os.environ["AWS_DEFAULT_REGION"] = os.environ["AWS_REGION"] = environment.region
-        session = _session(environment)
+        session = session_of(environment)
         require_account(Aws(session, environment.region), environment)
         _progress("drift", f"synthesizing {file.name}")
         wanted = synthesize(ROOT, file, Path(folder))
@@ -145,7 +145,7 @@ def drift(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _account(options: argparse.Namespace, *, start: bool = True) -> Iterator[None]:
+def account_of(options: argparse.Namespace, *, start: bool = True) -> Iterator[None]:
     """With `--on local`, this process reaches the emulated AWS and nothing else; it is started where `start`."""
     if options.on == "aws":
         yield
@@ -156,7 +156,7 @@ def _account(options: argparse.Namespace, *, start: bool = True) -> Iterator[Non
         yield
 
 
-def _session(environment: Environment) -> boto3.Session:
+def session_of(environment: Environment) -> boto3.Session:
     import boto3
 
     return boto3.Session(region_name=environment.region)

@@ -25,7 +25,10 @@ PROGRAMS = {
 OF_THE_DRIVER = {"libcuda.so.1", "libnvidia-ml.so.1"}
 """Libraries that nodes with GPUs add to a container, and no build machine has."""
 LIMIT_S = 60
-FILES = ("train_distributed_deepspeed.py", "ds_config.json", "Megatron-LM/pretrain_gpt.py")
+FILES = (
+    *("train_distributed_deepspeed.py", "prepare_inputs.py", "ds_config.json", "ds_config_zero3.json"),
+    "Megatron-LM/pretrain_gpt.py",
+)
 
 
 def installed(package: str) -> str:
@@ -54,6 +57,17 @@ def fault(program: str, option: str, word: str) -> str:
     return "" if word in said else f"{program} {option} ended with status {done.returncode}: {said[-300:]}"
 
 
+def unprepared(megatron: Path) -> str:
+    """Why Megatron-LM could not start on a read-only root; empty if its compiled module is there and up to date."""
+    folder = megatron / "megatron" / "core" / "datasets"
+    line = ["make", "--question", f"--directory={folder}"]
+    if subprocess.run(line, capture_output=True, timeout=LIMIT_S, check=False).returncode:
+        return f"make would compile in {folder}"
+    line = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r}); import helpers_cpp"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    return f"helpers_cpp of {folder} cannot be imported: {done.stderr[-300:]}" if done.returncode else ""
+
+
 def main() -> int:
     lines = (line.partition("#")[0].strip() for line in REQUIREMENTS.read_text(encoding="utf-8").splitlines())
     wanted = BASE | dict(line.split("==", 1) for line in lines if line)
@@ -69,6 +83,7 @@ def main() -> int:
         for name in FILES
         if not os.access(Path(__file__).parent / name, os.R_OK)
     ]
+    problems += filter(None, [unprepared(Path(__file__).parent / "Megatron-LM")])
     print("\n".join(problems) or "the image is complete", file=sys.stderr)
     return 1 if problems else 0
 

@@ -1,33 +1,54 @@
 """Fine-tunes a causal language model with DeepSpeed, by default Qwen 2.5 0.5B on WikiText-2.
 
-Start it with torchrun. The folders are those of the job's environment (docs/jobs.md): DATA_DIR, CHECKPOINT_DIR,
-TENSORBOARD_DIR, OUTPUT_DIR; without them data, checkpoints/EXPERIMENT_NAME, logs/EXPERIMENT_NAME and
-results/EXPERIMENT_NAME in LUSTRE_BASE.
-
-The same experiment resumes from its newest checkpoint. After SIGUSR1 to any process a checkpoint is written at the end
-of the step, and the program exits with status 0 without a final model.
+train-deepspeed.sbatch starts it with torchrun and checks its options first; options, checks and data order are in
+fine_tuning.py of the job's scripts ($TRAINING_PROGRAMS). One process downloads weights and prepares tokens, both
+kept on the shared file system. The perplexity of the test split is measured before and after the training and of
+the exported model. The same experiment resumes from its newest checkpoint. After SIGUSR1 to any process a checkpoint
+is written at the end of the step, and the program exits with status 0 without a model.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
+import math
 import os
+import re
 import shutil
 import signal
+import statistics
 import sys
-from collections.abc import Iterator
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
+# cuBLAS reads it when it starts: equal losses after a restart need it.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+if "TRAINING_PROGRAMS" not in os.environ:
+    sys.exit(
+        "TRAINING_PROGRAMS is not set: start this program by train-deepspeed.sbatch, or set it to the"
+        " folder training/ of the scripts"
+    )
+sys.path.insert(0, os.environ["TRAINING_PROGRAMS"])
+import checkpoint
 import deepspeed
+import fine_tuning
+import prepare_inputs
+import progress
 import torch
 import torch.distributed as dist
+from fine_tuning import Refusal
+from token_shards import ShardError, TokenShards
 from torch.utils.tensorboard import SummaryWriter
+from train_options import PEAKS
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.integrations import HfDeepSpeedConfig
 
+TAG = "deepspeed"  # DeepSpeed's folder in a checkpoint
+PREPARATION = timedelta(hours=2)  # others wait so long for a download and for tokens
+CONFIGURATIONS = {2: "ds_config.json", 3: "ds_config_zero3.json"}
 _stop = False
 
 
@@ -37,150 +58,298 @@ def request_stop(_signal: int, _frame: FrameType | None) -> None:
     _stop = True
 
 
-def folder(variable: str, *below: str) -> Path | None:
-    """A folder of the job: the variable's, or one in LUSTRE_BASE."""
-    if value := os.environ.get(variable):
-        return Path(value)
-    base = os.environ.get("LUSTRE_BASE")
-    return Path(base, *below) if base and all(below) else None
+def say(text: str) -> None:
+    """Print on the first process."""
+    if int(os.environ["RANK"]) == 0:
+        print(f"deepspeed: {text}", flush=True)
 
 
-def arguments() -> argparse.Namespace:
-    experiment = os.environ.get("EXPERIMENT_NAME", "")
-    data = folder("DATA_DIR", "data")
-    top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add = top.add_argument
-    add("--deepspeed_config", "--deepspeed-config", type=Path, default=Path(__file__).with_name("ds_config.json"))
-    add("--model", default="Qwen/Qwen2.5-0.5B", help="name on the Hugging Face Hub, or a folder (default: %(default)s)")
-    add("--data", type=Path, default=data and data / "wikitext-2", help="folder with *train*.parquet, .txt or .tokens")
-    add("--checkpoints", type=Path, default=folder("CHECKPOINT_DIR", "checkpoints", experiment))
-    add("--tensorboard", type=Path, default=folder("TENSORBOARD_DIR", "logs", experiment))
-    add("--output", type=Path, default=folder("OUTPUT_DIR", "results", experiment), help="folder for the final model")
-    add("--steps", type=int, default=500, help="optimizer steps in all (default: 500)")
-    add("--length", type=int, default=1024, help="tokens a sample (default: 1024)")
-    add("--save-every", type=int, default=100, help="steps between two checkpoints (default: 100)")
-    add("--seed", type=int, default=1)
-    add("--local_rank", type=int, default=0, help=argparse.SUPPRESS)  # DeepSpeed's own launcher passes it
-    given = top.parse_args()
-    for name in ("data", "checkpoints", "tensorboard", "output"):
-        if getattr(given, name) is None:
-            top.error(f"no --{name}: give it, or LUSTRE_BASE and EXPERIMENT_NAME in the environment, as our jobs do")
-    if given.steps < 1 or given.length < 2 or given.save_every < 1:
-        top.error("--steps and --save-every must be at least 1, --length at least 2")
-    return given
+class Run:
+    """One process of the training."""
 
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given, self.rank, self.world = given, dist.get_rank(), dist.get_world_size()
+        self.owner = os.environ.get("SLURM_JOB_ID", "alone")
+        # On CPUs, and with its own limit: the collectives of the training keep theirs.
+        self.control = dist.new_group(backend="gloo", timeout=PREPARATION)
+        box: list[Any] = [prepare_inputs.prepare(given) if self.rank == 0 else None]
+        dist.broadcast_object_list(box, src=0, group=self.control)
+        prepared: dict[str, Any] = box[0]
+        self.candidates: list[checkpoint.Checkpoint] = prepared["checkpoints"]
+        self.folder, config = prepared["folder"], prepared["weights"].config
+        if not self.folder.is_dir():
+            raise Refusal(
+                f"{self.folder} is not there on {os.uname().nodename}: give a --cache on a shared file system"
+            )
+        self.splits = {
+            name: TokenShards.open(path, vocabulary=config["vocab_size"]) for name, path in prepared["tokens"].items()
+        }
+        self.samples = len(self.splits["train"]) // given.length
+        if not self.samples:
+            raise Refusal(
+                f"{given.data} has {len(self.splits['train'])} training tokens, --length {given.length}: give less"
+            )
+        file = given.deepspeed_config or Path(__file__).with_name(CONFIGURATIONS[given.zero])
+        self.deepspeed = fine_tuning.deepspeed_config(file, given, self.world)
+        self.batch, self.micro = self.deepspeed["train_batch_size"], self.deepspeed["train_micro_batch_size_per_gpu"]
+        self.settings = fine_tuning.settings(given, config) | {
+            "zero": self.deepspeed["zero_optimization"]["stage"], "processes": self.world, "batch": self.batch,
+            "data": [shard.sha256 for shard in self.splits["train"].shards],
+        }  # fmt: skip
+        for candidate in self.candidates:
+            fine_tuning.compare(candidate.path, self.settings)
+        self.step, self.before = 0, math.nan
+        self.rates: list[float] = []
 
-def refuse(why: str) -> NoReturn:
-    """End with a reason and status 2, as for wrong arguments."""
-    print(why, file=sys.stderr)
-    sys.exit(2)
+    def of_all(self, value: Any) -> list[Any]:
+        """The values of all processes."""
+        everywhere: list[Any] = [None] * self.world
+        dist.all_gather_object(everywhere, value, group=self.control)
+        return everywhere
 
+    def build(self) -> None:
+        """The model in DeepSpeed's engine. With ZeRO-3 transformers creates each process's part only."""
+        torch.manual_seed(self.given.seed)
+        alive = HfDeepSpeedConfig(self.deepspeed)  # transformers sees it while it lives
+        model = AutoModelForCausalLM.from_pretrained(self.folder, dtype=torch.bfloat16)
+        del alive
+        model.config.use_cache = False
+        if self.given.activation_checkpointing:
+            model.gradient_checkpointing_enable()
+        self.parameters = sum(getattr(one, "ds_numel", one.numel()) for one in model.parameters())
+        self.engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=self.deepspeed)
+        self.device = self.engine.device
+        name = torch.cuda.get_device_name() if self.device.type == "cuda" else ""
+        self.peak = next((peak for part, peak in PEAKS.items() if part in name), None)
+        self.flops = fine_tuning.flops_per_token(self.parameters, model.config.to_dict(), self.given.length)
 
-def texts(data: Path) -> str:
-    """The training split's text, whole."""
-    files = sorted(path for path in data.rglob("*train*") if path.suffix in {".parquet", ".txt", ".tokens"})
-    if not files:
-        refuse(f"{data} has no *train*.parquet, *train*.txt or *train*.tokens: copy the data set there")
-    parts = []
-    for file in files:
-        if file.suffix == ".parquet":
-            import pyarrow.parquet
+    def resume(self) -> bool:
+        """Load the newest complete checkpoint, verified by all processes together. Returns whether it is final."""
+        for candidate in self.candidates:
+            found = self.of_all(checkpoint.damaged(candidate, share=self.rank, shares=self.world))
+            if bad := [name for part in found for name in part]:
+                say(f"{candidate.path} is damaged ({', '.join(bad)}): skipped")
+                continue
+            _, state = self.engine.load_checkpoint(str(candidate.path), tag=TAG)
+            self.step, self.before = candidate.step, state["before"]
+            say(f"resumed from {candidate.path}")
+            return bool(candidate.final)
+        say("no complete checkpoint, starting at step 0")
+        return False
 
-            parts += pyarrow.parquet.read_table(file, columns=["text"]).column("text").to_pylist()
-        else:
-            parts.append(file.read_text(encoding="utf-8"))
-    return "\n".join(parts)
+    def wrote(self, name: str) -> bool:
+        """Whether this process wrote a checkpoint's file: DeepSpeed puts the number into a part's name."""
+        part = re.search(r"zero_pp_rank_(\d+)_", name)
+        return int(part.group(1) if part else 0) == self.rank
 
+    def save(self, *, final: bool) -> None:
+        """Write a checkpoint: every process its part, the first one the manifest at the end."""
+        folder: Path = self.given.checkpoints
+        prepared = checkpoint.partial(folder, self.step, self.owner)
+        try:
+            if self.rank == 0:
+                checkpoint.discard(folder, self.owner)
+                prepared.mkdir()
+                (prepared / fine_tuning.RUN).write_text(json.dumps(self.settings, indent=1) + "\n")
+            dist.barrier(group=self.control)
+            self.engine.save_checkpoint(str(prepared), tag=TAG, client_state={"before": self.before}, save_latest=False)
+            dist.barrier(group=self.control)
+            progress.report(self.step)
+            mine = [path for path in prepared.rglob("*") if path.is_file() and self.wrote(path.name)]
+            parts = self.of_all({path.relative_to(prepared).as_posix(): checkpoint.seal(path) for path in mine})
+            if self.rank == 0:
+                files = {name: one for part in parts for name, one in part.items()}
+                target = folder / checkpoint.name_of(self.step)
+                checkpoint.publish(prepared, target, files, step=self.step, final=final)
+                checkpoint.prune(folder, self.given.keep)
+                say(f"wrote {target}{' (final)' if final else ''}")
+        except (OSError, RuntimeError, ValueError) as error:
+            shutil.rmtree(prepared, ignore_errors=True)
+            raise Refusal(
+                f"cannot write the checkpoint of step {self.step} to {folder}: {error}. Earlier checkpoints are "
+                "unchanged; free space, and the same --experiment resumes from the newest"
+            ) from error
+        dist.barrier(group=self.control)
 
-def samples(text: str, tokenizer: Any, length: int) -> torch.Tensor:
-    """The text as rows of `length` tokens, without an incomplete last row."""
-    tokens = torch.tensor(tokenizer(text, return_attention_mask=False, verbose=False)["input_ids"])
-    rows = len(tokens) // length
-    if rows == 0:
-        refuse(f"the training text has {len(tokens)} tokens, fewer than --length {length}")
-    return tokens[: rows * length].view(rows, length)
+    def rows(self, split: str, starts: list[int], length: int) -> torch.Tensor:
+        """Tokens from each position."""
+        pieces = [torch.from_numpy(self.splits[split].window(start, length).astype("int64")) for start in starts]
+        return torch.stack(pieces).to(self.device)
 
+    @torch.no_grad()
+    def perplexity(self, model: Any) -> float:
+        """Of the test split, each predicted token with the same weight, computed by all processes."""
+        batches = fine_tuning.evaluation_batches(len(self.splits["test"]), self.given.length, self.micro)
+        sums = torch.zeros(2, dtype=torch.float64, device=self.device)
+        model.eval()
+        for first in range(0, len(batches), self.world):
+            progress.report(self.step)
+            # All take part in each round, as ZeRO-3 requires; a batch that does not exist weighs nothing.
+            index = first + self.rank
+            starts, length = batches[index if index < len(batches) else 0]
+            tokens = self.rows("test", starts, length)
+            loss = model(input_ids=tokens, labels=tokens).loss.double()
+            predicted = len(starts) * (length - 1) if index < len(batches) else 0
+            sums += torch.stack([loss * predicted, torch.full_like(loss, predicted)]) if predicted else 0
+        model.train()
+        dist.all_reduce(sums)
+        total, tokens_seen = sums.tolist()
+        return math.exp(min(total / tokens_seen, 700.0))
 
-def batches(rows: torch.Tensor, size: int, seed: int, first: int) -> Iterator[torch.Tensor]:
-    """This rank's micro-batches from number `first`, the same after a restart: the epoch's number seeds its order."""
-    rank, world, current = dist.get_rank(), dist.get_world_size(), -1
-    for number in itertools.count(first):
-        start = (number * world + rank) * size
-        picked = []
-        for epoch, position in (divmod(index, len(rows)) for index in range(start, start + size)):
-            if epoch != current:
-                order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed + epoch))
-                current = epoch
-            picked.append(rows[order[position]])
-        yield torch.stack(picked)
-
-
-def stop_wanted(device: torch.device) -> bool:
-    """Whether any process got a stop request: all must leave the loop at the same step."""
-    flag = torch.tensor([int(_stop)], device=device)
-    dist.all_reduce(flag, op=dist.ReduceOp.MAX)
-    return bool(flag.item())
-
-
-def save_model(engine: Any, tokenizer: Any, output: Path) -> None:
-    """Write the final model to a hidden folder, then rename it."""
-    if dist.get_rank() == 0:
-        prepared = output / ".model"
-        shutil.rmtree(prepared, ignore_errors=True)
-        engine.module.save_pretrained(prepared)
-        tokenizer.save_pretrained(prepared)
-        shutil.rmtree(output / "model", ignore_errors=True)
-        prepared.rename(output / "model")
-    dist.barrier()
-
-
-def main() -> None:
-    """Train to the last step, or until a stop is requested."""
-    given = arguments()
-    signal.signal(signal.SIGUSR1, request_stop)
-    deepspeed.init_distributed()
-    torch.manual_seed(given.seed)
-    tokenizer = AutoTokenizer.from_pretrained(given.model)
-    rows = samples(texts(given.data), tokenizer, given.length)
-    # The schedule needs the number of steps.
-    config: dict[str, Any] = json.loads(given.deepspeed_config.read_text(encoding="utf-8"))
-    config.get("scheduler", {}).get("params", {}).setdefault("total_num_steps", given.steps)
-    model = AutoModelForCausalLM.from_pretrained(given.model, dtype=torch.float32)
-    model.config.use_cache = False
-    engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)
-    if dist.get_rank() == 0:
-        for path in (given.checkpoints, given.tensorboard, given.output):
-            path.mkdir(parents=True, exist_ok=True)
-    dist.barrier()
-    if (given.checkpoints / "latest").is_file():
-        engine.load_checkpoint(str(given.checkpoints))
-    step, accumulation = engine.global_steps, engine.gradient_accumulation_steps()
-    writer = SummaryWriter(str(given.tensorboard)) if dist.get_rank() == 0 else None
-    source = batches(rows, engine.train_micro_batch_size_per_gpu(), given.seed, step * accumulation)
-    saved, stopping = step, False
-    while step < given.steps and not stopping:
-        for _ in range(accumulation):
-            batch = next(source).to(engine.device)
-            loss = engine(input_ids=batch, labels=batch).loss
-            engine.backward(loss)
-            engine.step()
-        step = engine.global_steps
+    def train(self) -> bool:
+        """Train to the last step; False if a stop was requested before."""
+        given, accumulation = self.given, self.engine.gradient_accumulation_steps()
+        writer = SummaryWriter(str(given.tensorboard)) if self.rank == 0 else None
+        saved, stopping = self.step, False
+        while self.step < given.steps and not stopping:
+            started, losses = time.monotonic(), torch.zeros((), device=self.device)
+            picked = fine_tuning.samples_of_step(self.step, self.batch, self.samples, given.seed)
+            for number in range(accumulation):
+                first = (number * self.world + self.rank) * self.micro
+                tokens = self.rows(
+                    "train", [one * given.length for one in picked[first : first + self.micro]], given.length
+                )
+                loss = self.engine(input_ids=tokens, labels=tokens).loss
+                self.engine.backward(loss)
+                self.engine.step()
+                losses += loss.detach() / accumulation
+            # One all_reduce shares the loss and any stop request: all processes stop after the same step.
+            shared = torch.stack([losses, torch.full_like(losses, float(_stop))])
+            dist.all_reduce(shared)
+            loss_of_all, stops = shared.tolist()
+            self.step += 1
+            self.report(loss_of_all / self.world, time.monotonic() - started, writer)
+            stopping = stops > 0
+            done = self.step >= given.steps
+            if self.step > saved and (stopping or done or self.step % given.save_every == 0):
+                self.save(final=done)
+                saved = self.step
         if writer is not None:
-            writer.add_scalar("loss", loss.item(), step)
-            if step % 10 == 0 or step == given.steps:
-                print(f"step {step} of {given.steps}: loss {loss.item():.4f}", flush=True)
-        stopping = stop_wanted(engine.device)
-        if step > saved and (stopping or step % given.save_every == 0 or step >= given.steps):
-            engine.save_checkpoint(str(given.checkpoints))
-            saved = step
-    if writer is not None:
-        writer.close()
-    if step >= given.steps:
-        save_model(engine, tokenizer, given.output)
-    elif dist.get_rank() == 0:
-        print(f"stopped on request after step {step} of {given.steps}; the same experiment resumes there", flush=True)
+            writer.close()
+        return bool(self.step >= given.steps)
+
+    def report(self, loss: float, seconds: float, writer: SummaryWriter | None) -> None:
+        """Progress of a step, its metrics and a line."""
+        progress.report(self.step)
+        if not math.isfinite(loss):
+            raise Refusal(
+                f"the loss of step {self.step} is {loss}: give a lower --rate; the checkpoints before it are unchanged"
+            )
+        rate = self.batch * self.given.length / seconds
+        self.rates.append(rate)
+        if writer is None:
+            return
+        memory = torch.cuda.max_memory_allocated() / 2**30 if self.device.type == "cuda" else None
+        mfu = rate * self.flops / (self.peak * self.world) if self.peak else None
+        line = {
+            "step": self.step, "loss": loss, "tokens_per_second": round(rate, 1), "mfu": mfu and round(mfu, 4),
+            "memory_gib": memory and round(memory, 2), "seconds": round(seconds, 4), "time": round(time.time(), 3),
+        }  # fmt: skip
+        with (self.given.logs / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        for name in ("loss", "tokens_per_second", "mfu"):
+            if line[name] is not None:
+                writer.add_scalar(name, line[name], self.step)
+        if self.step % 10 == 0 or self.step == self.given.steps:
+            say(f"step {self.step} of {self.given.steps}: loss {loss:.4f}, {rate:,.0f} tokens/s")
+
+    def export(self) -> Path:
+        """The model in Hugging Face's format, in 16 bits, written to a hidden folder and renamed."""
+        target: Path = self.given.output / "model"
+        # Of this run: check() refuses any other. One answer for all, because what follows is collective.
+        if self.of_all(target.exists())[0]:
+            return target
+        prepared = self.given.output / ".model"
+        weights: dict[str, torch.Tensor] = {}
+        for name, parameter in self.engine.module.named_parameters():
+            with deepspeed.zero.GatheredParameters([parameter]):  # whole, one at a time; without ZeRO-3 it is already
+                if self.rank == 0:
+                    weights[name] = parameter.detach().to("cpu", copy=True)
+        try:
+            if self.rank == 0:
+                shutil.rmtree(prepared, ignore_errors=True)
+                self.engine.module.save_pretrained(prepared, state_dict=weights)
+                AutoTokenizer.from_pretrained(self.folder).save_pretrained(prepared)
+                prepared.rename(target)
+        except OSError as error:
+            shutil.rmtree(prepared, ignore_errors=True)
+            raise Refusal(
+                f"cannot write the model to {target}: {error}. Free space; the same "
+                "--experiment continues with the model"
+            ) from error
+        dist.barrier(group=self.control)
+        return target
+
+    def finish(self) -> None:
+        """Export the model, evaluate it as transformers loads it, and write the summary last."""
+        after = self.perplexity(self.engine)
+        target = self.export()
+        exported = None
+        if not self.given.no_verify:
+            exported = self.perplexity(
+                AutoModelForCausalLM.from_pretrained(target, dtype=torch.bfloat16).to(self.device)
+            )
+            if abs(exported / after - 1) > 0.01:
+                raise Refusal(
+                    f"the model in {target} has perplexity {exported:.3f}, the trained one {after:.3f}: do not use it"
+                )
+        summary = {
+            "model": str(self.given.weights or self.given.model), "parameters": self.parameters, **self.settings,
+            "steps": self.step, "training_tokens": self.step * self.batch * self.given.length,
+            "perplexity": {"before": self.before, "after": after, "exported": exported},
+            "tokens_per_second": round(statistics.median(self.rates), 1) if self.rates else None,
+            "exported_to": str(target), "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "deepspeed": deepspeed.__version__, "torch": torch.__version__,
+        }  # fmt: skip
+        if self.rank == 0:
+            temporary = self.given.output / ".summary.json"
+            temporary.write_text(json.dumps(summary, indent=1) + "\n")
+            temporary.rename(self.given.output / "summary.json")
+        say(f"perplexity {self.before:.3f} before, {after:.3f} after; model in {target}; summary {json.dumps(summary)}")
+
+    def whole(self) -> None:
+        """From the newest checkpoint to the exported model."""
+        self.build()
+        final = self.resume()
+        if self.step == 0:
+            self.before = self.perplexity(self.engine)
+            say(f"perplexity of the test split before the training: {self.before:.3f}")
+            if self.before > self.settings["vocab_size"] and not self.given.from_scratch:
+                raise Refusal(
+                    f"the weights predict the text worse than guessing (perplexity {self.before:.0f}, a vocabulary of "
+                    f"{self.settings['vocab_size']}): the tokenizer in {self.folder} belongs to other weights"
+                )
+        if final or self.train():
+            self.finish()
+        else:
+            say(f"stopped on request after step {self.step} of {self.given.steps}; the same experiment resumes there")
+
+
+def main() -> int:
+    """Train, or resume."""
+    given = fine_tuning.parser().parse_args()
+    signal.signal(signal.SIGUSR1, request_stop)
+    try:
+        if int(os.environ["RANK"]) == 0:
+            fine_tuning.check(given)
+        if (given.output / "summary.json").is_file():
+            say(f"the run is complete: {given.output / 'summary.json'}")
+            return 0
+        deepspeed.init_distributed()
+        torch.use_deterministic_algorithms(mode=not given.nondeterministic)
+        torch.utils.deterministic.fill_uninitialized_memory = False
+        Run(given).whole()
+    except (Refusal, ShardError) as refusal:
+        print(f"deepspeed: {refusal}", file=sys.stderr, flush=True)
+        return 2
+    if not torch.cuda.is_available():
+        # gloo's process group can deadlock in its destructor (PyTorch 2.13).
+        dist.barrier()
+        sys.stdout.flush()
+        os._exit(0)
     dist.destroy_process_group()
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

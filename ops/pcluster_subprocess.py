@@ -17,6 +17,7 @@ from ops.problem import Problem
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = ROOT / "parallelcluster" / ".venv" / "bin" / "python"
 LIMIT_S = 180
+KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "JSII_RUNTIME_PACKAGE_CACHE", "JSII_RUNTIME_PACKAGE_CACHE_ROOT")
 
 Step = tuple[str, Mapping[str, Any], Mapping[str, Any]]
 """Name of the cluster, the old configuration, the new one."""
@@ -61,7 +62,7 @@ def _run(module: str, *arguments: str, given: str = "", accepted: tuple[int, ...
             [str(PYTHON), "-m", module, *arguments],
             cwd=ROOT,
             # No AWS settings of the user.
-            env={key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ},
+            env={key: os.environ[key] for key in KEPT if key in os.environ},
             input=given,
             capture_output=True,
             text=True,

@@ -16,7 +16,9 @@ os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(Path("~/.cache/aws/
 
 # Folders and files whose tests take minutes. With --no-loadscope-reorder they start first, because one that starts last
 # keeps a single core busy.
-LONG = ("promotion", "deployment", "jobs", "e2e", "test_cdk", "slurm")
+LONG = ("promotion", "deployment", "jobs", "trainer", "lifecycle", "e2e", "slurm")
+LIVES = ("test_cdk", "test_create", "test_policy", "test_update")
+"""One half of the life cycles: each half shares a deployment."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -28,5 +30,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: [name in {item.path.parent.name, item.path.stem} for name in LONG], reverse=True)
     for item in items:
         kinds = {mark.name for mark in item.iter_markers()}
-        if kinds & {"e2e", "lab"} and item.path.parent.name not in {"e2e", "lifecycle"}:
-            item.add_marker(pytest.mark.xdist_group(str(item.path.parent)))
+        if kinds & {"e2e", "lab"} and item.path.parent.name != "e2e":
+            half = " 1" if item.path.stem in LIVES else ""
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.parent}{half}"))

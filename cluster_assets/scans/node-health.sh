@@ -8,6 +8,7 @@
 HEALTH_STATE="${HEALTH_STATE:-${TRAINYARD_ROOT}/run/trainyard}"
 HEALTH_SKIP="${HEALTH_SKIP:-${TRAINYARD_ROOT}/etc/trainyard/health.skip}"
 HEALTH_LOG="${HEALTH_LOG:-${TRAINYARD_ROOT}/var/log/trainyard/health.log}"
+HEALTH_REPORTS="${HEALTH_REPORTS:-3}" # of training jobs
 # Written by ParallelCluster before custom actions run (aws-parallelcluster-cookbook f75d84c, aws-parallelcluster-slurm/recipes/init.rb).
 HEALTH_NODE_NAME="${HEALTH_NODE_NAME:-${TRAINYARD_ROOT}/etc/parallelcluster/slurm_plugin/slurm_nodename}"
 
@@ -64,12 +65,36 @@ health::out_of_service() {
   [[ "${state}" =~ [=+](DRAIN|DOWN|FAIL) ]]
 }
 
-# take_out STATE REASON
-health::take_out() {
-  local node="${SLURMD_NODENAME:-}" answer
+# node: this node's name in Slurm.
+health::node() {
+  local node="${SLURMD_NODENAME:-}"
   # Only slurmd sets it. The host name is not Slurm's where ParallelCluster uses EC2's (Dns.UseEc2Hostnames).
   [[ -n "${node}" || ! -r "${HEALTH_NODE_NAME}" ]] || node="$(<"${HEALTH_NODE_NAME}")"
-  node="${node:-${HOSTNAME%%.*}}"
+  printf '%s' "${node:-${HOSTNAME%%.*}}"
+}
+
+# check_reports: training jobs report a node that they lost, or whose ranks hung (jobs/watchdog/attempts.py).
+health::check_reports() {
+  local -r folder="${TRAINYARD_ROOT}${NODE_RESULTS}/bad-nodes/$(health::node)"
+  local -r wanted="fewer than ${HEALTH_REPORTS} since the boot" action="See ${folder}; ParallelCluster replaces a drained node."
+  local booted ticks count
+  [[ -n "${NODE_RESULTS}" ]] || return 0
+  booted="$(sed -n 's/^btime //p' /proc/stat)"
+  # A node of the laboratory is younger than its kernel. Field 22 of stat, in hundredths of a second.
+  ticks="$(sed 's/.*) //' /proc/1/stat | cut -d ' ' -f 20)"
+  scan::run find "${folder}" -maxdepth 1 -type f -name '[!.]*.json' -newermt "@$((booted + ticks / 100))"
+  if ((STATUS == 124)); then
+    report::timeout job-reports "${wanted}" "${action}"
+  elif ((STATUS == 0)); then # find fails where no node was ever reported: the folder does not exist
+    count="$(grep -c . <<<"${ANSWER}")" || true
+    report::require job-reports "${count}" "${wanted}" "${action}" "${count}" -lt "${HEALTH_REPORTS}"
+  fi
+}
+
+# take_out STATE REASON
+health::take_out() {
+  local node answer
+  node="$(health::node)"
   # DOWN also applies to a drained node, which would still start the job that it was powered up for.
   if [[ "$1" != DOWN ]] && health::out_of_service "${node}"; then
     health::log "unhealthy, and already out of service: $2"
@@ -103,6 +128,7 @@ health::main() {
     fabric::check_installer
     disks::check_scratch
     disks::check_mounts
+    health::check_reports
   fi
   failures="$(health::failures "${mode}")"
   [[ -n "${failures}" ]] || exit 0

@@ -1,105 +1,133 @@
-"""Trains a small byte model on one or many nodes, with checkpoints, resume, and a stop on request; for torchrun.
+"""Trains Llama 3 with FSDP2 on one or many nodes, with checkpoints, resume, and a stop on request; for torchrun.
 
-NCCL with GPUs, gloo without. After SIGUSR1 to any process, a checkpoint is written at the end of the step and the
+NCCL with GPUs, gloo without. After SIGUSR1 to any process, a checkpoint is written after the running step and the
 program exits with status 0; the checkpoint is not final, so the job is requeued. (For any other status torchrun kills
 the other processes and exits with 1.)
 
-An example for the jobs and their tests: all but the model is what a real run needs.
+Model FLOPs utilisation (MFU) is tokens/s x FLOPs per token / (GPUs x FLOP/s of one GPU in bf16, without sparsity).
+FLOPs per token are 6 x (parameters in matrix products) + 6 x layers x width x length: the input embedding is not
+counted, attention is counted as causal, recomputed activations are not counted. See docs/training.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import gc
+import math
 import os
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.distributed.checkpoint import load, save
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
-from torch.distributed.fsdp import fully_shard
-from torch.nn import functional
-from torch.nn.parallel import DistributedDataParallel
+from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import checkpoint
-from model import VOCABULARY, ByteModel, Samples
+import progress
+from llama import HeadLoss, Llama, LlamaConfig, loss_and_gradient, to_float8
+from metrics import MetricsLog
+from samples import DataError, Text, keep_order, open_samples
+from saving import CheckpointError, Checkpoints
+from train_options import PEAKS, check, learning_rate, parser
+from weights import read_weights
 
+ATTENTION = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 _stop = False
 
 
+class DivergedError(Exception):
+    """A loss or gradients that are not finite."""
+
+
 def request_stop(_signal: int, _frame: FrameType | None) -> None:
-    """Request a checkpoint and the end; the loop checks after each step."""
+    """Request a checkpoint and the end; the loop checks in each step."""
     global _stop  # noqa: PLW0603 -- a signal handler has nothing else to write to
     _stop = True
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line. Folders default to those that the jobs export."""
-    top = argparse.ArgumentParser(prog="train.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    top.add_argument("--mode", choices=("ddp", "fsdp"), default="ddp", help="copies or shards of the model")
-    top.add_argument("--steps", type=int, default=200, help="total steps, including those before a restart")
-    top.add_argument("--batch", type=int, default=16, help="samples per step, over all processes")
-    top.add_argument("--length", type=int, default=64, help="bytes per sample")
-    top.add_argument("--width", type=int, default=64, help="width of the model, a multiple of --heads")
-    top.add_argument("--layers", type=int, default=2)
-    top.add_argument("--heads", type=int, default=4)
-    top.add_argument("--rate", type=float, default=1e-3, help="learning rate")
-    top.add_argument("--seed", type=int, default=1)
-    top.add_argument("--text", type=Path, help="training text (default: generated)")
-    folder = os.environ.get("CHECKPOINT_DIR")
-    top.add_argument("--checkpoints", type=Path, default=folder, help="folder (default: $CHECKPOINT_DIR)")
-    top.add_argument("--every", type=int, default=50, help="steps between two checkpoints")
-    top.add_argument("--keep", type=int, default=3, help="complete checkpoints to keep")
-    top.add_argument("--metrics", type=Path, help="file for one line of JSON per step, written by the first process")
-    top.add_argument("--step-seconds", type=float, default=0.0, help="minimum time of a step, to test failures")
-    top.add_argument("--timeout", type=int, default=600, help="seconds that a process waits for the others")
-    return top
-
-
-def check(options: argparse.Namespace, world: int) -> None:
-    """Refuse invalid options before anything starts."""
-    for name in ("steps", "batch", "length", "width", "layers", "heads", "every", "keep", "timeout"):
-        if getattr(options, name) < 1:
-            raise SystemExit(f"train.py: --{name} {getattr(options, name)}: give 1 or more")
-    if options.width % options.heads:
-        raise SystemExit(f"train.py: --width {options.width} is not a multiple of --heads {options.heads}")
-    if options.batch % world:
-        raise SystemExit(f"train.py: --batch {options.batch} cannot be divided by {world} processes: give a multiple")
-    if options.checkpoints is None:
-        raise SystemExit("train.py: no folder for checkpoints: give --checkpoints, or set CHECKPOINT_DIR")
 
 
 class Run:
     """One process of the training."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.options = options
+    def __init__(self, options: argparse.Namespace, config: LlamaConfig) -> None:
+        self.options, self.config = options, config
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
-        self.owner = os.environ.get("SLURM_JOB_ID", "alone")
         local = int(os.environ.get("LOCAL_RANK", "0"))
         self.device = torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
-        self.samples = Samples(options.text, length=options.length, seed=options.seed)
-        torch.manual_seed(options.seed)  # the same weights in every process
-        model = ByteModel(width=options.width, layers=options.layers, heads=options.heads, length=options.length)
-        self.model: nn.Module = model.to(self.device)
-        if options.mode == "fsdp":
-            for block in model.blocks:
-                fully_shard(block)
-            fully_shard(model)
+        held = options.eval_samples if options.eval_every and not options.eval_data else 0
+        wanted = {"vocabulary": config.vocabulary, "length": options.length, "seed": options.seed}
+        self.samples = open_samples(options.data, options.tokenizer, **wanted, batch=options.batch, held=held)
+        self.held_out = self.samples
+        if options.eval_data:
+            held = options.eval_samples
+            self.held_out = open_samples([options.eval_data], options.tokenizer, **wanted, batch=1, held=held)
+        if options.eval_every:
+            self.held_out.held_out(0)
+        self.model = self._model()
+        matrices = [weight for weight in self.model.parameters() if weight.dim() > 1]
+        others = [weight for weight in self.model.parameters() if weight.dim() == 1]
+        self.optimizer = torch.optim.AdamW(
+            [{"params": matrices, "weight_decay": options.weight_decay}, {"params": others, "weight_decay": 0.0}],
+            lr=options.rate,
+            betas=(0.9, 0.95),
+            fused=self.device.type == "cuda",
+        )
+        owner = os.environ.get("SLURM_JOB_ID", "alone")
+        self.checkpoints = Checkpoints(
+            options.checkpoints, keep=options.keep, owner=owner, model=self.model, optimizer=self.optimizer
+        )
+        self._flags = dist.new_group(backend="gloo")
+        self.parameters = sum(weight.numel() for weight in self.model.parameters())
+        self.flops = config.flops_per_token(self.parameters, options.length)
+        name = torch.cuda.get_device_name() if self.device.type == "cuda" else ""
+        by_name = next((peak for part, peak in PEAKS.items() if part in name), None)
+        self.peak = options.peak * 1e12 if options.peak else by_name
+        self.step, self.first_sample = 0, 0
+        self._losses: list[Tensor] = []
+        self._norm: Any = 0.0
+        self._reported, self._blocked = time.monotonic(), 0.0
+        self._usual = 0.0  # seconds a step without a checkpoint
+        self._failures = 0
+        self.last_loss = float("nan")
+        self._log = MetricsLog(options.metrics) if self.rank == 0 else None
+
+    def _model(self) -> Llama:
+        options = self.options
+        with torch.device("meta"):
+            model = Llama(self.config)
+        if options.float8:
+            to_float8(model, self.device)
+        for number, block in enumerate(model.model.layers):
+            block.recompute = bool(options.recompute) and number % options.recompute == 0
+            if options.compile:
+                block.compile(fullgraph=True)
+        if options.compile:
+            HeadLoss.compute = torch.compile(loss_and_gradient)
+        shape = (options.replicas, self.world // options.replicas)
+        mesh = init_device_mesh(self.device.type, shape, mesh_dim_names=("replica", "shard"))
+        low = torch.bfloat16 if options.precision == "bf16" else torch.float32
+        # Inputs are not cast: the rotary tables stay in float32.
+        policy = MixedPrecisionPolicy(param_dtype=low, reduce_dtype=torch.float32, cast_forward_inputs=False)
+        sharding: dict[str, Any] = {"mesh": mesh if options.replicas > 1 else mesh["shard"], "mp_policy": policy}
+        for block in model.model.layers:
+            fully_shard(block, **sharding, reshard_after_forward=shape[1] > 1)
+        fully_shard(model, **sharding)
+        model.to_empty(device=self.device)
+        if options.weights:
+            read_weights(model, options.weights, self.config)
         else:
-            ids = [local] if self.device.type == "cuda" else None
-            self.model = DistributedDataParallel(model, device_ids=ids)
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=options.rate)
-        self.step = 0
+            model.initialise(options.seed)
+        return model
 
     def say(self, text: str) -> None:
         """Print on the first process."""
@@ -107,120 +135,244 @@ class Run:
             print(f"train.py: {text}", flush=True)
 
     def resume(self) -> bool:
-        """Load the newest complete checkpoint, verified by all processes together. Returns whether it is final."""
-        found: list[checkpoint.Checkpoint] = list(checkpoint.whole(self.options.checkpoints)) if self.rank == 0 else []
-        box: list[Any] = [found]
-        dist.broadcast_object_list(box, src=0)
-        for candidate in box[0]:
-            bad = checkpoint.damaged(candidate, share=self.rank, shares=self.world)
-            everywhere: list[Any] = [None] * self.world
-            dist.all_gather_object(everywhere, bad)
-            if names := [name for part in everywhere for name in part]:
-                self.say(f"{candidate.path} is damaged ({', '.join(names)}): skipped")
-                continue
-            state = self._state()
-            load(state, checkpoint_id=candidate.path)
-            set_state_dict(
-                self.model, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
+        """Load RESUME_FROM, or the newest complete checkpoint. Returns whether it is final."""
+        first = os.environ.get("RESUME_FROM")
+        loaded = self.checkpoints.resume(Path(first) if first else None, self.config)
+        if loaded is None:
+            self.say("no complete checkpoint, starting at step 0")
+            return False
+        found, run = loaded
+        self.step, self.first_sample = found.step, run["samples"]
+        if found.step > self.options.steps or (found.final and found.step < self.options.steps):
+            raise CheckpointError(
+                f"--steps {self.options.steps}: {found.path} {'ended' if found.final else 'belongs to'} a run at step "
+                f"{found.step}. Give {found.step}{'' if found.final else ' or more'}, or another --experiment, with "
+                "--weights exported by weights.py"
             )
-            self.step = candidate.step
-            self.say(f"resumed from {candidate.path}")
-            return bool(candidate.final)
-        self.say("no complete checkpoint, starting at step 0")
-        return False
+        own = self.options.eval_samples if self.options.eval_every and not self.options.eval_data else 0
+        usable = keep_order(self.samples, run, own, self.world * self.options.micro_batch)
+        if usable != own:
+            self.say(f"WARNING: {usable} samples are evaluated; the checkpoint's run holds out {self.samples.held}")
+            self.options.eval_samples = usable
+        for name in ("data", "seed", "length", "batch"):
+            if run[name] != self._run()[name]:
+                if name == "batch" and run["position"]:
+                    raise DataError(
+                        f"--batch {self.options.batch}, the checkpoint's is {run['batch']}: the positions in text "
+                        "files depend on it. Give the same, or prepare token shards"
+                    )
+                self.say(f"WARNING: {name} is {self._run()[name]}, at the checkpoint it was {run[name]}")
+        if isinstance(self.samples, Text):
+            self.samples.go_to(run["position"])
+        self.say(f"resumed from {found.path}")
+        return found.final
 
-    def save(self, *, final: bool) -> None:
-        """Write a checkpoint: every process its shard, the first one the manifest at the end."""
-        folder: Path = self.options.checkpoints
-        prepared = checkpoint.partial(folder, self.step, self.owner)
-        if self.rank == 0:
-            folder.mkdir(parents=True, exist_ok=True)
-            checkpoint.discard(folder, self.owner)
-            prepared.mkdir()
-        dist.barrier()
-        save(self._state(), checkpoint_id=prepared)
-        mine = {
-            path.name: checkpoint.seal(path)
-            for path in prepared.iterdir()
-            if path.name.startswith(f"__{self.rank}_") or (self.rank == 0 and path.name == ".metadata")
-        }
-        everywhere: list[Any] = [None] * self.world
-        dist.all_gather_object(everywhere, mine)
-        if self.rank == 0:
-            files = {name: one for part in everywhere for name, one in part.items()}
-            target = folder / checkpoint.name_of(self.step)
-            checkpoint.publish(prepared, target, files, step=self.step, final=final)
-            checkpoint.prune(folder, self.options.keep)
-            self.say(f"wrote {target}{' (final)' if final else ''}")
-        dist.barrier()
+    def _run(self) -> dict[str, Any]:
+        """The run's entry in a checkpoint."""
+        given, data = self.options, self.samples
+        settings = {"batch": given.batch, "length": given.length, "seed": given.seed, "processes": self.world}
+        known = {"data": data.name, "checksum": data.checksum, "held": data.held, "samples": self.first_sample}
+        return {"model": asdict(self.config), **settings, **known}
+
+    def _batch(self, first: int) -> tuple[Tensor, dict[str, list[int]]]:
+        """This process's samples of a step, and the position in the data after them."""
+        share = self.options.batch // self.world
+        numbers = range(first + self.rank * share, first + (self.rank + 1) * share)
+        rows = torch.from_numpy(np.stack([self.samples.sample(number) for number in numbers]))
+        mine = {str(number % self.options.batch) for number in numbers}
+        position = {slot: place for slot, place in self.samples.position().items() if slot in mine}
+        return rows.pin_memory() if self.device.type == "cuda" else rows, position
 
     def train(self) -> None:
-        """Train to the last step, or until a stop is requested."""
-        share = self.options.batch // self.world
-        while self.step < self.options.steps:
-            started = time.monotonic()
-            inputs, wanted = self.samples.batch(self.step, self.rank * share, share, self.options.batch)
-            logits = self.model(inputs.to(self.device))
-            loss = functional.cross_entropy(logits.view(-1, VOCABULARY), wanted.to(self.device).reshape(-1))
-            self.optimizer.zero_grad()
-            loss.backward()
-            self.optimizer.step()
-            self.step += 1
-            # One all_reduce shares the loss and any stop request: all processes stop after the same step.
-            shared = torch.stack([loss.detach(), torch.tensor(float(_stop), device=self.device)])
-            dist.all_reduce(shared)
-            self._report(float(shared[0]) / self.world, time.monotonic() - started)
-            if float(shared[1]) > 0 and self.step < self.options.steps:
-                self.save(final=False)
-                self.say(f"stopped on request after step {self.step}")
-                return
-            if self.step % self.options.every == 0 and self.step < self.options.steps:
-                self.save(final=False)
-            time.sleep(max(0.0, self.options.step_seconds - (time.monotonic() - started)))
-        self.save(final=True)
+        """Train to the last step, or until a stop is requested, and write the last checkpoint."""
+        position = self.advance(self.options.steps)
+        done = self.step == self.options.steps
+        self._save(position, final=done)
+        self._finish(must=True)
+        if not done:
+            self.say(f"stopped on request after step {self.step}")
 
-    def _report(self, loss: float, seconds: float) -> None:
-        if self.rank:
+    def advance(self, until: int) -> dict[str, list[int]]:
+        """Train to a step, or until a stop is requested. Returns the position in the data."""
+        options = self.options
+        pieces = options.batch // self.world // options.micro_batch
+        pending: tuple[Any, Tensor, int] | None = None
+        stop, position = False, self.samples.position()
+        with ThreadPoolExecutor(1) as reader:
+            following = reader.submit(self._batch, self.first_sample)
+            self._reported, self._blocked = time.monotonic(), self.checkpoints.blocked
+            while self.step < until and not stop:
+                started = time.monotonic()
+                samples, position = following.result()
+                if self.step + 1 < until:
+                    following = reader.submit(self._batch, self.first_sample + options.batch)
+                rows = samples.to(self.device, non_blocking=True)
+                losses = []
+                for part in rows.split(options.micro_batch):
+                    loss = self.model(part[:, :-1], part[:, 1:]) / pieces
+                    loss.backward()
+                    losses.append(loss.detach())
+                limit = options.clip or float("inf")
+                self._norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit, foreach=True)
+                for group in self.optimizer.param_groups:
+                    group["lr"] = learning_rate(options, self.step)
+                self.checkpoints.staged()
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+                self._losses.append(torch.stack(losses).sum())
+                self.step += 1
+                self.first_sample += options.batch
+                progress.report(self.step)
+                # The processes agree on a stop and on a written checkpoint one step later, so that no CPU waits here.
+                stop, written = self._agreed(pending)
+                last = self.step == until or stop
+                pending = None if last else self._ask()
+                due = self.step % options.every == 0 and not last
+                evaluate = bool(options.eval_every) and (self.step % options.eval_every == 0 or self.step == until)
+                # Also before a checkpoint is published: the loss after it must be finite.
+                if evaluate or due or last or written or self.step % options.report == 0:
+                    self._report(evaluate=evaluate)
+                if written:
+                    self._finish()
+                if due:
+                    self._save(position, final=False)
+                time.sleep(max(0.0, options.step_seconds - (time.monotonic() - started)))
+        return position
+
+    def _ask(self) -> tuple[Any, Tensor, int]:
+        flags = torch.tensor([int(_stop), int(self.checkpoints.written)])
+        return dist.all_reduce(flags, group=self._flags, async_op=True), flags, self.checkpoints.step
+
+    def _agreed(self, pending: tuple[Any, Tensor, int] | None) -> tuple[bool, bool]:
+        """Whether any process was asked to stop, and whether all have written the active checkpoint."""
+        if pending is None:
+            return False, False
+        pending[0].wait()
+        return bool(pending[1][0]), int(pending[1][1]) == self.world and pending[2] == self.checkpoints.step
+
+    def _save(self, position: dict[str, list[int]], *, final: bool) -> None:
+        self._finish()
+        where = self.checkpoints.gather(position) if position else {}
+        self.checkpoints.start(self.step, {**self._run(), "position": where}, final=final)
+
+    def _finish(self, *, must: bool = False) -> None:
+        """Publish the active checkpoint. One that cannot be written ends the run if it must be, or is the second."""
+        if not self.checkpoints.active:
             return
-        if self.step % 10 == 0 or self.step == self.options.steps:
-            self.say(f"step {self.step} loss {loss:.4f}")
-        if self.options.metrics:
-            line = {"step": self.step, "loss": loss, "seconds": round(seconds, 4), "processes": self.world}
-            with self.options.metrics.open("a") as file:
-                file.write(json.dumps(line) + "\n")
+        # As long as a process waits for the others: beyond that the watchdog may act.
+        limit = time.monotonic() + self.options.timeout
+        while not self.checkpoints.written and time.monotonic() < limit:
+            progress.report(self.step)
+            time.sleep(0.05)
+        failed = self.checkpoints.finish()
+        self._failures = self._failures + 1 if failed else 0
+        if failed and (must or self._failures > 1):
+            raise CheckpointError(failed)
+        if failed:
+            self.say(f"WARNING: {failed}. Training goes on to the next checkpoint")
 
-    def _state(self) -> dict[str, Any]:
-        model, optimizer = get_state_dict(self.model, self.optimizer)
-        return {"model": model, "optimizer": optimizer}
+    def _report(self, *, evaluate: bool) -> None:
+        """Metrics of the steps since the last report. Waits for the GPU."""
+        losses = torch.stack(self._losses)
+        dist.all_reduce(losses)
+        values = (losses / self.world).tolist()
+        norm = float(self._norm.full_tensor() if hasattr(self._norm, "full_tensor") else self._norm)
+        first = self.step - len(values) + 1
+        bad = next((at for at, value in enumerate(values) if not math.isfinite(value)), None)
+        if bad is not None or not math.isfinite(norm):
+            what = f"the norm of the gradients of step {self.step} is {norm}"
+            what = what if bad is None else f"the loss of step {first + bad} is {values[bad]}"
+            raise DivergedError(
+                f"{what}: give a lower --rate, or --clip. Nothing of the steps from {first} on was written; older "
+                "checkpoints are unchanged"
+            )
+        now = time.monotonic()
+        seconds = (now - self._reported) / len(values)
+        tokens = self.options.batch * self.options.length / seconds
+        lost = self.checkpoints.blocked - self._blocked
+        if lost or self.checkpoints.active:
+            lost = max(lost, (seconds - self._usual) * len(values)) if self._usual else lost
+        else:
+            self._usual = seconds
+        common = {
+            "tokens_per_second": round(tokens, 1),
+            "mfu": round(tokens * self.flops / (self.world * self.peak), 4) if self.peak else None,
+            "memory_gib": round(torch.cuda.max_memory_allocated() / 2**30, 2) if self.device.type == "cuda" else None,
+            "seconds": round(seconds, 4),
+            "time": round(time.time(), 3),
+            "checkpoint_seconds": round(lost, 3),
+            "gradient_norm": round(norm, 4),
+            "processes": self.world,
+        }
+        lines = [{"step": first + at, "loss": value, **common} for at, value in enumerate(values)]
+        for line in lines:
+            line["learning_rate"] = learning_rate(self.options, int(line["step"]) - 1)
+        if evaluate:
+            lines[-1]["evaluation_loss"] = self._evaluate()
+        self.last_loss = values[-1]
+        self._losses.clear()
+        gc.collect(1)
+        self._reported, self._blocked = time.monotonic(), self.checkpoints.blocked
+        shown = "" if common["mfu"] is None else f" mfu {common['mfu']:.1%} memory {common['memory_gib']} GiB"
+        tested = f" evaluation loss {lines[-1]['evaluation_loss']:.4f}" if evaluate else ""
+        self.say(f"step {self.step} loss {values[-1]:.4f} {tokens:,.0f} tokens/s{shown}{tested}")
+        if self._log:
+            self._log.write(lines)
+
+    def _evaluate(self) -> float:
+        """Mean loss of the held-out samples, which are a multiple of the batch."""
+        size, group = self.options.micro_batch, self.world * self.options.micro_batch
+        total = torch.zeros((), device=self.device)
+        self.model.eval()
+        with torch.no_grad():
+            for first in range(self.rank * size, self.options.eval_samples, group):
+                rows = torch.from_numpy(np.stack([self.held_out.held_out(first + at) for at in range(size)]))
+                rows = rows.to(self.device)
+                total += self.model(rows[:, :-1], rows[:, 1:])
+                progress.report(self.step)
+        self.model.train()
+        dist.all_reduce(total)
+        return float(total.item() * size / self.options.eval_samples)
 
 
 def main(arguments: list[str]) -> int:
     """Train, or resume."""
-    options = parser().parse_args(arguments)
-    check(options, int(os.environ.get("WORLD_SIZE", "1")))
+    options = parser(__doc__ or "").parse_args(arguments)
+    config = check(options, int(os.environ.get("WORLD_SIZE", "1")))
     # nccl-lint: allow RANK -- only for a single process started without torchrun
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29400"}.items():
         os.environ.setdefault(name, value)
     signal.signal(signal.SIGUSR1, request_stop)
-    torch.use_deterministic_algorithms(mode=True, warn_only=True)
-    if torch.cuda.is_available():
+    on_gpu = torch.cuda.is_available()
+    options.precision = options.precision or ("bf16" if on_gpu else "fp32")
+    options.compile = on_gpu if options.compile is None else options.compile
+    torch.use_deterministic_algorithms(options.deterministic, warn_only=True)
+    if on_gpu:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
     dist.init_process_group(backend, timeout=timedelta(seconds=options.timeout))
-    run = Run(options)
-    run.say(f"{options.mode} on {run.world} processes, {backend}")
-    if run.resume():
-        run.say("the run is already complete")
-    else:
-        run.train()
-    if backend == "gloo":
-        # Without destructors: gloo's process group can deadlock at its end, because its destructor holds the GIL and
-        # joins a thread that needs it (PyTorch 2.13).
+    status = 0
+    try:
+        run = Run(options, config)
+        run.say(
+            f"Llama {options.config}, {run.parameters:,} parameters, on {run.world} processes, {backend}, "
+            f"{options.precision}{', float8' if options.float8 else ''}; data: {run.samples.name}"
+        )
+        gc.disable()  # a collection in one process would stop all others; each report collects
+        if run.resume():
+            run.say("the run is already complete")
+        else:
+            with sdpa_kernel(ATTENTION, set_priority=True):
+                run.train()
+    except (CheckpointError, DataError, DivergedError) as error:
+        print(f"train.py: {error}", file=sys.stderr, flush=True)
+        status = 1
+    if status == 0:
         dist.barrier()
-        sys.stdout.flush()
-        os._exit(0)
-    dist.destroy_process_group()
-    return 0
+    # Without destructors: gloo's process group can deadlock at its end, because its destructor holds the GIL and joins
+    # a thread that needs it (PyTorch 2.13).
+    sys.stdout.flush()
+    os._exit(status)
 
 
 if __name__ == "__main__":

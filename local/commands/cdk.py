@@ -15,7 +15,7 @@ from ops.aws import cdk
 if TYPE_CHECKING:
     from local.emulator.launch import Emulator
 
-KEPT = (*processes.KEPT, "TERM", "TMPDIR", "CDK_HOME")
+KEPT = (*processes.KEPT, "TERM", "TMPDIR", "CDK_HOME", "CDK_VALIDATION")
 """The user's variables that reach the CDK CLI: none of AWS."""
 
 TIME_LIMIT_S = 45 * 60

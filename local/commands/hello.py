@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from local.commands.session import Session
 
 NODES = 2
-JOB_LIMIT_S = 90
+JOB_LIMIT_S = 240
 JOB = "/opt/trainyard/current/jobs/hello-gpu.sbatch"
 OUTPUT = "hello-gpu.out"
 USER = "ubuntu"

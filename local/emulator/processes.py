@@ -17,7 +17,7 @@ from ops.lock import open_private
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
-START_SECONDS = 90
+START_SECONDS = 180
 STOP_SECONDS = 10
 LOG_TAIL_LINES = 25
 JSII = (

@@ -19,7 +19,7 @@ COMMANDS = ("bash", "unshare", "nsenter", "ip", "mount", "chroot", "mmdebstrap")
 # the host has.
 CONTROLLERS = ("devices", "freezer", "memory", "cpuacct")
 CGROUPS = Path("/sys/fs/cgroup")
-REMOVE_SECONDS = 5
+REMOVE_SECONDS = 60
 INSTALL = Path(__file__).resolve().parents[2] / "scripts" / "install-lab-packages.sh"
 INSTALL_LIMIT_S = 600
 

@@ -17,7 +17,10 @@ from local.slurm.host import PATH
 from local.slurm.plan import HEAD_NAME, PLAN_FILE, Node, Plan
 from ops.problem import Problem
 
-READY_SECONDS = 60
+READY_SECONDS = 240
+"""Limit of each wait: a busy machine takes several times what a free one takes."""
+POLL_SECONDS = 0.1, 0.5
+"""First and longest pause of a wait: each look is a command on a node."""
 ENDS = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"})
 
 
@@ -207,18 +210,19 @@ class Laboratory:
 
     # --- Slurm ---
 
-    def wait(self, condition: Callable[[], bool], what: str, *, seconds: float = 60) -> None:
+    def wait(self, condition: Callable[[], bool], what: str, *, seconds: float = READY_SECONDS) -> None:
         """Wait until a condition holds.
 
         Raises:
             Problem: it does not within `seconds`; the message has `what`, sinfo and squeue.
         """
-        deadline = time.monotonic() + seconds
+        deadline, (pause, longest) = time.monotonic() + seconds, POLL_SECONDS
         while not condition():
             if time.monotonic() > deadline:
                 shown = self.run("sinfo -N -l; squeue -l", check=False)
                 raise Problem(f"not after {seconds:g} s: {what}\n{shown.stdout}")
-            time.sleep(0.1)
+            time.sleep(pause)
+            pause = min(1.25 * pause, longest)
 
     def wait_for_nodes(
         self, *names: str, states: Sequence[str] = ("idle", "mix", "alloc"), seconds: float = READY_SECONDS
@@ -237,7 +241,9 @@ class Laboratory:
         text = self.run(["scontrol", "-o", "show", "job", job], user="root", check=False).stdout
         return dict(word.split("=", 1) for word in text.split() if "=" in word)
 
-    def wait_for_job(self, job: str, *, states: Sequence[str] = ("COMPLETED",), seconds: float = 60) -> dict[str, str]:
+    def wait_for_job(
+        self, job: str, *, states: Sequence[str] = ("COMPLETED",), seconds: float = READY_SECONDS
+    ) -> dict[str, str]:
         """Wait until a job is in one of the states.
 
         Raises:

@@ -42,7 +42,7 @@ def _slurm(plan: Plan, confined: bool) -> str:
         "SlurmdPort": 6818,
         "AuthType": "auth/munge",
         # Slurm holds a requeued job while the credentials of its first run are valid; 120 s by default.
-        "AuthInfo": "cred_expire=5",
+        "AuthInfo": "cred_expire=15",
         "StateSaveLocation": "/var/spool/slurm.state",
         "SlurmdSpoolDir": "/var/spool/slurmd",
         "SlurmctldPidFile": "/run/slurmctld/slurmctld.pid",

@@ -39,12 +39,22 @@ RUNNING_FAULTS = FAULTS | {
         "/opt/amazon/efa_installed_packages"
     ).write_text("# EFA installer version: 1.22.1\n"),
     "scratch: /scratch is not mounted": lambda node, _: (node.fake / "mounts").write_text("/lustre\n/shared\n"),
+    "job-reports: 3, wanted fewer than 3 since the boot": lambda node, settings: report(node, settings, 3),
     "file-systems: not mounted: /lustre": lambda node, _: (node.fake / "mounts").write_text("/shared\n/scratch\n"),
 }
 
 
 def write_gpus(node: Node, rows: list[str]) -> None:
     (node.fake / "gpus").write_text("\n".join(rows) + "\n")
+
+
+def report(node: Node, settings: Settings, count: int) -> None:
+    """Reports of training jobs, and an older one of the instance that had the name before."""
+    folder = node.path(f"{settings['folders']['results']}/bad-nodes/gpu-dy-p5-1")
+    folder.mkdir(parents=True)
+    for job in range(count + 1):
+        (folder / f"{job}.0.json").touch()
+    os.utime(folder / "0.0.json", (1, 1))
 
 
 def health(node: Node, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -80,6 +90,11 @@ def test_healthy_node_is_left_alone(made: Node) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
     assert made.calls("scontrol") == []
     assert not made.path("/var/log/trainyard/health.log").exists()
+
+
+def test_two_reports_of_training_jobs_are_too_few(made: Node, settings: Settings) -> None:
+    report(made, settings, 2)
+    assert health(made).returncode == 0 and updates(made) == []
 
 
 @pytest.mark.parametrize("fault", RUNNING_FAULTS)

@@ -212,7 +212,9 @@ class FakeApi:
     def compute_nodes(self, name: str) -> int:
         self.requests.append(("nodes", name))
         self._fault("compute_nodes")
-        return self.clusters[name].compute_nodes
+        # The API lists instances by the cluster's tag and does not ask whether the cluster exists
+        # (pcluster.api.controllers.cluster_instances_controller).
+        return self.clusters[name].compute_nodes if name in self.clusters else 0
 
     def api_version(self, os: str) -> str | None:
         self.requests.append(("version", os))

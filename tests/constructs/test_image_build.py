@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -204,3 +205,17 @@ def test_caches_are_where_a_read_only_container_can_write() -> None:
     caches = dict(re.findall(r"([A-Z_]+(?:_HOME|_CACHE_DIR|_EXTENSIONS_DIR))=(/\w+)/", text.split("ENV HF_", 1)[1]))
     assert caches == {"TRITON_CACHE_DIR": "/tmp", "TORCH_EXTENSIONS_DIR": "/tmp"}  # noqa: S108 -- of the container
     assert "ENV HF_HOME=/tmp/" in text
+
+
+def test_the_image_check_finds_a_megatron_lm_that_would_compile(check_image: ModuleType, tmp_path: Path) -> None:
+    """The Makefile of core_v0.16.1 compiles helpers_cpp at the start of a training unless it is up to date."""
+    folder = tmp_path / "megatron" / "core" / "datasets"
+    folder.mkdir(parents=True)
+    (folder / "helpers.cpp").touch()
+    (folder / "Makefile").write_text("helpers_cpp.py: helpers.cpp\n\tfalse\n")
+    assert "make would compile" in check_image.unprepared(tmp_path)
+    subprocess.run(["make", "--touch", "--silent", f"--directory={folder}"], check=True)
+    assert check_image.unprepared(tmp_path) == ""
+    (folder / "helpers_cpp.py").write_text("import no_such_module\n")
+    assert "cannot be imported" in check_image.unprepared(tmp_path)
+    assert "make --touch --directory=Megatron-LM/megatron/core/datasets" in (CONTEXT / "Dockerfile").read_text()

@@ -84,7 +84,7 @@ class Importer:
     ) -> subprocess.CompletedProcess[str]:
         """Run it to its end; stdout has both streams."""
         process = self.start(image, *options, node=node, user=user, env=env)
-        out, _ = process.communicate(timeout=120)
+        out, _ = process.communicate(timeout=240)
         return subprocess.CompletedProcess(process.args, process.returncode, out)
 
     @property

@@ -35,7 +35,7 @@ def half_done(
     marker = f"/tmp/replaced-{command}/half"
     script = f'{HALVES[command]}\nhead -c 1048576 "$in" >"$out"\ntouch {marker}\nsleep 600'
     process = importer.start(image.uri, *options, node=node, env=replaced(importer.lab, command, script, node))
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not importer.lab.path(marker, node=node).exists():
         assert process.poll() is None, process.stdout.read() if process.stdout else ""
         assert time.monotonic() < deadline
@@ -45,7 +45,7 @@ def half_done(
 
 def end(importer: Importer, process: subprocess.Popen[str], signal: str = "KILL -u ubuntu") -> None:
     importer.lab.run(f"pkill -{signal} || true", node=NODE, user="root")
-    process.wait(timeout=30)
+    process.wait(timeout=120)
 
 
 @pytest.mark.parametrize("command", ["mksquashfs", "dd"])
@@ -55,7 +55,7 @@ def test_a_node_that_dies_half_way(importer: Importer, lab: Laboratory, image: I
     assert not importer.image.exists()
     assert bool(importer.leftovers()) is (command == "dd")
     lab.kill(node)
-    process.wait(timeout=30)
+    process.wait(timeout=120)
     assert not importer.image.exists()
     result = importer.run(image.uri)
     assert result.returncode == 0, result.stdout
@@ -90,7 +90,7 @@ def test_an_ended_import_cleans_up_after_itself(importer: Importer, lab: Laborat
 def test_two_at_once(importer: Importer, image: Image) -> None:
     """On two nodes: one imports, the other waits for it and finds that nothing is left to do."""
     processes = [importer.start(image.uri, node=node) for node in ("gpu-dy-p5-1", "gpu-dy-p5-2", "cpu-dy-c7i-1")]
-    outputs = [process.communicate(timeout=60)[0] for process in processes]
+    outputs = [process.communicate(timeout=240)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0], outputs
     assert sum("is there:" in output for output in outputs) == 1
     assert sum("already" in output for output in outputs) == 2

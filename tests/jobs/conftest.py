@@ -24,7 +24,9 @@ TORCH = ROOT / ".trainyard" / "torch-3.11"
 NODE_TORCH = "/opt/torch"
 NOT_TO_BE_HAD = 69
 __all__ = ["lab_machine"]
-WITH_LAB = ("test_on_slurm", "test_production")
+WITH_LAB = ("test_documented_jobs", "test_on_slurm", "test_production", "test_sharing", "test_survival")
+# Jobs that take a part of one node.
+SHARING = ("data-prepare.sbatch", "notebook.sbatch", "tensorboard.sbatch", "train-small.sbatch")
 
 
 def load_module(path: Path) -> ModuleType:

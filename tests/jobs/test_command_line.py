@@ -13,7 +13,7 @@ import pytest
 
 from local.slurm import make
 from settings import load
-from tests.jobs.conftest import JOBS, ROOT
+from tests.jobs.conftest import JOBS, ROOT, SHARING
 
 FILES = sorted(path.name for path in JOBS.glob("*.sbatch"))
 
@@ -136,10 +136,22 @@ def test_nccl_tests_ends_a_hung_collective_and_leaves_out_the_others(
         ("storage-test.sbatch", ["--fraction", "800"], "from 1 to 100"),
         ("s3-test.sbatch", ["--mib", "0"], "--mib '0': give a whole number from 1 to 100000"),
         ("storage-test.sbatch", ["--clients", "1,,2"], "--clients '1,,2': give numbers of nodes, joined by commas"),
+        ("train-small.sbatch", ["--gpus", "0"], "--gpus '0': give a whole number from 1 to 16"),
+        ("train-small.sbatch", ["--nodes", "2"], "--nodes '2': this job takes a part of one node"),
+        ("notebook.sbatch", ["--folder", "here"], "--folder 'here': give an absolute path"),
+        ("notebook.sbatch", ["--port", "80"], "--port '80': give a whole number from 1024 to 65535"),
+        ("tensorboard.sbatch", ["--logs", "/nowhere"], "--logs '/nowhere': no such folder"),
+        ("data-prepare.sbatch", ["--shards", "/x"], "give --tokenizer FILE and --shards DIR"),
+        ("data-prepare.sbatch", ["--tokenizer", "/t", "--shards", "/x"], "no input: give files or folders after --"),
+        ("data-prepare.sbatch", ["--tokenizer", "t", "--shards", "/x", "--", "/y"], "'t': give an absolute path"),
         ("train-torchrun.sbatch", ["--experiment", "../other"], "--experiment '../other'"),
         ("train-torchrun.sbatch", ["--rendezvous", "etcd"], "--rendezvous 'etcd': give static or c10d"),
         ("train-deepspeed.sbatch", ["--config"], "--config needs a value"),
         ("train-megatron.sbatch", ["--tensor", "0"], "--tensor '0'"),
+        ("train-megatron.sbatch", [], "which recipe? --recipe NAME, one of: gpt-1.3b"),
+        ("megatron-prepare.sbatch", [], "--name ''"),
+        ("megatron-prepare.sbatch", ["--name", "x", "--key", "a b"], "--key 'a b'"),
+        ("megatron-convert.sbatch", ["--name", "x"], "--to '': give hf or megatron"),
         ("train-model.sbatch", ["--", "program"], "which model? --model NAME, one of: model1 model2"),
         ("train-model.sbatch", ["--model", "gpt", "--", "x"], "no model 'gpt' in this environment; allowed: model1"),
         ("train-model.sbatch", ["--model", "model1 model2", "--", "x"], "no model 'model1 model2' in this environment"),
@@ -189,6 +201,19 @@ def test_a_model_brings_its_queue_nodes_and_folder_for_logs(settings: Path, tmp_
     assert "--nodes=2" in lines
 
 
+def test_a_queue_that_gives_whole_nodes_is_refused(settings: Path, slurm: str) -> None:
+    partitions = (
+        "PartitionName=whole Default=YES OverSubscribe=EXCLUSIVE\nPartitionName=part Default=NO OverSubscribe=NO"
+    )
+    write_command(Path(slurm), "scontrol", f'[[ "$*" == *config* ]] || echo "{partitions}"')
+    done = run("train-small.sbatch", settings=settings, path=slurm)
+    assert done.returncode == 64
+    assert "queue 'whole' gives each job whole nodes: give --queue one of: part" in done.stderr
+    done = run("train-small.sbatch", "--queue", "part", "--gpus", "3", "--output", "x", settings=settings, path=slurm)
+    assert "memory_scheduling is off" in done.stderr
+    assert {"--partition=part", "--nodes=1", "--gpus=3"} <= set(done.stdout.splitlines())
+
+
 @pytest.mark.parametrize("output", ["", "{folder}/not-there/%x.out"])
 def test_a_missing_folder_for_the_output_is_reported_before_submission(
     output: str, settings: Path, tmp_path: Path, slurm: str
@@ -229,8 +254,9 @@ def test_nothing_but_the_jobs_own_folder_is_removed(path: str, name: str, tmp_pa
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_every_job_takes_whole_nodes_with_all_their_memory(file: str) -> None:
+def test_every_job_takes_whole_nodes_with_all_their_memory_or_shares_them(file: str) -> None:
     """With memory-based scheduling a job that names no memory would share its node, or get a sliver of it."""
     directives = [line.removeprefix("#SBATCH ") for line in (JOBS / file).read_text().splitlines() if "#SBATCH" in line]
-    assert {"--exclusive", "--mem=0"} <= set(directives)
+    whole = {"--exclusive", "--mem=0"}
+    assert whole & set(directives) == (set() if file in SHARING else whole)
     assert any(line.startswith("--time=") for line in directives)

@@ -13,18 +13,27 @@ import pytest
 
 from local.slurm import Laboratory
 from local.slurm.host import PATH
-from tests.jobs.conftest import JOBS, NODE_TORCH, ROOT
+from ops.data import manifest
+from tests.jobs.conftest import JOBS, NODE_TORCH, ROOT, SHARING
 from tests.slurm import registry
 
-FILES = sorted(path.name for path in JOBS.glob("*.sbatch"))
+# Those of Megatron-LM check files before they submit: test_megatron.py.
+FILES = sorted(path.name for path in JOBS.glob("*.sbatch") if "megatron" not in path.name)
 # What a file cannot do without.
-NEEDED = {"train-model.sbatch": ["--model", "model1", "--", "program"]}
+NEEDED = {
+    "data-stage.sbatch": ["--data", "corpus"],
+    "train-deepspeed.sbatch": ["--", "program"],
+    "train-model.sbatch": ["--model", "model1", "--", "program"],
+    "data-prepare.sbatch": ["--tokenizer", "/t.json", "--shards", "/shards", "--", "/text"],
+}
 
 
 def submit(lab: Laboratory, line: str, env: dict[str, str] | None = None, state: str = "COMPLETED") -> str:
     """Run a job to its end. Returns its output."""
-    answer = lab.run(line.replace(".sbatch", ".sbatch --output /fsx3/%x-%j.out", 1), env=env).stdout.strip()
-    found = lab.wait_for_job(answer.split()[-1], states=(state,), seconds=120)
+    output = " --output=/fsx3/%x-%j.out"
+    with_output = line.replace("sbatch", f"sbatch{output}", 1) if line.startswith("sbatch ") else ""
+    answer = lab.run(with_output or line.replace(".sbatch", f".sbatch{output}", 1), env=env).stdout.strip()
+    found = lab.wait_for_job(answer.split()[-1], states=(state,))
     return lab.output(["cat", found["StdOut"]])
 
 
@@ -37,8 +46,9 @@ def writable(lab: Laboratory) -> None:
 def test_slurm_would_take_it(lab: Laboratory, jobs: str, file: str) -> None:
     by_itself = lab.run([f"{jobs}/{file}", "--test-only", *NEEDED.get(file, [])])
     assert "to start at" in by_itself.stderr
-    by_sbatch = lab.run(["sbatch", "--test-only", "--nodes=2", f"{jobs}/{file}"])
-    assert "using 384 processors" in by_sbatch.stderr
+    if file not in SHARING:
+        by_sbatch = lab.run(["sbatch", "--test-only", "--nodes=2", f"{jobs}/{file}"])
+        assert "using 384 processors" in by_sbatch.stderr
 
 
 def test_hello_gpu(lab: Laboratory, jobs: str) -> None:
@@ -65,26 +75,6 @@ def test_a_file_system_is_copied_as_documented(lab: Laboratory) -> None:
     assert not re.search(r"(?m)^[<>c.*]\S{10} ", again), again
 
 
-def test_jobs_of_some_gpus_share_a_node(lab: Laboratory) -> None:
-    """Without --mem and --cpus-per-task: each GPU brings its share; a job without GPUs gets one CPU."""
-    line = [
-        "sbatch",
-        "--parsable",
-        "--nodes=1",
-        "--nodelist=gpu-queue-dy-p5e-7",
-        "--output=/dev/null",
-        "--wrap=sleep 300",
-    ]
-    started = [lab.output([*line, f"--gpus={gpus}"]) for gpus in (2, 3)] + [lab.output(line)]
-    started += [lab.output([*line, "--gpus=3"])]
-    try:
-        found = [lab.wait_for_job(job, states=("RUNNING",)) for job in started]
-        shares = [",".join(job["TRES"].split(",")[:2]) for job in found]
-        assert shares == ["cpu=42,mem=435792M", "cpu=63,mem=653688M", "cpu=1,mem=10376M", "cpu=63,mem=653688M"]
-    finally:
-        lab.run(["scancel", *started])
-
-
 def test_a_job_whose_file_is_gone_keeps_its_options(lab: Laboratory, jobs: str) -> None:
     """A requeued job may start long after; scontrol's path of this file also ends at the space."""
     file = "/fsx1/my jobs/hello-gpu.sbatch"
@@ -93,7 +83,7 @@ def test_a_job_whose_file_is_gone_keeps_its_options(lab: Laboratory, jobs: str) 
     job = lab.run(line, env={"TRAINYARD_JOBS": jobs}).stdout.strip()
     lab.run(["rm", "-r", str(Path(file).parent)])
     lab.run(["scontrol", "release", job])
-    found = lab.wait_for_job(job, states=("COMPLETED",), seconds=120)
+    found = lab.wait_for_job(job, states=("COMPLETED",))
     assert "passed: 2 nodes with 8 GPUs each" in lab.output(["cat", found["StdOut"]])
 
 
@@ -321,3 +311,37 @@ def test_nccl_tests_run_as_16_ranks_and_are_judged(lab: Laboratory, jobs: str) -
     ranks = sorted(int(line.split()[1]) for line in log.splitlines() if line.startswith("rank "))
     assert ranks == list(range(16))
     assert log.count("net=OFI provider=efa if=^docker,lo,veth") == 16
+
+
+def test_a_data_set_is_loaded_compared_and_staged(lab: Laboratory, jobs: str, tmp_path: Path) -> None:
+    """As `trainyard data push` wrote it; without `lfs`, because the laboratory has no Lustre."""
+    text = b"text\n" * 100
+    (tmp_path / "a.txt").write_bytes(text)
+    made = manifest.new("corpus", {"a.txt": manifest.read_file(tmp_path / "a.txt")})
+    folder = "/fsx1/datasets/corpus"
+    lab.run(["mkdir", "-p", folder], user="root")
+    lab.write(f"{folder}/{manifest.MANIFEST}", made.text(), user="root")
+    wrong = lab.run([f"{jobs}/train-torchrun.sbatch", "--stage", "absent", "--", "true"], check=False)
+    assert wrong.returncode == 64
+    assert "the folder /fsx1/datasets/absent does not exist. Its parent folder contains:" in wrong.stderr
+    assert (
+        "'..' is not a data set: give its name"
+        in lab.run([f"{jobs}/data-stage.sbatch", "--data", ".."], check=False).stderr
+    )
+    line = [f"{jobs}/train-model.sbatch", "--model", "model1", "--stage", "absent", "--", "true"]
+    assert "--stage 'absent': the folder /fsx1/datasets/absent does not exist" in lab.run(line, check=False).stderr
+    output = submit(lab, f"{jobs}/data-stage.sbatch --data corpus --nodes 2 --wait 1", state="FAILED")
+    assert "FAILED: a.txt: missing" in output
+    lab.write(f"{folder}/a.txt", text.decode(), user="root")
+    output = submit(lab, f"{jobs}/data-stage.sbatch --data corpus --nodes 2")
+    assert output.count(f"in {folder} compared") == 2
+    assert "every file is as the manifest says" in output
+    lab.write(
+        "/fsx1/show.py", "import os; print(os.environ['DATA_DIR'], os.listdir(os.environ['DATA_DIR']))", user="root"
+    )
+    output = submit(
+        lab,
+        f"{jobs}/train-torchrun.sbatch --nodes 2 --procs 1 --stage corpus/ -- /fsx1/show.py",
+        {"PYTHONPATH": NODE_TORCH},
+    )
+    assert len(re.findall(r"/scratch/data-\d+/corpus-[0-9a-f]{12} \[.*'a.txt'", output)) == 2

@@ -9,6 +9,7 @@ import pytest
 
 from local.slurm import Laboratory
 from tests.jobs.conftest import NODE_TORCH
+from tests.jobs.test_megatron import PREPROCESS
 
 ENV = {"PYTHONPATH": NODE_TORCH, "OMP_NUM_THREADS": "1", "TELEMETRY_SECONDS": "2"}
 TRAIN = "/opt/trainyard/current/training/train.py"
@@ -29,12 +30,12 @@ def losses(lab: Laboratory, file: str) -> dict[int, float]:
 @pytest.fixture(scope="module")
 def seven(lab: Laboratory, jobs: str) -> dict[str, tuple[str, dict[str, str]]]:
     """All models of the environment at once, each on its own node: job and what Slurm says of it, by model."""
-    program = f"-- {TRAIN} --steps 30 --every 10 --metrics /fsx1/results/$MODEL.json"
+    program = f"-- {TRAIN} --steps 30 --every 10 --schedule constant --metrics /fsx1/results/$MODEL.json"
     names = [model.name for model in lab.plan.environment.models]
     submitted = {
         name: submit(lab, f"{jobs}/train-model.sbatch --procs 1 {program}", {**ENV, "MODEL": name}) for name in names
     }
-    return {name: (job, lab.wait_for_job(job, seconds=240)) for name, job in submitted.items()}
+    return {name: (job, lab.wait_for_job(job, seconds=400)) for name, job in submitted.items()}
 
 
 def test_seven_models_at_once_in_their_own_folders_and_in_s3(
@@ -69,12 +70,12 @@ def test_a_killed_node_and_the_job_comes_back_and_completes(lab: Laboratory, job
     job = submit(
         lab,
         f"{jobs}/train-model.sbatch --model model1 --nodes 2 --procs 1 -- {TRAIN} --steps 60 "
-        "--every 10 --keep 9 --step-seconds 0.3 --metrics /fsx1/results/model1.json",
+        "--every 10 --keep 9 --schedule constant --step-seconds 0.3 --metrics /fsx1/results/model1.json",
     )
-    lab.wait(lambda: 10 <= newest_whole(lab, folder) < 40, "a first checkpoint", seconds=90)
+    lab.wait(lambda: 10 <= newest_whole(lab, folder) < 40, "a first checkpoint")
     first = lab.output(["scontrol", "show", "hostnames", lab.job(job)["NodeList"]]).split()
     lab.kill(first[-1])
-    found = lab.wait_for_job(job, seconds=150)
+    found = lab.wait_for_job(job)
     assert found["Restarts"] == "1"
     assert first[-1] not in lab.output(["scontrol", "show", "hostnames", found["NodeList"]]).split()
     output = lab.output(["cat", found["StdOut"]])
@@ -121,9 +122,9 @@ def test_a_program_that_does_not_listen_is_ended_in_time_and_comes_back(lab: Lab
         f"{jobs}/train-model.sbatch --model model5 --procs 1 --grace 30 --attempts 1 -- /fsx1/results/deaf.py",
     )
     output = f"/fsx3/model5/training_logs/model5-{job}.out"
-    lab.wait(lambda: "started" in lab.run(["cat", output], check=False).stdout, "the program", seconds=60)
+    lab.wait(lambda: "started" in lab.run(["cat", output], check=False).stdout, "the program")
     lab.run(["scancel", "--batch", "--signal=USR1", job])
-    lab.wait_for_job(job, states=("FAILED",), seconds=90)
+    lab.wait_for_job(job, states=("FAILED",))
     text = lab.output(["cat", output])
     assert "the program continues; ending it" in text
     assert "requeue: the time limit is near" in text
@@ -179,16 +180,52 @@ def test_ranks_and_devices_of_torchrun_on_two_nodes(lab: Laboratory, jobs: str) 
     assert {task["CUDA_VISIBLE_DEVICES"] for task in tasks} == {"0,1,2,3,4,5,6,7"}
 
 
-def test_megatron_gets_its_sizes_and_folders(lab: Laboratory, jobs: str) -> None:
-    """A stand-in for Megatron-LM's program says what it was given."""
+def test_one_job_of_an_experiment_runs_at_a_time(lab: Laboratory, jobs: str) -> None:
+    """The second is refused; after the first has ended, its id in the folder does not matter."""
+    lab.write(
+        "/fsx1/results/waits.py",
+        "import os, time\nwhile not os.path.exists('/fsx1/results/go'):\n    time.sleep(0.2)\n",
+    )
+    lab.run("rm -f /fsx1/results/go")
+    line = f"{jobs}/train-torchrun.sbatch --nodes 1 --procs 1 --experiment single -- /fsx1/results/waits.py"
+    first = submit(lab, line)
+    lock = "/fsx2/checkpoints/single/.job"
+    lab.wait(lambda: lab.run(["cat", lock], check=False).stdout.strip() == first, lock, seconds=120)
+    refused = lab.wait_for_job(submit(lab, line), states=("FAILED",))
+    assert f"job {first} runs with --experiment single" in lab.output(["cat", refused["StdOut"]])
+    lab.run(["touch", "/fsx1/results/go"])
+    lab.wait_for_job(first)
+    third = submit(lab, line)
+    lab.wait_for_job(third)
+    assert lab.output(["ls", "-A", "/fsx2/checkpoints/single"]).split() == [".job"]
+    assert lab.output(["cat", lock]).strip() == third
+
+
+def test_megatron_gets_its_recipe_and_folders(lab: Laboratory, jobs: str) -> None:
+    """A stand-in for pretrain_gpt.py of Megatron-LM core_v0.16.1 says what it was given."""
     program = "import os, sys\nif os.environ['RANK'] == '3':\n    print('GIVEN', *sys.argv[1:], flush=True)\n"
     lab.write("/fsx1/results/megatron/pretrain_gpt.py", program)
+    functions = "def training_log(): pass\ndef save_checkpoint(): pass\ndef evaluate_and_print_results(): pass\n"
+    lab.write("/fsx1/results/megatron/megatron/training/training.py", functions)
+    # Data first, by a stand-in for preprocess_data.py.
+    lab.write("/fsx1/results/megatron/tools/preprocess_data.py", PREPROCESS.replace("MISSING", "0"))
+    lab.write("/fsx1/results/in.jsonl", '{"text": "a"}\n' * 3)
+    lab.write("/fsx1/results/tokenizer/tokenizer.json", "{}")
+    prepare = f"{jobs}/megatron-prepare.sbatch --megatron /fsx1/results/megatron --queue gpu-queue"
+    prepare += " --input /fsx1/results/in.jsonl"
+    found = lab.wait_for_job(submit(lab, f"{prepare} --tokenizer /fsx1/results/tokenizer --name small"))
+    folder = f"{lab.plan.settings()['folders']['data']}/megatron/small"  # type: ignore[index]
+    assert f"passed: {folder} is complete" in lab.output(["cat", found["StdOut"]])
     line = f"{jobs}/train-megatron.sbatch --nodes 2 --procs 2 --megatron /fsx1/results/megatron --experiment gpt"
-    found = lab.wait_for_job(submit(lab, f"{line} --pipeline 2 -- --num-layers 24"))
+    line += " --recipe gpt-debug"
+    found = lab.wait_for_job(submit(lab, f"{line} --pipeline 2 --data {folder} -- --num-layers 24"))
     output = lab.output(["cat", found["StdOut"]])
     given = next(line.partition("GIVEN ")[2] for line in output.splitlines() if "GIVEN " in line)
-    assert "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2" in given
+    assert f"--data-path {folder}/data_text_document --tokenizer-type HuggingFaceTokenizer" in given
+    assert "--num-layers 24 --hidden-size 384" in given
+    assert "--tensor-model-parallel-size 1 --pipeline-model-parallel-size 2" in given
     assert "--save /fsx2/checkpoints/gpt --load /fsx2/checkpoints/gpt" in given
-    assert given.endswith("--num-layers 24")
-    found = lab.wait_for_job(submit(lab, f"{line} --pipeline 3"), states=("FAILED",))
-    assert "--tensor 2 x --pipeline 3 does not divide 2 nodes x 2 GPUs = 4" in lab.output(["cat", found["StdOut"]])
+    assert "--exit-signal SIGUSR1" in given
+    refused = lab.run(f"{line} --pipeline 3 -- --mock-data", env=ENV, check=False)
+    assert refused.returncode == 64
+    assert "tensor 1 x pipeline 3 x context 1 = 3 does not divide 2 nodes x 2 GPUs = 4" in refused.stderr

@@ -44,7 +44,7 @@ class Answers:
         """A response URL as CloudFormation would have signed it at that time."""
         return f"http://127.0.0.1:{self._server.server_port}/answer?X-Amz-Date={sent:%Y%m%dT%H%M%SZ}&X-Amz-Expires=7200"
 
-    def of(self, event: dict[str, Any], limit_s: float = 60.0) -> dict[str, Any]:
+    def of(self, event: dict[str, Any], limit_s: float = 300.0) -> dict[str, Any]:
         """The answer to an event."""
         end = time.monotonic() + limit_s
         while event["RequestId"] not in self.by_request:

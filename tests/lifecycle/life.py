@@ -138,7 +138,7 @@ class Cluster:
                 return
         raise AssertionError(f"{self.name} cannot be deleted")
 
-    def until(self, *wanted: str, limit_s: float = 90.0) -> str:
+    def until(self, *wanted: str, limit_s: float = LIMIT_S) -> str:
         """Wait for one of some statuses."""
         end = time.monotonic() + limit_s
         while (status := self.status()) not in wanted:

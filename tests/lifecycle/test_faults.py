@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from local.steering import Fault
+from local.steering.model import Operation
 
 from .deployment import Base
 from .life import GONE, Cluster, Life
@@ -40,17 +41,22 @@ FAULTS: dict[str, tuple[dict[str, Any], ...]] = {
     "slow": ({"then": "pass", "forward": True, "delay_s": 3},),
 }
 
+RESTART_S = 10
+
 
 def whole_life(life: Life, cluster: Cluster, base: Base, faults: dict[str, tuple[Fault, ...]]) -> None:
     """Create, update and delete with the faults that are given for each HTTP method; every fault hits."""
     wish = Wish(cluster.name, strategy="TERMINATE")
-    operations: tuple[tuple[str, str, Callable[[], str]], ...] = (
-        ("POST", "CREATE_COMPLETE", lambda: life.create(wish)),
-        ("PUT", "UPDATE_COMPLETE", lambda: life.update(wish.but(max_count=3))),
-        ("DELETE", "DELETE_COMPLETE", life.delete),
+    operations: tuple[tuple[str, Operation, str, Callable[[], str]], ...] = (
+        ("POST", "create", "CREATE_COMPLETE", lambda: life.create(wish)),
+        ("PUT", "update", "UPDATE_COMPLETE", lambda: life.update(wish.but(max_count=3))),
+        ("DELETE", "delete", "DELETE_COMPLETE", life.delete),
     )
-    for method, wanted, operate in operations:
+    for method, operation, wanted, operate in operations:
         base.steer.reset()
+        if any(fault.then == "kill" for fault in faults[method]):
+            # A new function takes seconds to start on a busy machine, and is to find the operation at work.
+            base.steer.takes(cluster.name, operation, RESTART_S)
         for fault in faults[method]:
             base.steer.fault(fault)
         assert operate() == wanted, life.story()

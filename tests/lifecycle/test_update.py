@@ -15,7 +15,7 @@ from .deployment import Base
 from .life import GONE, Cluster, Life
 from .template import Wish, configuration
 
-pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle, pytest.mark.xdist_group("updates")]
+pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 
 
 @pytest.fixture(scope="module")

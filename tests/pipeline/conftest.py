@@ -13,7 +13,7 @@ import pytest
 import settings.pipeline
 from settings.pipeline import Promotion
 from stacks.pipeline import compose_promotion
-from tests.stacks.conftest import ROOT, checked_app
+from tests.stacks.conftest import ROOT, validated_app
 
 FILE = ROOT / "environments" / "pipelines" / "promotion.yaml"
 
@@ -84,9 +84,9 @@ def statements_of(template: dict[str, Any], sid: str) -> list[dict[str, Any]]:
 
 
 def synthesize(folder: Path, file: Path) -> Synthesis:
-    """Synthesis fails on a finding of cdk-nag, so what comes back has none."""
+    """Synthesis fails on a finding of cdk-nag or of the CDK's validation, so what comes back has none."""
     promotion = settings.pipeline.load(file)
-    app = checked_app(folder)
+    app = validated_app(folder)
     compose_promotion(app, promotion, context=file.stem)
     app.synth()
     return Synthesis(promotion, folder)

@@ -95,7 +95,7 @@ class Machine:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=240,
         )
 
     def report(self, script: str, *arguments: str) -> dict[str, Any]:

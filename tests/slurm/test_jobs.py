@@ -78,7 +78,7 @@ def test_accounting_has_the_job_its_steps_and_its_gpus(lab: Laboratory) -> None:
     lab.wait_for_job(job)
     sacct = ["sacct", "-nPj", job, "-o", "jobid,jobname,state,nnodes,alloctres"]
     # slurmctld sends the job's record up to 5 s after those of its steps; until then its name is "allocation".
-    lab.wait(lambda: f"{job}|account|COMPLETED|2|" in lab.output(sacct), f"job {job} in sacct", seconds=30)
+    lab.wait(lambda: f"{job}|account|COMPLETED|2|" in lab.output(sacct), f"job {job} in sacct")
     records = {line.split("|")[0]: line for line in lab.output(sacct).splitlines()}
     assert set(records) == {job, f"{job}.batch", f"{job}.0"}
     assert all("|COMPLETED|" in record for record in records.values())

@@ -22,8 +22,8 @@ def test_a_job_is_requeued_when_its_node_loses_power(lab: Laboratory) -> None:
         lab.wait(lambda: lab.path("/fsx/requeued").exists(), f"job {job} to start")
         victim = lab.output("cat /fsx/requeued")
         lab.kill(victim)
-        lab.wait_for_nodes(victim, states=("down", "down*"), seconds=60)
-        found = lab.wait_for_job(job, seconds=60)
+        lab.wait_for_nodes(victim, states=("down", "down*"))
+        found = lab.wait_for_job(job)
         assert found["Restarts"] == "1"
         first, second = lab.output("cat /fsx/requeued").split()
         assert first == victim
@@ -37,14 +37,14 @@ def test_a_job_is_requeued_when_its_node_loses_power(lab: Laboratory) -> None:
 
 # ParallelCluster's BatchStartTimeout in seconds (aws-parallelcluster-cookbook f75d84c, slurm.conf.erb), and how many
 # times shorter the timeouts are here. The check takes longer than the genuine one and is within ours.
-GENUINE, FASTER, CHECK = 180, 40, 18
+GENUINE, FASTER, CHECK = 180, 20, 29
 
 
 @pytest.mark.parametrize(
     ("timeout", "restarts"), [(GENUINE, "1"), (int(LONG_GPU_CHECK["BatchStartTimeout"]), "0")], ids=["genuine", "ours"]
 )
 def test_a_long_gpu_check_does_not_requeue_the_job(lab: Laboratory, timeout: int, restarts: str) -> None:
-    """The node registers during the check. Slurm adds MessageTimeout to the timeout, 5 s here."""
+    """The node registers during the check. Slurm adds MessageTimeout to the timeout, 10 s at most."""
     prolog, conf = "/opt/slurm/etc/scripts/prolog.d/90_check", lab.path("/opt/slurm/etc/slurm.conf")
     before = conf.read_text()
     try:
@@ -53,11 +53,15 @@ def test_a_long_gpu_check_does_not_requeue_the_job(lab: Laboratory, timeout: int
         lab.run(["scontrol", "reconfigure"], user="root")
         job = lab.output(["sbatch", "--parsable", "-N1", "--output=/dev/null", "--wrap=true"])
         lab.wait_for_job(job, states=("RUNNING",))
-        time.sleep(GENUINE / FASTER + 5.5)
-        lab.run(["scontrol", "reconfigure"], user="root")
-        lab.wait(lambda: lab.job(job)["JobState"] != "RUNNING", f"the end of job {job} or its first attempt")
-        found = lab.job(job)
-        assert (found["Restarts"], found["JobState"] == "COMPLETED") == (restarts, restarts == "0")
+
+        def ended() -> bool:
+            time.sleep(2)
+            lab.run(["scontrol", "reconfigure"], user="root")
+            found = lab.job(job)
+            return found["Restarts"] != "0" or found["JobState"] == "COMPLETED"
+
+        lab.wait(ended, f"the end of job {job} or of its first attempt")
+        assert lab.job(job)["Restarts"] == restarts
     finally:
         lab.run("scancel --me", check=False)
         lab.run(["rm", prolog], user="root")

@@ -58,9 +58,22 @@ def checked_app(folder: Path) -> cdk.App:
 
 
 @functools.cache
+def _validation() -> cdk.CloudFormationValidatePlugin:
+    # One for all apps: each starts a WASM engine, 4 s.
+    return cdk.CloudFormationValidatePlugin()
+
+
+def validated_app(folder: Path) -> cdk.App:
+    """The same, and on a finding of the CDK's own validation, which tests/conftest.py switches off elsewhere."""
+    app = checked_app(folder)
+    cdk.Validations.of(app).add_plugins(_validation())
+    return app
+
+
+@functools.cache
 def _synthesize(name: str, folder: Path) -> Synthesis:
     environment = settings.load(ROOT / "environments" / f"{name}.yaml")
-    app = checked_app(folder)
+    app = validated_app(folder)
     compose(app, environment)
     app.synth()
     return Synthesis(environment, folder)

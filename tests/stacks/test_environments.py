@@ -13,7 +13,7 @@ from cfnlint.api import ManualArgs, lint
 
 from settings import Environment
 from tests.cluster_config.references import environments
-from tests.stacks.conftest import Synthesis, checked_app
+from tests.stacks.conftest import Synthesis, validated_app
 
 IGNORED = {
     "W3005": "CDK itself writes DependsOn in addition to a GetAtt for each function and its role.",
@@ -37,12 +37,15 @@ def test_cfn_lint_would_not_let_a_fault_pass() -> None:
     assert match.rule.id == "E3002"
 
 
-def test_nag_would_not_let_a_fault_pass(tmp_path: Path) -> None:
-    app = checked_app(tmp_path)
-    s3.Bucket(cdk.Stack(app, "Stack"), "Bucket")
+def test_nag_and_the_validation_of_the_cdk_would_not_let_a_fault_pass(tmp_path: Path) -> None:
+    app = validated_app(tmp_path)
+    bucket = s3.CfnBucket(cdk.Stack(app, "Stack"), "Bucket")
+    bucket.add_property_override("BucketNam", "typo")
     with pytest.raises(RuntimeError, match="ValidationFailed"):
         app.synth()
-    assert "AwsSolutions-S1" in (tmp_path / "validation-report.json").read_text(encoding="utf-8")
+    report = (tmp_path / "validation-report.json").read_text(encoding="utf-8")
+    assert "AwsSolutions-S1" in report
+    assert "F3002" in report
 
 
 def test_stacks_carry_the_environments_name_and_what_keeps_data_is_protected(synthesis: Synthesis) -> None:

@@ -14,6 +14,8 @@ THREADS="${THREADS:-${OMP_NUM_THREADS:-}}" # CPU threads per process; empty: the
 distributed::nccl() {
   # Interfaces are excluded and not chosen, because their names differ between instance types.
   local settings=("NCCL_DEBUG=${NCCL_DEBUG}" "NCCL_SOCKET_IFNAME=^docker,lo,veth")
+  # A file for each process; %h and %p are NCCL's.
+  [[ -z "${WATCHDOG_DIR:-}" ]] || settings+=("NCCL_DEBUG_FILE=${WATCHDOG_DIR}/nccl/%h.%p")
   # With NCCL_NET=OFI a missing plugin is an error; without it NCCL silently uses TCP at a tenth of the speed.
   ! job::has_efa || settings+=(NCCL_NET=OFI FI_PROVIDER=efa)
   # shellcheck disable=SC2163 # NAME=VALUE words

@@ -27,6 +27,23 @@ launch::forward() {
   done
 }
 
+# heartbeat PID: write the time for the watchdog until this script ends. If Slurm's step daemon is gone, kill the program, because
+# nothing collects its output and exit status.
+launch::heartbeat() {
+  local -r file="${WATCHDOG_DIR}/nodes/${SLURMD_NODENAME:-${HOSTNAME}}"
+  local parent worker
+  while read -r _ _ _ parent _ 2>/dev/null < <(sed 's/(.*)/-/' "/proc/$$/stat" 2>/dev/null) && [[ -n "${parent}" ]]; do
+    if [[ "${parent}" != "${PPID}" ]]; then
+      while read -r worker; do kill -KILL "${worker}" 2>/dev/null || true; done < <(launch::workers "$1")
+      kill -KILL "$1" "$$" 2>/dev/null || true
+      printf 'orphaned\n' >"${file}" || true
+      return 0
+    fi
+    printf 'running %s %(%s)T\n' "${SLURM_STEP_ID:-}" -1 >"${file}" || true
+    sleep 5
+  done
+}
+
 launch::main() {
   local -a arguments=("--nnodes=${NNODES}" "--nproc-per-node=${NPROC_PER_NODE}" --max-restarts=0)
   if [[ "${RENDEZVOUS}" == c10d ]]; then
@@ -38,9 +55,14 @@ launch::main() {
   # After --, torchrun does not parse the program's options.
   (
     trap '' USR1
-    exec "${PYTHON}" -m torch.distributed.run "${arguments[@]}" -- "$@"
+    exec "${PYTHON}" -m torch.distributed.run "${arguments[@]}" -- "${BASH_SOURCE[0]%/*}/../watchdog/rank.py" "$@"
   ) &
   local -r torchrun=$!
+  local heartbeat=""
+  if [[ -n "${WATCHDOG_DIR:-}" ]]; then
+    launch::heartbeat "${torchrun}" </dev/null >/dev/null 2>&1 &
+    heartbeat=$!
+  fi
   # Repeatedly: a worker that is still starting has no handler yet.
   # shellcheck disable=SC2064 # the value of now
   trap "trap '' USR1; launch::forward ${torchrun} &" USR1
@@ -51,6 +73,10 @@ launch::main() {
     wait "${torchrun}" || status=$?
     if ((status <= 128)) || ! kill -0 "${torchrun}" 2>/dev/null; then break; fi
   done
+  if [[ -n "${heartbeat}" ]]; then
+    kill "${heartbeat}" 2>/dev/null || true
+    printf 'ended %s\n' "${status}" >"${WATCHDOG_DIR}/nodes/${SLURMD_NODENAME:-${HOSTNAME}}" || true
+  fi
   exit "${status}"
 }
 

@@ -1,14 +1,15 @@
-"""Repairs of IAM: condition keys, AWS's managed policies, resource policies of REST APIs."""
+"""Repairs of IAM: condition keys, AWS's managed policies, resource policies of REST APIs, sessions of many threads."""
 
 from __future__ import annotations
 
 import ast
 import json
+import threading
 from typing import Any
 
 from ministack.core import iam_actions, iam_evaluator
 from ministack.core.responses import get_account_id
-from ministack.services import apigateway_v1, ec2, iam
+from ministack.services import apigateway_v1, ec2, iam, sts
 
 from local.emulator.service import installed
 
@@ -21,6 +22,7 @@ def install() -> None:
     _send_command()
     _managed_policies()
     _root_at_the_api()
+    _sessions_of_threads()
 
 
 def _condition_keys() -> None:
@@ -45,6 +47,18 @@ def _condition_keys() -> None:
         return original(key, context)
 
     iam_evaluator._resolve_condition_key = resolve
+
+
+def _sessions_of_threads() -> None:
+    # services/sts.py:64 looks through the sessions while another thread adds one: "dictionary changed size during
+    # iteration". A function that starts at that moment fails, and CloudFormation waits an hour for its answer.
+    original, lock = sts.register_session, threading.Lock()
+
+    def register(access_key: str, session: dict[str, Any]) -> None:
+        with lock:
+            original(access_key, session)
+
+    sts.register_session = register
 
 
 def _role(account: str, name: str) -> dict[str, Any] | None:

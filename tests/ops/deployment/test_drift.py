@@ -20,7 +20,7 @@ from tests.ops.deployment.deployed import GPU_NODES, Deployed
 
 pytestmark = pytest.mark.e2e
 
-SETTLE_S = 90
+SETTLE_S = 300
 
 
 @dataclass

@@ -19,7 +19,7 @@ from trainyard.cluster_config import render
 
 pytestmark = pytest.mark.e2e
 
-FLEET_LIMIT_S = 120
+FLEET_LIMIT_S = 300
 EDITS = {name: edit for name, edit in CLUSTER.items() if edit.emulated and edit.file == "local" and not edit.before}
 
 

@@ -44,7 +44,7 @@ class Aws:
         for name, client in clients.items():
             self.stubs[name].activate()
             client.meta.events.register("before-parameter-build", self._note)
-        monkeypatch.setattr(verdicts, "_session", lambda _environment: SimpleNamespace(client=clients.get))
+        monkeypatch.setattr(verdicts, "session_of", lambda _environment: SimpleNamespace(client=clients.get))
         monkeypatch.setattr(head_node, "_FIRST_PAUSE_S", 0.0)
 
     def _note(self, model: Any, **_rest: object) -> None:  # noqa: ANN401 - botocore's own
