@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # install-lab-packages.sh [--tests]: installs what the Slurm laboratory and the tests of the cluster's scripts need on this host: Debian or
-# Ubuntu, as root. Quick if nothing is missing. With --tests also a browser, which draws the report's charts. The nodes' packages (Slurm,
-# MariaDB, the registry) are installed in a root file system of their own.
+# Ubuntu, as root. Quick if nothing is missing. With --tests also a browser, which draws the report's charts, and Prometheus and Alertmanager,
+# which test the alert rules; their services are disabled. The nodes' packages (Slurm, MariaDB, the registry) are installed in a root file
+# system of their own.
 #
 # Exit codes: 0 installed; 1 the installation failed; 69 not possible here (neither Debian nor Ubuntu, no package archive); 77 needs root.
 set -euo pipefail
@@ -16,6 +17,11 @@ readonly NEEDED=(
   "unshare util-linux"
   "setpriv util-linux"
 )
+# Packages of --tests that contain a service.
+readonly MONITORING=(
+  "promtool prometheus"
+  "amtool prometheus-alertmanager"
+)
 readonly BROWSERS=(chromium-headless-shell google-chrome chromium)
 readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
@@ -27,12 +33,23 @@ lab::stop() {
 # missing [--tests]: the packages that are missing.
 lab::missing() {
   local pair
-  for pair in "${NEEDED[@]}"; do
+  local needed=("${NEEDED[@]}")
+  [[ "${1:-}" != --tests ]] || needed+=("${MONITORING[@]}")
+  for pair in "${needed[@]}"; do
     command -v "${pair% *}" >/dev/null || printf '%s\n' "${pair#* }"
   done
   # mmdebstrap checks the archive's signature with it; Ubuntu lacks it by default.
   [[ -e "${KEYRING}" ]] || echo debian-archive-keyring
   [[ "${1:-}" != --tests || -n "$(command -v "${BROWSERS[@]}")" ]] || echo "${BROWSERS[0]}"
+}
+
+# disable_services PACKAGES: stops the services of the packages just installed; only their programs are needed.
+lab::disable_services() {
+  local pair
+  for pair in "${MONITORING[@]}"; do
+    [[ " $1 " == *" ${pair#* } "* && -d /run/systemd/system ]] || continue
+    systemctl disable --now --quiet "${pair#* }.service" || true
+  done
 }
 
 lab::main() {
@@ -53,6 +70,7 @@ lab::main() {
   # shellcheck disable=SC2086 # a list of words
   "${apt[@]}" install --yes --quiet=2 --no-install-recommends ${packages} >/dev/null ||
     lab::stop 1 "apt-get could not install: ${packages}"
+  lab::disable_services "${packages}"
   packages="$(lab::missing "$@" | tr '\n' ' ')"
   [[ -z "${packages}" ]] || lab::stop 1 "still missing after the installation: ${packages}"
 }
