@@ -63,6 +63,8 @@ def _explain(detail: ErrorDetails, source: Source, root: type[Part]) -> None:
         return  # pydantic does not count the items that have faults
     key = _in_file(detail["loc"], source)
     info = _at(key, root)[1]
+    if kind == "literal_error" and detail["loc"][-1] != key[-1]:  # the short form of a part
+        info = _at((*key, detail["loc"][-1]), root)[1] or info
     if kind == "extra_forbidden":
         part = _at(key[:-1], root)[0]
         known = list(part.model_fields) if part else []
@@ -75,7 +77,8 @@ def _explain(detail: ErrorDetails, source: Source, root: type[Part]) -> None:
         allowed = f"a value: {meaning}" if meaning else "a value"
         source.add(key, "nothing", allowed, f"add the key {key[-1]}", line=source.line(key[:-1]))
     else:
-        shown = _shown(given, source.texts.get(key, str(given)))
+        hidden = info is not None and not info.repr
+        shown = "a value that may be secret" if hidden else _shown(given, source.texts.get(key, str(given)))
         source.add(key, shown, _allowed(detail, info), _advice(detail, shown, info))
 
 

@@ -1,4 +1,4 @@
-"""Partitions of AWS regions, and what FSx offers in them."""
+"""Partitions of AWS regions, and what FSx and the monitoring services offer in them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 FSX_REGIONS = Path(__file__).parent / "data" / "fsx_regions.json"
+MONITORING_REGIONS = Path(__file__).parent / "data" / "monitoring_regions.json"
 
 
 @cache
@@ -15,6 +16,13 @@ def fsx_regions() -> dict[str, Any]:
     """What AWS's guides say about FSx's deployment types by region; no API lists them. See the data file's notes."""
     data: dict[str, Any] = json.loads(FSX_REGIONS.read_text("utf-8"))
     return data
+
+
+@cache
+def monitoring_regions() -> dict[str, list[str]]:
+    """The regions of Amazon Managed Service for Prometheus and of Amazon Managed Grafana, by service."""
+    data: dict[str, dict[str, list[str]]] = json.loads(MONITORING_REGIONS.read_text("utf-8"))
+    return data["regions"]
 
 
 def partition(region: str) -> str:

@@ -58,6 +58,7 @@ ClusterName = Annotated[str, _name(60)]
 
 Account = Annotated[str, text(r"\d{12}", "an account id, 12 digits in quotes")]
 Region = Annotated[str, text(r"[a-z]{2}(-[a-z]+)+-\d", "a region, for example us-east-1")]
+Email = Annotated[str, text(r"[^@\s]+@[^@\s]+\.[^@\s.]+", "an e-mail address", 250)]
 
 Tag = Annotated[str, text("[A-Za-z0-9_][A-Za-z0-9._-]*", _TAG, 128)]
 _DAY = "(Mon|Tue|Wed|Thu|Fri|Sat|Sun)"

@@ -10,6 +10,7 @@ from settings.model.base import Account, MountPath, Name, Part, PrefixName, Regi
 from settings.model.cluster import Cluster
 from settings.model.images import Images
 from settings.model.network import Network
+from settings.model.observability import Observability, with_short_form
 from settings.model.storage import Storage
 
 
@@ -90,6 +91,11 @@ class Environment(Part):
     )
     models: tuple[Model, ...] = Field((), description="The training projects that share the cluster.")
     validation: Validation = Field(Validation(), description="The validation of a deployed cluster.")
+    observability: Observability = Field(
+        Observability(),
+        json_schema_extra=with_short_form,
+        description="Metrics, dashboards, alerts and notifications: a mapping, or the mode alone.",
+    )
 
     def repository_name(self, name: str) -> str:
         """Name of a repository in ECR."""

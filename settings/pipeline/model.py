@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from settings.model.base import Account, LogDays, Part, PrefixName, Region, text
+from settings.model.base import Account, Email, LogDays, Part, PrefixName, Region, text
 
 _CONNECTION = "the ARN of a connection, arn:aws:codeconnections:<region>:<account>:connection/<id>"
 _SERVICE = "(codeconnections|codestar-connections)"
@@ -18,7 +18,6 @@ Connection = Annotated[
 ]
 Repository = Annotated[str, text("[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+", "<owner>/<repository>", 200)]
 Branch = Annotated[str, text("[A-Za-z0-9_][A-Za-z0-9._/-]*", _BRANCH, 200)]
-Email = Annotated[str, text(r"[^@\s]+@[^@\s]+\.[^@\s.]+", "an e-mail address", 250)]
 
 
 class Source(Part):

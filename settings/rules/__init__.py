@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from settings.model import Environment
-from settings.rules import access, compute, file_systems, hooks, models, names, network, parallelcluster, slurm
+from settings.rules import (
+    access,
+    compute,
+    file_systems,
+    hooks,
+    models,
+    names,
+    network,
+    observability,
+    parallelcluster,
+    slurm,
+)
 from settings.rules.items import Finding, Rule
 
-MODULES = (names, network, file_systems, compute, access, hooks, slurm, models, parallelcluster)
+MODULES = (names, network, file_systems, compute, access, hooks, slurm, models, observability, parallelcluster)
 RULES: tuple[Rule, ...] = tuple(rule for module in MODULES for rule in module.RULES)
 
 

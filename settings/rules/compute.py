@@ -26,7 +26,7 @@ def _family(name: str) -> str:
 
 @for_each(type_uses)
 def known(environment: Environment, key: KeyPath, use: TypeUse) -> Iterator[Finding]:
-    """The type exists, and nodes have the head node's architecture.
+    """The type exists, and nodes have the head node's architecture. The monitoring host's programs are for x86_64.
 
     Source: settings/data; ParallelCluster, InstanceArchitectureCompatibilityValidator.
     """
@@ -35,6 +35,10 @@ def known(environment: Environment, key: KeyPath, use: TypeUse) -> Iterator[Find
         meant = suggestion(use.name, list(instance_types()))
         advice = f"{meant} For a newer type: {SOURCE_OF_TYPES}".strip()
         yield Finding(key, use.name, "an EC2 instance type (x86_64 or arm64)", advice)
+        return
+    if use.role == "monitoring":
+        if facts.architecture != "x86_64":
+            yield Finding(key, f"{use.name} ({facts.architecture})", "a type of the architecture x86_64")
         return
     head = instance_types().get(environment.cluster.head_node.instance_type)
     if head and facts.architecture != head.architecture:

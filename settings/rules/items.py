@@ -50,7 +50,7 @@ class Named(Protocol):
 
 
 class TypeUse(NamedTuple):
-    """An instance type in the file, and its role: `head`, `login` or `compute`."""
+    """An instance type in the file, and its role: `head`, `login`, `compute` or `monitoring`."""
 
     name: str
     role: str
@@ -121,6 +121,8 @@ def type_uses(environment: Environment) -> Items[TypeUse]:
     for key, compute in computes(environment):
         for at, name in listed((*key, "instance_types"), compute.instance_types):
             yield at, TypeUse(name, "compute")
+    if environment.observability.prometheus:
+        yield ("observability", "instance_type"), TypeUse(environment.observability.instance_type, "monitoring")
 
 
 def overlap(first: str, second: str) -> bool:

@@ -51,6 +51,8 @@ HOOK = {
 HOOKS, H0 = f"{C}.hooks", f"{C}.hooks[0]"
 SMT = {"DisableSimultaneousMultithreading": True}
 EFS = {"Name": "efs", "MountDir": "/efs", "StorageType": "Efs", "EfsSettings": {"FileSystemId": "fs-0123456789abcdef0"}}
+OB = "observability"
+WEBHOOK = "https://hooks.example.com/services/T0/B0/token"
 
 PERSISTENT_1 = {"deployment": "PERSISTENT_1", "throughput": 200}
 P1 = {f"{L}.{key}": value for key, value in PERSISTENT_1.items()}
@@ -396,5 +398,25 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({f"{M}.1.folders.checkpoints": "/fsx/a/c"}, "models[1].folders.checkpoints", "models[0].folders.checkpoints"),
     ({f"{M}.1.folders.outputs": "/fsx/a/c/o"}, "models[1].folders.outputs", "overlaps"),
     ({f"{M}.0.folders.outputs": "/fsx/a/c"}, "models[0].folders.outputs", "overlaps"),
+    # Observability
+    ({OB: "clodwatch"}, OB, "did you mean cloudwatch?"),
+    ({OB: ["a"]}, OB, "one of off, cloudwatch, self-hosted, managed"),
+    ({OB: {"mode": "manged"}}, f"{OB}.mode", "did you mean managed?"),
+    ({OB: {"notify": {"emails": ["a@example.com"]}}}, f"{OB}.notify", "set mode"),
+    ({OB: {"mode": "cloudwatch", "retention_days": 30}}, f"{OB}.retention_days", "self-hosted or managed"),
+    ({OB: {"mode": "managed", "retention_days": 1096}}, f"{OB}.retention_days", "1095 or less"),
+    ({OB: {"mode": "self-hosted", "volume_gib": 5}}, f"{OB}.volume_gib", "10 or more"),
+    ({OB: {"mode": "self-hosted", "instance_type": "t3.medum"}}, f"{OB}.instance_type", "did you mean t3.medium?"),
+    ({OB: {"mode": "managed", "instance_type": "t4g.medium"}}, f"{OB}.instance_type", "x86_64"),
+    ({OB: {"mode": "self-hosted", "instance_type": "t3.nano"}}, f"{OB}.instance_type", "1.1 GiB or more for 6 nodes"),
+    ({**JAKARTA, OB: "managed"}, f"{OB}.mode", "Amazon Managed Grafana is in"),
+    ({OB: {"mode": "managed", "notify": {"emails": ["a"]}}}, f"{OB}.notify.emails[0]", "an e-mail address"),
+    ({OB: {"mode": "managed", "notify": {"webhook_secret": WEBHOOK}}}, f"{OB}.notify.webhook_secret", "the name of a"),
+    (
+        {OB: {"mode": "managed", "notify": {"slack": {"workspace": "T1", "channel": "#a"}}}},
+        f"{OB}.notify.slack.channel",
+        "capital letters",
+    ),
+    ({OB: {"mode": "managed", "runbooks": "docs"}}, f"{OB}.runbooks", "for example https://"),
 ]
 """Edits, the key of the fault, a part of its text."""

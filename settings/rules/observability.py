@@ -1,0 +1,60 @@
+"""Observability: keys that the mode uses, the services of the region, the size of the monitoring host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from settings.instances import instance_types
+from settings.model import Environment
+from settings.model.observability import MODES
+from settings.regions import monitoring_regions
+from settings.rules.items import Finding, computes
+
+UNUSED = {
+    "off": {"retention_days", "volume_gib", "instance_type", "notify", "runbooks"},
+    "cloudwatch": {"retention_days", "volume_gib", "instance_type"},
+}
+"""Keys that a mode does not use. CloudWatch keeps metrics for 15 months."""
+HOST_MIB, NODE_MIB = 1024, 24
+"""Memory of the monitoring host: the system with Grafana, and about 3,000 series of 8 KiB for each node."""
+
+
+def used(environment: Environment) -> Iterator[Finding]:
+    """The mode uses every key that the file has: a forgotten mode would notify nobody."""
+    settings = environment.observability
+    for name in sorted(settings.model_fields_set & UNUSED.get(settings.mode, set())):
+        given = f"a value that the mode {settings.mode} does not use"
+        others = [mode for mode in MODES if name not in UNUSED.get(mode, ())]
+        yield Finding(
+            ("observability", name), given, f"only with mode {' or '.join(others)}", "set mode, or remove the key"
+        )
+
+
+def region(environment: Environment) -> Iterator[Finding]:
+    """The region has the services of mode managed. Source: settings/data/monitoring_regions.json."""
+    if environment.observability.mode != "managed":
+        return
+    for service, regions in monitoring_regions().items():
+        if environment.region not in regions:
+            yield Finding(
+                ("observability", "mode"),
+                f"managed, in {environment.region}",
+                f"self-hosted or cloudwatch: {environment.region} does not have {service}",
+                f"{service} is in {', '.join(regions)}",
+            )
+
+
+def memory(environment: Environment) -> Iterator[Finding]:
+    """The monitoring host has memory for the series of all nodes."""
+    settings = environment.observability
+    facts = instance_types().get(settings.instance_type)
+    nodes = sum(compute.max for _, compute in computes(environment))
+    need = HOST_MIB + NODE_MIB * nodes
+    if settings.mode == "self-hosted" and facts and facts.memory_mib < need:
+        given = f"{settings.instance_type} with {facts.memory_mib / 1024:g} GiB"
+        yield Finding(
+            ("observability", "instance_type"), given, f"a type with {need / 1024:.1f} GiB or more for {nodes} nodes"
+        )
+
+
+RULES = (used, region, memory)
