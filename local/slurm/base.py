@@ -27,7 +27,7 @@ CONTAINERS = "LAB_CONTAINERS"
 MIRROR = "http://deb.debian.org/debian"
 LIMIT_S = 900
 UNREACHABLE = ("Could not connect", "Unable to connect", "Could not resolve", "Temporary failure", "Connection timed")
-LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
+LEFT_OUT = tuple(f"/usr/share/{name}/*" for name in ("doc", "info", "javascript", "locale", "man"))
 
 
 def cache() -> Path:
