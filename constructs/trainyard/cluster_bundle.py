@@ -20,6 +20,8 @@ PREFIX = "cluster"
 ENTRY = "entry/entry.sh"
 SETTINGS = f"{PREFIX}/settings.json"
 _LEFT_OUT = frozenset({"README.md", "__pycache__"})
+# Of the monitoring host: a changed alert rule must not be an update of the cluster.
+_HOST_ONLY = ("monitoring/alertmanager/", "monitoring/host/", "monitoring/prometheus/")
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ def _members(folder: Path) -> Iterator[tuple[str, bytes]]:
     for path in folder.rglob("*"):
         name = PurePosixPath(path.relative_to(folder).as_posix())
         if any(part in _LEFT_OUT or part.startswith(".") for part in name.parts) or path.suffix == ".pyc":
+            continue
+        if str(name).startswith(_HOST_ONLY):
             continue
         if path.is_symlink():
             raise ValueError(f"{folder.name}/{name} is a symbolic link; a bundle holds plain files only.")

@@ -41,7 +41,7 @@ def test_members_are_sorted_files_with_settled_owners_times_and_modes(folder: Pa
 
 def test_what_tools_and_machines_leave_changes_nothing(folder: Path) -> None:
     before = cluster_bundle.build(folder)
-    for name in (".DS_Store", "README.md", "lib/__pycache__/a.cpython-311.pyc", ".hidden/b.sh"):
+    for name in (".DS_Store", "README.md", "lib/__pycache__/a.cpython-311.pyc", ".hidden/b.sh", "monitoring/host/a.sh"):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("left behind")
