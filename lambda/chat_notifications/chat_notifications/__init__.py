@@ -1,0 +1,1 @@
+"""The function that forwards an environment's notifications to chat."""

@@ -1,0 +1,170 @@
+"""The function that forwards notifications, against a webhook on loopback and botocore's models."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from chat_notifications import handler as chat
+from chat_notifications.handler import ATTEMPTS, Message, UndeliveredError, address, custom_notification, deliver, read
+
+ALARM = {
+    "AlarmName": "unit-lustre-training-full",
+    "AlarmDescription": "Over 80 %.\nFirst command: lfs df -h",
+    "NewStateValue": "ALARM",
+    "NewStateReason": "Threshold Crossed: 1 datapoint",
+}
+MESSAGE = Message("node <gpu-1> & job 7", "drained")
+
+
+class Webhook:
+    """Answers with `statuses`, one after the other, then with 200; 0 closes the connection without an answer."""
+
+    def __init__(self) -> None:
+        self.statuses: list[int] = []
+        self.bodies: list[dict[str, Any]] = []
+        outer = self
+
+        class Answer(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                outer.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                status = outer.statuses.pop(0) if outer.statuses else 200
+                if status:
+                    self.send_response(status)
+                    self.send_header("Location", f"{outer.url}/elsewhere")
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/services/T0/B0/secret"
+
+
+@pytest.fixture
+def webhook() -> Iterator[Webhook]:
+    made = Webhook()
+    thread = threading.Thread(target=made.server.serve_forever, daemon=True)
+    thread.start()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+    thread.join()
+
+
+def deliver_to(url: str) -> list[float]:
+    slept: list[float] = []
+    deliver(url, MESSAGE, slept.append)
+    return slept
+
+
+def test_slack_gets_its_form_and_no_markup(webhook: Webhook) -> None:
+    assert deliver_to(webhook.url) == []
+    assert webhook.bodies == [{"text": "*node &lt;gpu-1&gt; &amp; job 7*\ndrained"}]
+
+
+def test_teams_gets_an_adaptive_card() -> None:
+    body = chat.webhook_body("default.environment.api.powerplatform.com", MESSAGE)
+    card = body["attachments"][0]
+    assert card["contentType"] == "application/vnd.microsoft.card.adaptive"
+    assert [block["text"] for block in card["content"]["body"]] == list(MESSAGE)
+
+
+@pytest.mark.parametrize("statuses", [[500, 503], [429], [0, 502, 0]])
+def test_temporary_faults_are_tried_again(webhook: Webhook, statuses: list[int]) -> None:
+    webhook.statuses = list(statuses)
+    assert deliver_to(webhook.url) == [1.0, 2.0, 4.0][: len(statuses)]
+    assert len(webhook.bodies) == len(statuses) + 1
+
+
+@pytest.mark.parametrize(("status", "requests"), [(404, 1), (403, 1), (302, 1), (500, ATTEMPTS)])
+def test_a_wrong_address_is_an_error_without_the_address(
+    webhook: Webhook, status: int, requests: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    webhook.statuses = [status] * 10
+    with caplog.at_level(logging.DEBUG), pytest.raises(UndeliveredError, match=f"answered {status}") as error:
+        deliver_to(webhook.url)
+    assert len(webhook.bodies) == requests
+    assert "secret" not in caplog.text + str(error.value).replace("in the secret", "")
+    assert "127.0.0.1" not in caplog.text + str(error.value)
+
+
+def test_a_webhook_that_hangs_ends_with_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A socket that accepts and never answers."""
+    import socket
+
+    monkeypatch.setattr(chat, "TIMEOUT_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as listening, pytest.raises(UndeliveredError, match="cannot be"):
+        deliver_to(f"http://127.0.0.1:{listening.getsockname()[1]}/x")
+
+
+def test_all_attempts_end_within_the_functions_time_limit() -> None:
+    pauses = sum(chat.FIRST_PAUSE_S * 2**number for number in range(ATTEMPTS - 1))
+    assert ATTEMPTS * chat.TIMEOUT_S + pauses < 50
+
+
+@pytest.mark.parametrize("value", ["", "http://hooks.slack.com/x", "hooks.slack.com", "https://", "{}"])
+def test_a_secret_that_is_no_address(value: str) -> None:
+    with pytest.raises(UndeliveredError, match="begins with https://") as error:
+        address(value)
+    assert not value or value not in str(error.value).replace("https://.", "")
+
+
+@pytest.mark.parametrize(
+    ("subject", "body", "expected"),
+    [
+        (
+            "ALARM: in EU",
+            json.dumps(ALARM),
+            Message(
+                "ALARM: unit-lustre-training-full",
+                "Over 80 %.\nFirst command: lfs df -h\nThreshold Crossed: 1 datapoint",
+            ),
+        ),
+        # EventBridge sends a text as a JSON string, and no subject.
+        ("", '"unit: stack unit-cluster is UPDATE_COMPLETE\\nNext: ok"', Message("unit: stack unit-cluster is UPDATE_COMPLETE", "Next: ok")),
+        ("[FIRING:1] NodeDown", "node gpu-1 is down\n", Message("[FIRING:1] NodeDown", "node gpu-1 is down")),
+        ("", '{"other": 1}', Message('{"other": 1}', "")),
+        ("", "7", Message("7", "")),
+    ],
+)  # fmt: skip
+def test_every_kind_of_message_is_readable(subject: str, body: str, expected: Message) -> None:
+    assert read(subject, body) == expected
+
+
+def test_long_messages_are_cut() -> None:
+    cut = read("s" * 1000, "t" * 100_000)
+    assert (len(cut.title), len(cut.text)) == (chat.TITLE_CHARACTERS, chat.TEXT_CHARACTERS)
+
+
+def test_the_chat_topic_gets_the_custom_schema_and_the_webhook_its_own(
+    webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = {"region_name": "eu-central-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
+    clients = {name: boto3.client(name, **keys) for name in ("sns", "secretsmanager")}  # type: ignore[call-overload]
+    monkeypatch.setattr(boto3, "client", clients.__getitem__)
+    monkeypatch.setattr(chat, "address", lambda value: value)
+    monkeypatch.setenv("WEBHOOK_SECRET", "trainyard/webhook")
+    monkeypatch.setenv("CHAT_TOPIC_ARN", "arn:aws:sns:eu-central-1:111122223333:chat")
+    wanted = custom_notification(Message("hello", "world"))
+    assert wanted == {
+        "version": "1.0",
+        "source": "custom",
+        "content": {"textType": "client-markdown", "title": "hello", "description": "world"},
+    }
+    with Stubber(clients["sns"]) as sns, Stubber(clients["secretsmanager"]) as secrets:
+        asked = {"TopicArn": "arn:aws:sns:eu-central-1:111122223333:chat", "Message": json.dumps(wanted)}
+        sns.add_response("publish", {"MessageId": "1"}, asked)
+        secrets.add_response("get_secret_value", {"SecretString": webhook.url}, {"SecretId": "trainyard/webhook"})
+        chat.handler({"Records": [{"Sns": {"Subject": "hello", "Message": "world"}}]}, None)
+        sns.assert_no_pending_responses()
+    assert webhook.bodies == [{"text": "*hello*\nworld"}]
