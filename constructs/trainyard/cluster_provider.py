@@ -30,9 +30,11 @@ class ClusterProvider(Construct):
 
     Attributes:
         service_token: ARN of the function that CloudFormation calls.
+        state_machine_arn: of the state machine, one execution for each event.
     """
 
     service_token: str
+    state_machine_arn: str
 
     def __init__(
         self,
@@ -103,3 +105,4 @@ class ClusterProvider(Construct):
         on_event.role.add_to_policy(iam.PolicyStatement(actions=["states:StopExecution"], resources=[executions]))
         acknowledge(on_event.role, {wildcard(self, executions): _EXECUTIONS})
         self.service_token = on_event.function.function_arn
+        self.state_machine_arn = machine.state_machine_arn

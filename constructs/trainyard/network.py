@@ -32,6 +32,7 @@ class Network(Construct):
     vpc: ec2.IVpc
     private_subnet: ec2.ISubnet
     public_subnet: ec2.ISubnet | None
+    nat_gateway_id: str | None = None
 
     def __init__(
         self,
@@ -160,6 +161,7 @@ class Network(Construct):
         nat = ec2.CfnNatGateway(self, "NatGateway", subnet_id=public_subnet, allocation_id=allocation, tags=name)
         # Before the public route exists, a private node's first packets would be lost.
         nat.add_resource_dependency(out)
+        self.nat_gateway_id = nat.ref
         ec2.CfnRoute(
             self,
             "PrivateDefaultRoute",

@@ -12,7 +12,6 @@ from typing import Any
 import boto3
 import pytest
 from botocore.stub import Stubber
-
 from chat_notifications import handler as chat
 from chat_notifications.handler import ATTEMPTS, Message, UndeliveredError, address, custom_notification, deliver, read
 
@@ -53,7 +52,7 @@ class Webhook:
 @pytest.fixture
 def webhook() -> Iterator[Webhook]:
     made = Webhook()
-    thread = threading.Thread(target=made.server.serve_forever, daemon=True)
+    thread = threading.Thread(target=made.server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield made
     made.server.shutdown()
@@ -131,7 +130,8 @@ def test_a_secret_that_is_no_address(value: str) -> None:
             ),
         ),
         # EventBridge sends a text as a JSON string, and no subject.
-        ("", '"unit: stack unit-cluster is UPDATE_COMPLETE\\nNext: ok"', Message("unit: stack unit-cluster is UPDATE_COMPLETE", "Next: ok")),
+        ("", '"the stack is ROLLBACK_COMPLETE"', Message("the stack is ROLLBACK_COMPLETE", "")),
+        ("", f'"{"long " * 100}"', Message(("long " * 50).strip(), ("long " * 100).strip())),
         ("[FIRING:1] NodeDown", "node gpu-1 is down\n", Message("[FIRING:1] NodeDown", "node gpu-1 is down")),
         ("", '{"other": 1}', Message('{"other": 1}', "")),
         ("", "7", Message("7", "")),

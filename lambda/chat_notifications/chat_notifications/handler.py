@@ -65,8 +65,8 @@ def read(subject: str, body: str) -> Message:
     else:
         text = content if isinstance(content, str) else body
         title, _, rest = text.strip().partition("\n")
-        title, text = (subject, text) if subject else (title, rest)
-    return Message(title.strip()[:TITLE_CHARACTERS], text.strip()[:TEXT_CHARACTERS])
+        title, text = (subject, text) if subject else (title, rest if len(title) <= TITLE_CHARACTERS else text)
+    return Message(title[:TITLE_CHARACTERS].strip(), text[:TEXT_CHARACTERS].strip())
 
 
 def custom_notification(message: Message) -> dict[str, Any]:

@@ -1,0 +1,81 @@
+"""The dashboard of an environment whose metrics are in CloudWatch only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from settings.model import Environment
+
+_WIDTH = 12
+"""Columns of a widget; a row has 24."""
+
+
+def agent_namespace(environment: Environment) -> str:
+    """Namespace of what the nodes' CloudWatch agent publishes."""
+    return f"Trainyard/{environment.name}"
+
+
+class CloudWatchDashboard(Construct):
+    """GPUs by the nodes' CloudWatch agent, file systems, S3 queues and alarms, on one page.
+
+    ParallelCluster's own dashboard has the head node, its logs and errors of nodes: this one links to it.
+    The agent's metrics have one series for each GPU; a widget shows at most 100 (CloudWatch quotas, dashboards).
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        environment: Environment,
+        alarms: Sequence[cloudwatch.Alarm],
+        lustre: Mapping[str, str],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._namespace, region = agent_namespace(environment), environment.region
+        clusters = f"{environment.cluster_name}-{region}"
+        link = f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}#dashboards:name={clusters}"
+        dashboard = cloudwatch.Dashboard(
+            self,
+            "Dashboard",
+            dashboard_name=f"trainyard-{environment.name}",
+            default_interval=Duration.hours(3),
+        )
+        text = f"**{environment.name}**: head node, logs and node errors are in [ParallelCluster's dashboard]({link})."
+        dashboard.add_widgets(cloudwatch.TextWidget(markdown=text, width=2 * _WIDTH, height=1))
+        dashboard.add_widgets(cloudwatch.AlarmStatusWidget(alarms=list(alarms), width=2 * _WIDTH, height=3))
+        dashboard.add_widgets(
+            self._gpus("GPU utilisation, %", "nvidia_smi_utilization_gpu"),
+            self._gpus("GPU memory in use, MiB", "nvidia_smi_memory_used"),
+            self._gpus("GPU temperature, °C", "nvidia_smi_temperature_gpu"),
+            self._gpus("GPU power, W", "nvidia_smi_power_draw"),
+        )
+        for name, file_system in lustre.items():
+            dashboard.add_widgets(
+                self._file_system(f"{name}: free bytes", file_system, "FreeDataStorageCapacity"),
+                self._file_system(f"{name}: bytes a minute", file_system, "DataReadBytes", "DataWriteBytes"),
+            )
+
+    def _gpus(self, title: str, metric: str) -> cloudwatch.GraphWidget:
+        search = f"SEARCH('Namespace=\"{self._namespace}\" MetricName=\"{metric}\"', 'Average', 60)"
+        expression = cloudwatch.MathExpression(
+            expression=search, using_metrics={}, label="", period=Duration.minutes(1)
+        )
+        return cloudwatch.GraphWidget(title=title, left=[expression], width=_WIDTH)
+
+    def _file_system(self, title: str, file_system: str, *names: str) -> cloudwatch.GraphWidget:
+        metrics = [
+            cloudwatch.Metric(
+                namespace="AWS/FSx",
+                metric_name=name,
+                dimensions_map={"FileSystemId": file_system},
+                statistic="Sum",
+                period=Duration.minutes(1),
+            )
+            for name in names
+        ]
+        return cloudwatch.GraphWidget(title=title, left=metrics, width=_WIDTH)

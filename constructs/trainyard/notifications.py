@@ -1,0 +1,94 @@
+"""The SNS topic of an environment: who may publish to it, and who receives its messages."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+from settings.model import Environment
+from trainyard.chat import Chat
+from trainyard.retention import FunctionLogs
+
+
+class Notifications(Construct):
+    """An encrypted topic that accepts messages over TLS only, from CloudWatch, EventBridge and roles of the account.
+
+    The topic's name is fixed, so that nodes can have the permission to publish without a reference to this stack.
+    Subscribers: e-mail addresses, which must confirm; Slack, Microsoft Teams and a webhook through `Chat`. The
+    parameter /trainyard/<environment>/observability/topic-arn has the topic's ARN.
+    """
+
+    topic: sns.Topic
+
+    def __init__(self, scope: Construct, construct_id: str, *, environment: Environment, logs: FunctionLogs) -> None:
+        super().__init__(scope, construct_id)
+        stack = Stack.of(self)
+        # Not the key of SNS itself: services may not use that. It encrypts nothing that lasts.
+        self._key = kms.Key(
+            self,
+            "Key",
+            description=f"Notifications of {environment.name}",
+            enable_key_rotation=True,
+            removal_policy=RemovalPolicy.DESTROY,
+            pending_window=Duration.days(7),
+        )
+        self.topic = sns.Topic(
+            self,
+            "Topic",
+            topic_name=f"trainyard-{environment.name}-notifications",
+            display_name=f"Trainyard {environment.name}",
+            master_key=self._key,
+            enforce_ssl=True,
+        )
+        # As in the policy of SNS's own key: whoever may publish to the topic may use the key through SNS.
+        self._allow_key(
+            "Publishers",
+            iam.AnyPrincipal(),
+            {"kms:CallerAccount": stack.account, "kms:ViaService": f"sns.{stack.region}.amazonaws.com"},
+        )
+        self.allow_service("cloudwatch.amazonaws.com")
+        for address in environment.observability.notify.emails:
+            self.topic.add_subscription(subscriptions.EmailSubscription(address))
+        notify = environment.observability.notify
+        if notify.webhook_secret or notify.slack or notify.teams:
+            Chat(self, "Chat", name=environment.name, notify=notify, topic=self.topic, key=self._key, logs=logs)
+        ssm.StringParameter(
+            self,
+            "TopicArn",
+            parameter_name=f"/trainyard/{environment.name}/observability/topic-arn",
+            string_value=self.topic.topic_arn,
+        )
+
+    def allow_service(self, service: str) -> None:
+        """Let a service of AWS publish, for resources of this account."""
+        own = {"aws:SourceAccount": Stack.of(self).account}
+        self.topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid=f"Publish-{service.partition('.')[0]}",
+                principals=[iam.ServicePrincipal(service)],
+                actions=["sns:Publish"],
+                resources=[self.topic.topic_arn],
+                conditions={"StringEquals": own},
+            )
+        )
+        self._allow_key(f"Publish-{service.partition('.')[0]}", iam.ServicePrincipal(service), own)
+
+    def grant_publish(self, role: iam.IRole) -> None:
+        """Let a role publish. The key needs no statement of the role's: see the key's policy."""
+        role.add_to_principal_policy(iam.PolicyStatement(actions=["sns:Publish"], resources=[self.topic.topic_arn]))
+
+    def _allow_key(self, sid: str, principal: iam.IPrincipal, equal: dict[str, str]) -> None:
+        self._key.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid=sid,
+                principals=[principal],
+                actions=["kms:Decrypt", "kms:GenerateDataKey*"],
+                resources=["*"],
+                conditions={"StringEquals": equal},
+            )
+        )
