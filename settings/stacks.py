@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from settings.model import Environment
 
-STACKS = ("network", "storage", "data-links", "images", "api", "cluster", "promotion")
+STACKS = ("network", "storage", "data-links", "images", "api", "cluster", "observability", "promotion")
 """The parts, in the order of deployment. `promotion` exists only where a pipeline deploys the environment."""
 
 ENVIRONMENT_TAG = "trainyard:environment"

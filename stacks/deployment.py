@@ -10,6 +10,7 @@ from stacks.cluster import ClusterStack
 from stacks.data_links import DataLinksStack
 from stacks.images import ImagesStack
 from stacks.network import NetworkStack
+from stacks.observability import ObservabilityStack
 from stacks.storage import StorageStack
 
 
@@ -29,3 +30,5 @@ def compose(scope: Construct, environment: Environment) -> None:
         scope, environment=environment, network=network, storage=storage, repositories=images.repositories, api=api
     )
     cluster.add_stack_dependency(data_links, "files written before an association exists are not exported")
+    observability = ObservabilityStack(scope, environment=environment, network=network, storage=storage)
+    observability.add_stack_dependency(cluster, "it finds the cluster's nodes")

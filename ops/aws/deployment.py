@@ -167,8 +167,8 @@ def deploy(
         console.print("The cluster still uses what the file no longer has: deploying the cluster first, then the rest")
         stacks.settle(account, environment, console, seconds)
         stacks.finish_rollbacks(account, environment, console, seconds)
-        # A file system that is removed is also in the data links.
-        done = run("data-links", "cluster", "--exclusively")
+        # A file system that is removed is also in the data links, and has alarms.
+        done = run("data-links", "cluster", "observability", "--exclusively")
         if not done.code:
             done = run("--all")
     if not done.code:

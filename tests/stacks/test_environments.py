@@ -19,7 +19,7 @@ IGNORED = {
     "W3005": "CDK itself writes DependsOn in addition to a GetAtt for each function and its role.",
     "W6001": "The cluster stack repeats what other stacks export, so that people look in one place.",
 }
-STACKS = {"network", "storage", "data-links", "images", "api", "cluster"}
+STACKS = {"network", "storage", "data-links", "images", "api", "cluster", "observability"}
 
 
 def test_cfn_lint_finds_nothing_and_nag_let_the_synthesis_pass(synthesis: Synthesis) -> None:
@@ -67,6 +67,7 @@ def test_stacks_carry_the_environments_name_and_what_keeps_data_is_protected(syn
 def test_stacks_wait_for_what_they_need_and_nothing_else(synthesis: Synthesis) -> None:
     waits = {name: STACKS.intersection(stack.get("dependencies", [])) for name, stack in synthesis.stacks.items()}
     has_links = any(lustre.associations for lustre in synthesis.environment.storage.lustre)
+    assert "cluster" in waits.pop("observability")
     assert waits == {
         "network": set(),
         "images": set(),

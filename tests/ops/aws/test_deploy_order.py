@@ -58,7 +58,7 @@ def test_what_uses_the_removed_is_deployed_first(monkeypatch: pytest.MonkeyPatch
 
     done = deployment.deploy(cast("boto3.Session", None), environment(), Console(quiet=True), run)
     assert done.code == 0
-    assert runs == [("--all",), ("data-links", "cluster", "--exclusively"), ("--all",)]
+    assert runs == [("--all",), ("data-links", "cluster", "observability", "--exclusively"), ("--all",)]
 
 
 def test_what_a_successful_deployment_could_not_remove_is_shown() -> None:
