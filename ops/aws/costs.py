@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ops.review.cluster import TYPE
+from settings.prices import regions
 
 if TYPE_CHECKING:
     import boto3
@@ -48,7 +47,7 @@ class Prices:
 
     def __init__(self, region: str, session: boto3.Session | None = None) -> None:
         self._region, self._session = region, session
-        self._known: Mapping[str, Any] = _data().get(region, {})
+        self._known: Mapping[str, Any] = regions().get(region, {})
         self._asked: dict[str, float | None] = {}
 
     def instance(self, kind: str) -> float | None:
@@ -186,9 +185,3 @@ def dollars(hourly: float | None) -> str:
 
 def _monthly(amount: int, price: float | None) -> float | None:
     return None if price is None else amount * price / HOURS
-
-
-@cache
-def _data() -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(Path(__file__).with_name("prices.json").read_text("utf-8"))["regions"]
-    return found

@@ -106,7 +106,7 @@ def test_the_pages_have_commands() -> None:
 
 def test_prices_of_the_tutorial_are_those_of_the_file() -> None:
     text = (ROOT / "docs/tutorial.md").read_text("utf-8")
-    known = json.loads((ROOT / "ops/aws/prices.json").read_text())["regions"]["us-east-1"]
+    known = json.loads((ROOT / "settings/data/prices.json").read_text())["regions"]["us-east-1"]
     found = dict(re.findall(r"`([a-z0-9]+\.\d*x?large)` \| ([\d.]+) per hour", text))
     assert len(found) == 3
     assert found == {name: str(known["instance_hour"][name]) for name in found}

@@ -16,7 +16,7 @@ from ops.aws.deployment import show_costs
 from ops.review.stacks import Stack
 
 ROOT = Path(__file__).parents[3]
-DATA = json.loads((ROOT / "ops" / "aws" / "prices.json").read_text())["regions"]
+DATA = json.loads((ROOT / "settings" / "data" / "prices.json").read_text())["regions"]
 
 
 def golden(name: str, region: str) -> dict[str, Stack]:
