@@ -137,6 +137,7 @@ def test_legends_name_labels_that_remain(environment: Environment) -> None:
                     assert labels - optional <= kept, (panel.title, legend)
 
 
+@pytest.mark.lab
 def test_promql_parses(environment: Environment, tmp_path: Path) -> None:
     if not shutil.which("promtool"):
         pytest.fail("no promtool: scripts/install-lab-packages.sh --tests installs it")
