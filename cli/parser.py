@@ -243,6 +243,7 @@ LAB: dict[str, tuple[str, tuple[Option, ...]]] = {
             _choice("--base", ("bookworm", "trixie"), "bookworm: Slurm 22.05; trixie: Slurm 24.11"),
             _repeatable("--bind", "SOURCE:TARGET", "mount a folder read-only on all nodes"),
             _flag("--powered-down", "declare the environment's other nodes to Slurm too"),
+            _flag("--metrics", "monitor it: exporters, Prometheus, Alertmanager"),
             _flag("--no-bootstrap", "leave the nodes as the AMI has them, with Pyxis on"),
         ),
     ),

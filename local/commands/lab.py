@@ -43,6 +43,7 @@ def _up(laboratory: Laboratory, options: argparse.Namespace) -> None:
         counts={name: int(text) for name, text in counts.items()} or None,
         base=options.base,
         powered_down=options.powered_down,
+        metrics=options.metrics,
         binds={target: source for source, target in _pairs(options.bind, ":", "--bind SOURCE:TARGET").items()},
     )
     console = Console()

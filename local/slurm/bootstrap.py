@@ -11,6 +11,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from local.slurm import monitoring
 from local.slurm.laboratory import Laboratory
 from ops.problem import Problem
 from trainyard import cluster_bundle
@@ -50,12 +51,17 @@ def run(laboratory: Laboratory, node: str, role: str, *, check: bool = True) -> 
 
 
 def all_nodes(laboratory: Laboratory) -> None:
-    """Publish the assets and bootstrap the head node, then all compute nodes in parallel; for `before_slurmd`."""
-    publish(laboratory)
+    """Publish the assets and bootstrap the head node, then all compute nodes in parallel; for `before_slurmd`.
+
+    With `metrics` in the plan, also start Prometheus and Alertmanager.
+    """
+    publish(laboratory, monitoring.assets(laboratory) if laboratory.plan.metrics else cluster_bundle.ASSETS)
     run(laboratory, "head", "head-configured")
     with ThreadPoolExecutor(max_workers=len(laboratory.plan.compute)) as pool:
         for done in [pool.submit(compute_node, laboratory, node.name) for node in laboratory.plan.compute]:
             done.result()
+    if laboratory.plan.metrics:
+        monitoring.start(laboratory)
 
 
 def compute_node(laboratory: Laboratory, node: str) -> None:

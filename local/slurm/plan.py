@@ -12,6 +12,7 @@ from ops.problem import Problem
 from settings import Environment
 from settings.instances import InstanceFacts, instance_types
 from settings.model.cluster import Compute, Queue
+from settings.model.observability import Observability
 from trainyard.cluster_settings import cluster_settings
 
 Base = Literal["bookworm", "trixie"]
@@ -84,6 +85,7 @@ class Plan:
     binds: Mapping[str, str] = field(default_factory=dict)
     slurm: Mapping[str, str] = field(default_factory=dict)
     powered_down: tuple[Node, ...] = ()
+    metrics: bool = False
 
     @property
     def head(self) -> Node:
@@ -139,6 +141,7 @@ def make(
     binds: Mapping[str, str] | None = None,
     slurm: Mapping[str, str] | None = None,
     powered_down: bool = False,
+    metrics: bool = False,
 ) -> Plan:
     """The plan for an environment.
 
@@ -152,10 +155,14 @@ def make(
         slurm: slurm.conf parameters that override all others.
         powered_down: also configure the environment's other nodes, up to each compute resource's maximum, as powered
             down. `sbatch --test-only` then behaves as on the whole cluster; a job that needs such a node stays pending.
+        metrics: monitor it as in mode self-hosted (local/slurm/monitoring.py); without it, as in mode off.
 
     Raises:
         Problem: `counts` names an unknown compute resource, or there are too many nodes.
     """
+    environment = environment.model_copy(
+        update={"observability": Observability(mode="self-hosted" if metrics else "off")}
+    )
     resources = {
         f"{queue.name}/{compute.name}": (queue, compute)
         for queue in environment.cluster.queues
@@ -199,6 +206,7 @@ def make(
         binds=dict(binds or {}),
         slurm=dict(slurm or {}),
         powered_down=tuple(asleep),
+        metrics=metrics,
     )
 
 
