@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cli import account, data, emulated, files, verdicts
+from cli import account, data, emulated, files, logs, verdicts
 from cli.exits import FAILED, TABLE
 
 FORMATS = ("text", "markdown", "json", "html")
 CHECKS = ("head-scan", "scan", "hello-gpu", "gpu-check", "gpu-burn", "pairs", "nccl", "storage", "s3")
+TOPICS = ("cluster", "bootstrap", "slurm", "health")
 ALL_NODES = 1024
 """Most nodes of a job file (cluster_assets/jobs/lib/job.sh)."""
 DESCRIPTION = "GPU training clusters on AWS as code: deploy, review, check and validate an environment."
@@ -23,6 +24,7 @@ _KEPT = "What exists is kept: `trainyard up` continues, `trainyard down` removes
 INTERRUPTED = {
     "up": _KEPT,
     "down": _KEPT,
+    "logs": "Nothing was changed.",
     "data": "What arrived is kept: the same command goes on.",
     "promote": "What was deployed is kept: --resume continues.",
     "validate": "There is no result. The running job was cancelled.",
@@ -64,6 +66,13 @@ def _minutes(text: str) -> float:
     if not re.fullmatch(r"\d{1,4}(\.\d{1,3})?", text) or not 0 < float(text) <= 24 * 60:
         raise argparse.ArgumentTypeError(f"{text!r}; allowed: more than 0, to {24 * 60}")
     return float(text)
+
+
+def _seconds(text: str) -> int:
+    found = re.fullmatch(r"([1-9]\d{0,3})([mhd])", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r}; allowed: a number with m, h or d, for example 30m, 2h, 7d")
+    return int(found[1]) * {"m": 60, "h": 3600, "d": 86400}[found[2]]
 
 
 def _between(least: int, most: int) -> Callable[[str], int]:
@@ -131,6 +140,19 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
             _ENV,
             _path("--key", "FILE", "a private key of yours (default: a new one in the folder)"),
             _path("--folder", "FOLDER", f"where it is written (default {_SSH})", default=_SSH),
+        ),
+    ),
+    "logs": (
+        logs.logs,
+        (
+            _ENV,
+            _value("topic", "TOPIC", f"{', '.join(TOPICS)} (default cluster)", nargs="?", choices=TOPICS),
+            _value("--job", "N", "the output of this job, and what slurmctld logged about it", type=_between(1, 2**32)),
+            _value("--node", "NAME", "the logs of this node: a name of sinfo, head, or an instance id"),
+            _value("--since", "TIME", "how long back, as 30m, 2h, 7d (default 1h; with --job 24h)", type=_seconds),
+            _number("--lines", 100_000, 200, "most lines, the last ones"),
+            _flag("--follow", "go on with new lines until interrupted"),
+            *_ACCOUNT,
         ),
     ),
     "init": (

@@ -1,0 +1,241 @@
+"""`trainyard logs` on an account of plain records, whose calls botocore's models validate."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore import xform_name
+from botocore.validate import ParamValidator
+
+from cli import main
+from ops import logs
+from ops.logs import CloudWatch, Line, Wanted
+from ops.preflight.aws import Aws, Denied, action_of
+from ops.problem import Problem
+from tests.cluster_config.builder import environment
+from tests.ops.preflight.account import refusal
+
+MODELS = botocore.session.get_session()
+NOW = 1_795_000_000_000
+HOUR = 3_600_000
+HEAD, NODE, OLD = "i-0aaaaaaaaaaaaaaaa", "i-0bbbbbbbbbbbbbbbb", "i-0cccccccccccccccc"
+GROUP = "/aws/parallelcluster/small-202611231800"
+HANDLER = "small-api-ClusterProviderWorkLog-1"
+
+
+@dataclass
+class Account(Aws):
+    """Log groups as {group: {stream: [(time, text)]}}, and what names the nodes."""
+
+    groups: dict[str, dict[str, list[tuple[int, str]]]] = field(default_factory=dict)
+    table: dict[str, str] | None = field(default_factory=lambda: {"gpu-dy-p5-1": NODE})
+    denied: str = ""
+    calls: list[str] = field(default_factory=list)
+
+    def items(self, service: str, operation: str, key: str, **arguments: Any) -> Iterator[Any]:  # noqa: ANN401
+        model: Any = MODELS.get_service_model(service)
+        call = next(model.operation_model(name) for name in model.operation_names if xform_name(name) == operation)
+        report = ParamValidator().validate(arguments, call.input_shape)
+        assert not report.has_errors(), report.generate_report()
+        assert key in call.output_shape.members
+        assert action_of(service, operation) in logs.ACTIONS
+        self.calls.append(operation)
+        if self.denied == operation:
+            raise Denied(action_of(service, operation))
+        yield from getattr(self, f"_{operation}")(**arguments)
+
+    def _describe_instances(self, Filters: Any) -> list[Any]:  # noqa: N803, ANN401
+        assert {"Name": "tag:parallelcluster:cluster-name", "Values": ["small"]} in Filters
+        return [{"Instances": [{"InstanceId": HEAD}]}]
+
+    def _scan(self, TableName: str) -> list[Any]:  # noqa: N803
+        assert TableName == "parallelcluster-slurm-small"
+        if self.table is None:
+            raise refusal("ResourceNotFoundException", "no table", "Scan")
+        nodes = [{"Id": {"S": name}, "InstanceId": {"S": instance}} for name, instance in self.table.items()]
+        return [*nodes, {"Id": {"S": "CLUSTER_CONFIG.i-0"}, "Data": {"M": {}}}]
+
+    def _list_stack_resources(self, StackName: str) -> list[Any]:  # noqa: N803
+        if HANDLER not in self.groups:
+            raise refusal("ValidationError", f"Stack with id {StackName} does not exist", "ListStackResources")
+        ids = ("AWS::Logs::LogGroup", "ClusterProviderWorkLog1", HANDLER), ("AWS::IAM::Role", "ClusterProvider2", "x")
+        return [dict(zip(("ResourceType", "LogicalResourceId", "PhysicalResourceId"), one, strict=True)) for one in ids]
+
+    def _describe_log_groups(self, logGroupNamePrefix: str) -> list[Any]:  # noqa: N803
+        found = [name for name in self.groups if name.startswith(logGroupNamePrefix)]
+        return [{"logGroupName": name, "creationTime": int(name[-12:])} for name in found]
+
+    def _describe_log_streams(
+        self,
+        logGroupName: str,  # noqa: N803
+        logStreamNamePrefix: str = "",  # noqa: N803
+        orderBy: str = "LogStreamName",  # noqa: N803
+        descending: bool = False,
+    ) -> list[Any]:
+        # The API refuses both (API reference, DescribeLogStreams).
+        assert not (logStreamNamePrefix and orderBy == "LastEventTime")
+        found = [
+            {"logStreamName": name, "creationTime": 1, "lastEventTimestamp": events[-1][0]}
+            for name, events in self.groups[logGroupName].items()
+            if name.startswith(logStreamNamePrefix)
+        ]
+        order = "lastEventTimestamp" if orderBy == "LastEventTime" else "logStreamName"
+        return sorted(found, key=lambda item: item[order], reverse=descending)
+
+    def _filter_log_events(
+        self,
+        logGroupName: str,  # noqa: N803
+        logStreamNames: list[str],  # noqa: N803
+        startTime: int,  # noqa: N803
+        filterPattern: str = "",  # noqa: N803
+    ) -> list[Any]:
+        assert 1 <= len(logStreamNames) <= 100
+        return [
+            {"logStreamName": name, "timestamp": at, "message": text, "eventId": f"{name}{number}"}
+            for name in logStreamNames
+            for number, (at, text) in enumerate(self.groups[logGroupName][name])
+            if at >= startTime and filterPattern.strip('"') in text
+        ]
+
+
+def account(**other: Any) -> Account:  # noqa: ANN401
+    """A cluster of a head node and a compute node, with an instance that the compute node had before."""
+    streams = {
+        f"ip-10-0-0-1.{HEAD}.clustermgtd": [(NOW, "launching"), (NOW + 2, "\x1b[31mlaunched")],
+        f"ip-10-0-0-1.{HEAD}.slurmctld": [(NOW, "Allocate JobId=12 NodeList=x"), (NOW + 1, "done JobId=123")],
+        f"ip-10-0-0-2.{NODE}.slurmd": [(NOW + 1, "slurmd started")],
+        f"ip-10-0-0-2.{NODE}.trainyard-bootstrap": [(NOW + 1, "step mounts")],
+        f"ip-10-0-0-3.{OLD}.cloud-init": [(NOW - 1, "of the instance before")],
+        f"ip-10-0-0-4.{OLD}.clustermgtd": [(NOW - 100 * HOUR, "long ago")],
+        "job__fsx_.trainyard_job-logs_train-12.out": [(NOW + 3, "step 1")],
+        "job__fsx_.trainyard_job-logs_train-112.out": [(NOW + 3, "of another job")],
+    }
+    older = {f"ip-10-0-0-9.{HEAD}.clustermgtd": [(NOW, "of a deleted cluster of this name")]}
+    other_name = {f"ip-10-0-0-8.{HEAD}.clustermgtd": [(NOW, "of the cluster small-too")]}
+    groups = {
+        "/aws/parallelcluster/small-202501010000": older,
+        GROUP: streams,
+        "/aws/parallelcluster/small-too-202701010000": other_name,
+        HANDLER: {"2026/11/23/[1]x": [(NOW + 1, "CreateCluster")]},
+    }
+    return Account(**{"groups": groups, **other})
+
+
+def read(wanted: Wanted, most: int = 50, **other: Any) -> list[str]:  # noqa: ANN401
+    """Label and text of the lines."""
+    lines = logs.read([CloudWatch(account(**other), environment())], wanted, most)
+    return [str(line).partition(" ")[2] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shown"),
+    [
+        (Wanted(), ["head clustermgtd: launching", "handler: CreateCluster", "head clustermgtd: [31mlaunched"]),
+        (Wanted("bootstrap"), ["ip-10-0-0-3 cloud-init: of the instance before", "gpu-dy-p5-1 bootstrap: step mounts"]),
+        (Wanted("slurm", node="gpu-dy-p5-1"), ["gpu-dy-p5-1 slurmd: slurmd started"]),
+        (Wanted(node="gpu-dy-p5-1"), ["gpu-dy-p5-1 slurmd: slurmd started", "gpu-dy-p5-1 bootstrap: step mounts"]),
+        (Wanted(node=OLD), ["ip-10-0-0-3 cloud-init: of the instance before"]),
+        (
+            Wanted("slurm", node="head"),
+            ["head slurmctld: Allocate JobId=12 NodeList=x", "head slurmctld: done JobId=123"],
+        ),
+        (Wanted(job="12"), ["head slurmctld: Allocate JobId=12 NodeList=x", "job: step 1"]),
+    ],
+    ids=["cluster", "bootstrap", "slurm of a node", "node", "replaced instance", "head", "job"],
+)
+def test_each_choice_shows_its_logs_in_the_order_of_time(wanted: Wanted, shown: list[str]) -> None:
+    since = NOW - HOUR
+    assert read(Wanted(wanted.topic, wanted.node, wanted.job, since)) == shown
+
+
+def test_only_the_last_lines() -> None:
+    assert read(Wanted(since_ms=NOW - HOUR), most=1) == ["head clustermgtd: [31mlaunched"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (Wanted(job="99"), "No output of job 99, and no word of slurmctld"),
+        (
+            Wanted(node="gpu-dy-p5-7"),
+            "No log of the node 'gpu-dy-p5-7' in this time. Nodes with logs: gpu-dy-p5-1, head",
+        ),
+    ],
+)
+def test_unknown_job_and_node(wanted: Wanted, words: str) -> None:
+    with pytest.raises(Problem, match=words):
+        read(Wanted(wanted.topic, wanted.node, wanted.job, NOW - HOUR))
+
+
+def test_no_log_group_yet() -> None:
+    with pytest.raises(Problem, match="small has no logs in 123456789012, us-east-1"):
+        read(Wanted(), groups={})
+    only_handler = {HANDLER: {"x": [(NOW, "CreateCluster failed")]}}
+    assert read(Wanted(), groups=only_handler, table=None) == ["handler: CreateCluster failed"]
+
+
+def test_a_missing_permission_is_named() -> None:
+    with pytest.raises(Denied, match="logs:FilterLogEvents is not allowed"):
+        read(Wanted(), denied="filter_log_events")
+
+
+def test_many_streams_are_asked_in_parts() -> None:
+    many = {f"ip-10-0-0-1.{HEAD}{n:03x}.slurmd": [(NOW, str(n))] for n in range(250)}
+    found = account(groups={GROUP: many})
+    assert len(logs.read([CloudWatch(found, environment())], Wanted("slurm"), 1000)) == 250
+    assert found.calls.count("filter_log_events") == 3
+
+
+def test_following_shows_each_new_line_once_also_late_ones_and_new_streams() -> None:
+    found = account()
+    source = CloudWatch(found, environment())
+    wanted = Wanted("slurm", since_ms=NOW - HOUR)
+    shown = logs.read([source], wanted, 50)
+    slurmd, controller = (next(s for s in found.groups[GROUP] if s.endswith(log)) for log in ("slurmd", "slurmctld"))
+    clock = [NOW / 1000]
+    added = {
+        1: (slurmd, (NOW + 50, "second")),
+        2: (controller, (NOW + 49, "late")),
+        6: (f"ip-10-0-0-5.{OLD}.slurmd", (NOW + 120_000, "of a new node")),
+    }
+
+    def sleep(_: float) -> None:
+        clock.append(clock[-1] + 20)
+        if made := added.get(len(clock) - 1):
+            found.groups[GROUP].setdefault(made[0], []).append(made[1])
+
+    lines = logs.follow([source], wanted, shown, sleep=sleep, now=lambda: clock[-1])
+    assert [line.text for line in itertools.islice(lines, 3)] == ["second", "late", "of a new node"]
+
+
+def test_lines_do_nothing_to_a_terminal() -> None:
+    assert str(Line(0, "a", "x\x1b[2J\x07y\x9b\tz\r\n", "1")) == "1970-01-01T00:00:00Z a: x[2Jy\tz"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["slurm", "--job", "1"], "--job is for the output of a job alone"),
+        (["--since", "2 hours"], "a number with m, h or d"),
+        (["nonsense"], "invalid choice"),
+        (["--job", "x"], "allowed: 1 to"),
+    ],
+)
+def test_wrong_use(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        status = main(["logs", "local", *arguments])
+    except SystemExit as ended:
+        status = int(str(ended.code))
+    assert status == 4
+    assert words in capsys.readouterr().err
+
+
+def test_nothing_is_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["logs", "local", "--state", str(tmp_path)]) == 4
+    assert "Nothing is up for 'local'" in capsys.readouterr().err
