@@ -88,6 +88,7 @@ def permissions_page() -> str:
     """The page on IAM actions, from the lists that the commands and the pipeline's roles use."""
     from ops.data import ACTIONS as DATA
     from ops.drift import ACTIONS as DRIFT
+    from ops.logs import ACTIONS as LOGS
     from trainyard.pipeline.actions import ASSUME, CONNECT, DEPLOYMENT, DIFF, PREFLIGHT, VALIDATION
 
     groups = (
@@ -103,6 +104,13 @@ def permissions_page() -> str:
             "`SendSSHPublicKey` and `StartSession` on the cluster's head and login nodes, `StartSession` also on the "
             "document AWS-StartSSHSession. SSH calls both when it connects.",
             CONNECT,
+        ),
+        (
+            "logs --on aws",
+            "`logs:FilterLogEvents` and `DescribeLogStreams` on the log groups `/aws/parallelcluster/<cluster>-*` and "
+            "those of the stack `<environment>-api`, `dynamodb:Scan` on the table `parallelcluster-slurm-<cluster>`. "
+            "The others on `*`.",
+            LOGS,
         ),
         (
             "diff --on aws",

@@ -14,10 +14,14 @@ from botocore import xform_name
 from botocore.validate import ParamValidator
 
 from cli import main
+from local.slurm import logs as lab_logs
+from local.slurm import make, namespaces
+from local.slurm.plan import HEAD_NAME
 from ops import logs
 from ops.logs import CloudWatch, Line, Wanted
 from ops.preflight.aws import Aws, Denied, action_of
 from ops.problem import Problem
+from settings import environment_file, load
 from tests.cluster_config.builder import environment
 from tests.ops.preflight.account import refusal
 
@@ -222,6 +226,7 @@ def test_lines_do_nothing_to_a_terminal() -> None:
     ("arguments", "words"),
     [
         (["slurm", "--job", "1"], "--job is for the output of a job alone"),
+        (["--job", "1", "slurm"], "--job is for the output of a job alone"),
         (["--since", "2 hours"], "a number with m, h or d"),
         (["nonsense"], "invalid choice"),
         (["--job", "x"], "allowed: 1 to"),
@@ -239,3 +244,43 @@ def test_wrong_use(arguments: list[str], words: str, capsys: pytest.CaptureFixtu
 def test_nothing_is_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs", "local", "--state", str(tmp_path)]) == 4
     assert "Nothing is up for 'local'" in capsys.readouterr().err
+
+
+def test_the_permissions_are_those_of_the_calls() -> None:
+    found = account()
+    logs.read([CloudWatch(found, environment())], Wanted(job="12", since_ms=NOW - HOUR), 1)
+    services = {"scan": "dynamodb", "describe_instances": "ec2", "list_stack_resources": "cloudformation"}
+    called = {action_of(services.get(call, "logs"), call) for call in found.calls}
+    assert called | {"sts:GetCallerIdentity"} == set(logs.ACTIONS)
+
+
+def test_files_of_a_laboratory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines without a time have that of the line before them."""
+    made = make(load(environment_file("local")))
+    monkeypatch.setattr(namespaces, "nodes", lambda _: {"aws": 1, HEAD_NAME: 2, "gpu-dy-p5-1": 3})
+
+    class Nodes:
+        state, plan = tmp_path, made
+
+        def path(self, path: str, *, node: str = HEAD_NAME) -> Path:
+            return tmp_path / node / path.lstrip("/")
+
+    texts = {
+        f"{HEAD_NAME}/var/log/slurmctld.log": "[2026-11-23T10:00:01.500] sched: Allocate JobId=5\n more of it\n",
+        "gpu-dy-p5-1/var/log/trainyard/bootstrap.log": "2026-11-23T10:00:00Z trainyard: step mounts\n",
+        f"{HEAD_NAME}/fsx/logs/hello-5.out": "8 GPUs\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    source = lab_logs.Files(Nodes())  # type: ignore[arg-type]
+
+    def read(wanted: Wanted) -> list[str]:
+        return [f"{line.label}: {line.text}" for line in logs.read([source], wanted, 9)]
+
+    allocated = "head slurmctld: [2026-11-23T10:00:01.500] sched: Allocate JobId=5"
+    assert read(Wanted("slurm")) == [allocated, "head slurmctld:  more of it"]
+    assert read(Wanted("bootstrap")) == ["gpu-dy-p5-1 bootstrap: 2026-11-23T10:00:00Z trainyard: step mounts"]
+    assert sorted(read(Wanted(job="5"))) == [allocated, "job: 8 GPUs"]
+    with pytest.raises(Problem, match="No output of job 6"):
+        read(Wanted(job="6"))
