@@ -337,7 +337,7 @@ class Parser(argparse.ArgumentParser):
     """Exits with FAILED on wrong use: argparse's own status, 2, is a verdict of `diff`."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:  # noqa: ANN401
-        """Also take a topic after options: argparse looks for it right after ENV only (python/cpython#53584)."""
+        """Also take a topic after options: argparse looks for it right after ENV only (python/cpython#59317)."""
         found, more = super().parse_known_args(args, namespace)
         if more and more[0] in TOPICS and getattr(found, "topic", "") is None:
             found.topic = more.pop(0)

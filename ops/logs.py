@@ -180,7 +180,8 @@ class CloudWatch:
                 arguments = {"logGroupName": group, "logStreamNames": names, "startTime": since}
                 pattern = {"filterPattern": f'"{words}"'} if words else {}
                 for event in self._aws.items("logs", "filter_log_events", "events", **arguments, **pattern):
-                    yield Line(event["timestamp"], labels[event["logStreamName"]], event["message"], event["eventId"])
+                    at, name, text = event["timestamp"], event["logStreamName"], event["message"]
+                    yield Line(at, labels[name], text, event.get("eventId") or f"{name}:{at}:{text}")
 
     def _cluster(self) -> list[str]:
         """The log groups of clusters of this name, the newest first: a deleted cluster can leave its own."""
