@@ -18,7 +18,7 @@ from trainyard.cluster_assets_publication import ClusterAssetsPublication
 from trainyard.cluster_config import NodeReferences, References, render
 from trainyard.cluster_policies import ClusterPolicies
 from trainyard.cluster_resource import ClusterResource
-from trainyard.cluster_settings import CLUSTER_USERS, cluster_settings
+from trainyard.cluster_settings import CLUSTER_USERS, cluster_settings, topic_arn
 from trainyard.head_node_documents import ValidationDocument
 from trainyard.network import Network
 from trainyard.parallelcluster_api import ParallelClusterApi
@@ -49,7 +49,13 @@ class ClusterStack(EnvironmentStack):
             "assets_bucket": buckets.assets.bucket_name,
         }
         uris = {name: repository.repository_uri for name, repository in repositories.items()}
-        policies = ClusterPolicies(self, "Policies", repositories=repositories.values(), buckets=buckets)
+        policies = ClusterPolicies(
+            self,
+            "Policies",
+            repositories=repositories.values(),
+            buckets=buckets,
+            topic_arn=topic_arn(environment) if environment.observability.mode != "off" else None,
+        )
         assets = ClusterAssetsPublication(
             self,
             "Assets",

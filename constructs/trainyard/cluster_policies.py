@@ -28,12 +28,20 @@ class ClusterPolicies(Construct):
     login: iam.ManagedPolicy
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, repositories: Iterable[ecr.IRepository], buckets: Buckets
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        repositories: Iterable[ecr.IRepository],
+        buckets: Buckets,
+        topic_arn: str | None = None,
     ) -> None:
+        """Args: topic_arn: the topic to which the head node publishes Slurm's mails; it need not exist yet."""
         super().__init__(scope, construct_id)
         self._pull = _pull([repository.repository_arn for repository in repositories])
         both = [buckets.data, buckets.checkpoints]
-        self.head = self._policy("Head", "Head node", both)
+        mails = iam.PolicyStatement(sid="PublishMails", actions=["sns:Publish"], resources=[topic_arn or ""])
+        self.head = self._policy("Head", "Head node", both, [mails] if topic_arn else [])
         self.compute = self._policy("Compute", "Compute nodes", [buckets.checkpoints])
         own = [
             iam.PolicyStatement(

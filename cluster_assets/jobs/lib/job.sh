@@ -6,7 +6,7 @@ shopt -s inherit_errexit
 
 # Overridable. The help explains the options' variables; empty is their default.
 TRAINYARD_SETTINGS="${TRAINYARD_SETTINGS:-/opt/trainyard/settings.json}"
-: "${NODES:=}" "${QUEUE:=}" "${TIME_LIMIT:=}" "${IMAGE:=}" "${MOUNTS:=}" "${OUTPUT:=}" "${RESULTS:=}"
+: "${NODES:=}" "${QUEUE:=}" "${TIME_LIMIT:=}" "${IMAGE:=}" "${MOUNTS:=}" "${OUTPUT:=}" "${RESULTS:=}" "${NOTIFY:=}"
 
 readonly JOB_NAME="${JOB_FILE##*/}"
 JOB_SBATCH=() # sbatch options that the file adds
@@ -43,6 +43,7 @@ Options of every job, each also an environment variable:
   --mounts LIST    MOUNTS      more container mounts, SOURCE:TARGET[,SOURCE:TARGET...]
   --output FILE    OUTPUT      file for the job's output (default: in the folder for logs, or the current one)
   --results DIR    RESULTS     folder for results
+  --notify EVENTS  NOTIFY      messages about the job (sbatch --mail-type), for example END,FAIL or ALL
   --test-only                  ask Slurm whether it would accept the job, and submit nothing
   --help                       this text
 
@@ -116,7 +117,8 @@ job::image_file() {
 job::submit() {
   base::need 1 sbatch sinfo
   local logs folder
-  local -a options=(--export=ALL "${JOB_SBATCH[@]}" ${QUEUE:+"--partition=${QUEUE}"} ${NODES:+"--nodes=${NODES}"} ${TIME_LIMIT:+"--time=${TIME_LIMIT}"})
+  local -a options=(--export=ALL "${JOB_SBATCH[@]}" ${QUEUE:+"--partition=${QUEUE}"} ${NODES:+"--nodes=${NODES}"} ${TIME_LIMIT:+"--time=${TIME_LIMIT}"}
+    ${NOTIFY:+"--mail-type=${NOTIFY}"})
   [[ "${JOB_TEST_ONLY}" == no ]] || options+=(--test-only)
   if [[ -z "${OUTPUT}" ]]; then
     logs="$(job::settings .folders.logs)"

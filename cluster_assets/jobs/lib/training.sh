@@ -54,8 +54,8 @@ training::check() {
     job::usage_error "--experiment '${EXPERIMENT_NAME}': letters, digits, '.', '_' and '-', at most 80, beginning with a letter or a digit"
   export EXPERIMENT_NAME
   training::check_watchdog
-  # A requeued attempt continues the output.
-  JOB_SBATCH+=(--requeue --open-mode=append)
+  # A requeued attempt continues the output. Monitoring reads the experiment from the comment.
+  JOB_SBATCH+=(--requeue --open-mode=append "--comment=experiment=${EXPERIMENT_NAME}")
 }
 
 training::common_folder() {
@@ -138,10 +138,12 @@ training::conclude() {
 
 # watch PID: a watchdog for the launcher PID, started again if it ends first; returns 124 if it ended the attempt and could not write why.
 training::watch() {
-  local nodes status
+  local nodes status shared
   local -a output
   nodes="$(scontrol show hostnames "${SLURM_JOB_NODELIST}" | paste -sd ,)"
+  shared="$(job::settings .bases.shared)/monitoring/jobs" # only where the environment has monitoring
   mapfile -t output < <(scontrol show job -o "${SLURM_JOB_ID}" | grep -o ' Std\(Err\|Out\)=[^ ]*' | sed 's/^[^=]*=/--output=/' | sort -u)
+  [[ ! -d "${shared}" ]] || output+=("--status=${shared}/${SLURM_JOB_ID}.json")
   while kill -0 "$1" 2>/dev/null; do
     status=0
     "$(base::python)" "${TRAINYARD_JOBS}/watchdog/watchdog.py" watch "${WATCHDOG_DIR}" --pid "$1" --nodes "${nodes}" "${output[@]}" \

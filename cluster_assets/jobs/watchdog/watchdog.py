@@ -30,6 +30,7 @@ from typing import Any
 
 import flight
 from records import files, history, last_step, load, read, regular, run, say, size, write_json
+from status import Status
 
 STACKS = signal.SIGRTMIN + 10  # as rank.py
 # The limit of a stall is at least this many times the longest pause of the run so far, so that an evaluation or a
@@ -322,11 +323,19 @@ def main(arguments: list[str]) -> int:
         command.add_argument("--silence", type=int, required=True)
     watcher.add_argument("--history", type=Path, required=True)
     watcher.add_argument("--output", type=Path, action="append", default=[])
+    watcher.add_argument("--status", type=Path, help="file for the progress of the job (status.py)")
     for name in ("--pid", "--stall", "--start"):
         watcher.add_argument(name, type=int, required=True)
     options = parser.parse_args(arguments)
     if options.command == "watch":
-        return Watch(options).loop()
+        metrics = options.history.parents[1] / "metrics.jsonl"
+        status = Status(options.folder, options.status, metrics) if options.status else None
+        if status:
+            status.start()
+        code = Watch(options).loop()
+        if status:
+            status.end()
+        return code
     if options.command == "deputy":
         deputy(options)
     else:

@@ -19,6 +19,10 @@ HEALTH_CHECK = {
     "HealthCheckNodeState": "ANY,CYCLE",
 }
 
+# Slurm runs it for `sbatch --mail-type`, if the environment has notifications. ParallelCluster does not set it, allows
+# it (pcluster 3.16.1, validators/slurm_settings_validator.py) and applies it without a stop of the fleet.
+MAIL = {"MailProg": "/opt/trainyard/current/monitoring/slurm-mail.sh"}
+
 # DCGM's check of eight GPUs, a prolog, outlasts ParallelCluster's timers (aws-parallelcluster#6777, open, 2025-04-03;
 # aws-parallelcluster-cookbook f75d84c, slurm.conf.erb: BatchStartTimeout 180, MessageTimeout 60). Slurm requeues the
 # job ("missing from batch node") BatchStartTimeout + 10 s after its start, a step on further nodes fails after both
@@ -84,6 +88,7 @@ def _slurm_settings(environment: Environment) -> Section:
     parameters = {name: str(value) for name, value in settings.settings.items()}
     given = {name.lower() for name in parameters}
     defaults = HEALTH_CHECK | (LONG_GPU_CHECK if _checks_many_gpus(environment) else {})
+    defaults |= MAIL if environment.observability.mode != "off" else {}
     parameters |= {name: value for name, value in defaults.items() if name.lower() not in given}
     section: Section = {
         "ScaledownIdletime": settings.scaledown_minutes,

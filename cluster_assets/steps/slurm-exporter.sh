@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Monitoring of Slurm, on the head node: the exporter for Prometheus, the folder where the jobs' watchdogs write, and Slurm's mails as
+# messages of the SNS topic. A failure here is a warning: monitoring is never the reason that a cluster is not created.
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+trap '(($? == 0)) || log::warn "Slurm is not monitored: the reason is above"; exit 0' EXIT
+
+readonly UNITS="${TRAINYARD_ROOT}/etc/systemd/system"
+MONITORING="$(cd "${TRAINYARD_LIB}/../monitoring" && pwd -P)"
+readonly MONITORING
+
+# start UNIT: start a unit whose file is new.
+slurm_exporter::start() {
+  ((FILES_WRITTEN)) || return 0
+  systemctl daemon-reload
+  systemctl enable "$1"
+  systemctl restart "$1"
+  FILES_WRITTEN=0
+}
+
+# stop UNIT FILE...: stop a unit that an earlier run started.
+slurm_exporter::stop() {
+  [[ -e "${UNITS}/$1" ]] || return 0
+  systemctl disable --now "$1"
+  rm -f -- "${@/#/${UNITS}/}"
+  systemctl daemon-reload
+}
+
+slurm_exporter::exporter() {
+  local address shared python
+  address="$(cat "${TRAINYARD_ROOT}"/opt/slurm/etc/slurm*.conf | sed -n 's/^SlurmctldHost=.*(\([0-9.]*\)).*/\1/p' | head -n 1)"
+  [[ -n "${address}" ]] || log::fail "no SlurmctldHost with an address in /opt/slurm/etc"
+  python="$(base::python)"
+  shared="$(settings::get .bases.shared)"
+  if [[ -n "${shared}" ]]; then
+    files::folder "${TRAINYARD_ROOT}${shared}/monitoring" 0755
+    files::folder "${TRAINYARD_ROOT}${shared}/monitoring/jobs" 1777
+    # Watchdogs remove their files; those of killed ones go after two days.
+    files::write "${TRAINYARD_ROOT}/etc/tmpfiles.d/trainyard-jobs.conf" 0644 <<<"e ${shared}/monitoring/jobs 1777 root root 2d"
+  fi
+  # The bundle's own path: a new bundle restarts the exporter.
+  files::write "${UNITS}/trainyard-slurm-exporter.service" 0644 <<END
+[Unit]
+Description=Slurm's nodes and jobs for Prometheus
+After=network-online.target
+[Service]
+ExecStart=${python} ${MONITORING}/slurm-exporter.py --listen ${address}:9101${shared:+ --jobs ${shared}/monitoring/jobs}
+Environment=PATH=/opt/slurm/bin:/usr/bin:/bin
+DynamicUser=yes
+CapabilityBoundingSet=
+ProtectHome=yes
+Nice=10
+CPUQuota=25%
+MemoryMax=256M
+Restart=always
+RestartSec=10
+[Install]
+WantedBy=multi-user.target
+END
+  slurm_exporter::start trainyard-slurm-exporter.service
+}
+
+slurm_exporter::mail() {
+  local -r spool="${TRAINYARD_ROOT}/var/spool/trainyard/mail"
+  files::folder "${spool}" 0700
+  chown slurm: "${spool}"
+  files::write "${UNITS}/trainyard-mail.service" 0644 <<END
+[Unit]
+Description=Slurm's mails to the environment's SNS topic
+StartLimitIntervalSec=0
+[Service]
+Type=oneshot
+ExecStart=/bin/bash ${MONITORING}/slurm-mail.sh send
+Nice=10
+END
+  files::write "${UNITS}/trainyard-mail.path" 0644 <<END
+[Unit]
+Description=Spool of Slurm's mails
+[Path]
+PathExistsGlob=/var/spool/trainyard/mail/*.json
+[Install]
+WantedBy=multi-user.target
+END
+  slurm_exporter::start trainyard-mail.path
+}
+
+slurm_exporter::main() {
+  local mode
+  mode="$(settings::get .monitoring.mode)"
+  if [[ "${mode:-off}" == off ]]; then
+    slurm_exporter::stop trainyard-mail.path trainyard-mail.service
+    rm -rf -- "${TRAINYARD_ROOT}/var/spool/trainyard/mail"
+  else
+    slurm_exporter::mail
+  fi
+  case "${mode}" in
+    self-hosted | managed) slurm_exporter::exporter ;;
+    *) slurm_exporter::stop trainyard-slurm-exporter.service ;;
+  esac
+}
+
+slurm_exporter::main
