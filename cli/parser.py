@@ -231,6 +231,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
             _number("--storage-percent", 100, 80, "share of the provisioned throughput that few clients must reach"),
         ),
     ),
+    "notify": (verdicts.notify, (_ENV, *_ACCOUNT, *_REPORT, _flag("--test", "send a test message to all receivers"))),
     "data": (data.data, ()),
     "drift": (verdicts.drift, (_ENV, *_ACCOUNT, *_REPORT)),
     "check": (

@@ -89,6 +89,7 @@ def permissions_page() -> str:
     from ops.data import ACTIONS as DATA
     from ops.drift import ACTIONS as DRIFT
     from ops.logs import ACTIONS as LOGS
+    from ops.notify import ACTIONS as NOTIFY
     from trainyard.pipeline.actions import ASSUME, CONNECT, DEPLOYMENT, DIFF, PREFLIGHT, VALIDATION
 
     groups = (
@@ -131,6 +132,11 @@ def permissions_page() -> str:
             "`ssm:GetParameter` on `/trainyard/<environment>/validation/document`. `ssm:SendCommand` on the document "
             "that this parameter names, and on the head node. The others on `*`.",
             VALIDATION,
+        ),
+        (
+            "notify --on aws",
+            "On the environment's topic. `validate` publishes there too; without the permission it only warns.",
+            NOTIFY,
         ),
         (
             "data --on aws",

@@ -1,4 +1,4 @@
-"""`trainyard diff`, `gate`, `preflight`, `validate` and `drift`: commands that print a report."""
+"""`trainyard diff`, `gate`, `preflight`, `validate`, `notify` and `drift`: commands that print a report."""
 
 from __future__ import annotations
 
@@ -85,6 +85,7 @@ def validate(options: argparse.Namespace) -> int:
     trainyard validate jakarta-80xp5e --on aws --nodes 8 --image pytorch
     trainyard validate jakarta-80xp5e --on aws --only pairs --nodes all --image pytorch
     """
+    from ops import notify
     from ops.report import write
     from ops.report.commands import validation_report
     from ops.validation.command import validate as run
@@ -101,17 +102,41 @@ def validate(options: argparse.Namespace) -> int:
         drain=options.drain,
     )
     with account_of(options), _terminated_as_interrupted():
+        session = session_of(environment)
         found = run(
             environment,
             wanted,
-            session_of(environment),
+            session,
             start_minutes=options.start_minutes,
             total_minutes=options.total_minutes,
             node_minutes=options.node_minutes,
             progress=partial(_progress, "validation"),
         )
+        notify.of_validation(session, environment, found, partial(_progress, "validation"))
     write(validation_report(found), options.format, options.output)
     return 0 if found.passed else 1
+
+
+def notify(options: argparse.Namespace) -> int:
+    """List who receives an environment's notifications, and send a test message with --test.
+
+    Status 1: nobody receives them, or a subscription is not confirmed.
+
+    trainyard notify local --test
+    trainyard notify my.yaml --on aws
+    """
+    from ops import notify
+    from ops.report import write
+
+    _, environment = read(options.environment)
+    with account_of(options, start=False):
+        session = session_of(environment)
+        if options.test:
+            text = f"This is a test of the notifications of {environment.name}. Nothing is wrong."
+            notify.publish(session, environment, f"Test of {environment.name}", text)
+        found = notify.subscriptions(session, environment)
+    write(notify.report(environment, found, sent=options.test), options.format, options.output)
+    return 0 if found and all(item.confirmed for item in found) else 1
 
 
 def drift(options: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from ops.report import FORMATS as FORMATS_OF_REPORTS
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = {
     "up", "down", "status", "connect", "init", "exec", "promote", "lab", "logs",
-    "diff", "gate", "preflight", "validate", "drift", "data",
+    "diff", "gate", "preflight", "validate", "notify", "drift", "data",
     "check", "names", "schema", "completion",
 }  # fmt: skip
 HEAVY = ("boto3", "botocore", "aws_cdk", "jsii", "rich", "pydantic", "yaml", "jinja2", "settings", "ops", "local")
@@ -77,7 +77,7 @@ def test_wrong_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
     assert "usage: trainyard" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["diff", "preflight", "validate", "drift"])
+@pytest.mark.parametrize("command", ["diff", "preflight", "validate", "notify", "drift"])
 def test_interrupted(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

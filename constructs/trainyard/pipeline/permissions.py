@@ -104,5 +104,10 @@ def grants(environment: Environment) -> Mapping[Purpose, tuple[Grant, ...]]:
                 arn("ssm", f"parameter/trainyard/{name}/validation/*"),
                 "Parameters of the environment's own cluster stack.",
             ),
+            *((_notify(arn("sns", f"trainyard-{name}-notifications")),) if environment.observability.on else ()),
         ),
     }
+
+
+def _notify(topic_arn: str) -> Grant:
+    return Grant("Notify", ("sns:Publish",), topic_arn, "No wildcard: the topic has a fixed name.")

@@ -38,7 +38,7 @@ class Aws:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, endpoint: str | None = None) -> None:
         session = boto3.Session("key", "secret", region_name="us-east-1")
-        clients: Any = {name: session.client(name, endpoint_url=endpoint) for name in ("ssm", "ec2")}
+        clients: Any = {name: session.client(name, endpoint_url=endpoint) for name in ("ssm", "ec2", "sns")}
         self.stubs = {name: Stubber(client) for name, client in clients.items()}
         self.called: list[str] = []
         for name, client in clients.items():
