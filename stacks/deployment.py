@@ -30,5 +30,5 @@ def compose(scope: Construct, environment: Environment) -> None:
         scope, environment=environment, network=network, storage=storage, repositories=images.repositories, api=api
     )
     cluster.add_stack_dependency(data_links, "files written before an association exists are not exported")
-    observability = ObservabilityStack(scope, environment=environment, network=network, storage=storage)
+    observability = ObservabilityStack(scope, environment=environment, network=network, storage=storage, api=api)
     observability.add_stack_dependency(cluster, "it finds the cluster's nodes")
