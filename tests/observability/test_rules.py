@@ -39,6 +39,12 @@ def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True, check=False, timeout=300)
 
 
+def seconds(text: str) -> int:
+    """A duration of Prometheus."""
+    number, unit = re.fullmatch(r"(\d+)([sm])", text).groups()  # type: ignore[union-attr]
+    return int(number) * {"s": 1, "m": 60}[unit]
+
+
 def staged(folder: Path, files: dict[str, Any], cases: list[dict[str, Any]]) -> Path:
     """A test file with its own copy of the rules."""
     for name, content in files.items():
@@ -94,10 +100,9 @@ def mutants(rule: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             changed = copy.deepcopy(rule)
             changed["expr"] = f"{rule['expr'][: match.start()]}{value:g}{rule['expr'][match.end() :]}"
             yield f"{match[0]} at {match.start()} is {value:g}", changed
-    if wait := rule.get("for"):
-        number, unit = re.fullmatch(r"(\d+)([sm])", wait).groups()  # type: ignore[union-attr]
-        for value in (int(number) * 2, 0):
-            yield f"for {value}{unit}", {**rule, "for": f"{value}{unit}"}
+    if wait := seconds(rule.get("for", "0s")):
+        for value in (wait * 2, 0):
+            yield f"for {value} s", {**rule, "for": f"{value}s"}
 
 
 @pytest.mark.parametrize("alert", ALERTS)
@@ -122,12 +127,6 @@ def test_every_alert_has_its_runbook_and_every_runbook_its_alert() -> None:
     sections = {name.lower() for name in re.findall(r"^### (\w+)$", RUNBOOKS, re.MULTILINE)}
     assert linked <= sections
     assert "ReservationUnused" in re.findall(r"^### (\w+)$", alarms, re.MULTILINE)
-
-
-def seconds(text: str) -> int:
-    """A duration of Prometheus."""
-    number, unit = re.fullmatch(r"(\d+)([sm])", text).groups()  # type: ignore[union-attr]
-    return int(number) * {"s": 1, "m": 60}[unit]
 
 
 def test_a_page_is_sent_within_90_seconds() -> None:
