@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from ops.problem import Problem
 from ops.report.model import Report, Row, Section, Tone
-from settings.regions import partition
+from settings.stacks import topic_arn
 
 if TYPE_CHECKING:
     import boto3
@@ -32,8 +32,8 @@ class Subscription(NamedTuple):
     confirmed: bool
 
 
-def topic_arn(environment: Environment) -> str:
-    """ARN of the topic, whose name is fixed.
+def topic(environment: Environment) -> str:
+    """ARN of the topic.
 
     Raises:
         Problem: the environment has none.
@@ -43,8 +43,7 @@ def topic_arn(environment: Environment) -> str:
             f"{environment.name} has no notifications: observability is off. Set `observability: cloudwatch` (or "
             "self-hosted, managed) with `notify` in the environment file, and deploy it."
         )
-    place = f"{environment.region}:{environment.account}"
-    return f"arn:{partition(environment.region)}:sns:{place}:trainyard-{environment.name}-notifications"
+    return topic_arn(environment)
 
 
 def publish(session: boto3.Session, environment: Environment, subject: str, text: str) -> None:
@@ -53,7 +52,7 @@ def publish(session: boto3.Session, environment: Environment, subject: str, text
     Raises:
         Problem: there is no topic, or SNS does not take the message.
     """
-    arn = topic_arn(environment)
+    arn = topic(environment)
     line = " ".join(subject.encode("ascii", "replace").decode().split())
     with _problems(environment):
         session.client("sns").publish(TopicArn=arn, Subject=line[:SUBJECT_CHARACTERS], Message=text)
@@ -61,7 +60,7 @@ def publish(session: boto3.Session, environment: Environment, subject: str, text
 
 def subscriptions(session: boto3.Session, environment: Environment) -> list[Subscription]:
     """The receivers, sorted. Raises Problem as `publish` does."""
-    arn = topic_arn(environment)
+    arn = topic(environment)
     with _problems(environment):
         pages = session.client("sns").get_paginator("list_subscriptions_by_topic").paginate(TopicArn=arn)
         found = [item for page in pages for item in page["Subscriptions"]]

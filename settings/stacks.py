@@ -1,8 +1,11 @@
-"""The stacks of an environment: their parts, their names in CloudFormation, and the tag that all of them carry."""
+"""Names of an environment's stacks and SNS topics, and the tag that all of its stacks carry."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from settings.model import Environment
+from settings.regions import partition
 
 STACKS = ("network", "storage", "data-links", "images", "api", "cluster", "observability", "promotion")
 """The parts, in the order of deployment. `promotion` exists only where a pipeline deploys the environment."""
@@ -14,3 +17,12 @@ ENVIRONMENT_TAG = "trainyard:environment"
 def stack_name(environment: Environment, part: str) -> str:
     """Name in CloudFormation of the stack of one part, for example `local-network`."""
     return f"{environment.name}-{part}"
+
+
+def topic_arn(environment: Environment, of: Literal["notifications", "jobs"] = "notifications") -> str:
+    """ARN of a topic of the stack observability: for those who run the cluster, or for users about their jobs.
+
+    The name is fixed, because the stack of the cluster, whose nodes publish, is deployed first.
+    """
+    place = f"{environment.region}:{environment.account}"
+    return f"arn:{partition(environment.region)}:sns:{place}:trainyard-{environment.name}-{of}"

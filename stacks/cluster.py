@@ -10,6 +10,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from settings.model import Environment
+from settings.stacks import topic_arn
 from stacks.api import ApiStack
 from stacks.environment_stack import EnvironmentStack
 from stacks.network import NetworkStack
@@ -18,7 +19,7 @@ from trainyard.cluster_assets_publication import ClusterAssetsPublication
 from trainyard.cluster_config import NodeReferences, References, render
 from trainyard.cluster_policies import ClusterPolicies
 from trainyard.cluster_resource import ClusterResource
-from trainyard.cluster_settings import CLUSTER_USERS, cluster_settings, topic_arn
+from trainyard.cluster_settings import CLUSTER_USERS, cluster_settings
 from trainyard.head_node_documents import ValidationDocument
 from trainyard.network import Network
 from trainyard.parallelcluster_api import ParallelClusterApi
@@ -54,7 +55,7 @@ class ClusterStack(EnvironmentStack):
             "Policies",
             repositories=repositories.values(),
             buckets=buckets,
-            topic_arn=topic_arn(environment) if environment.observability.mode != "off" else None,
+            topic_arn=topic_arn(environment, "jobs") if environment.observability.mode != "off" else None,
         )
         assets = ClusterAssetsPublication(
             self,

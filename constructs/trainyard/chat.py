@@ -12,7 +12,9 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
+from settings.model import Environment
 from settings.model.observability import Notify
+from trainyard.cloudwatch_alarms import runbook
 from trainyard.python_function import PythonFunction
 from trainyard.retention import FunctionLogs
 
@@ -25,7 +27,6 @@ class Chat(Construct):
     by the function's metric Errors; an alarm reports it to the other subscribers.
 
     Args:
-        name: of the environment.
         topic: whose messages are sent; `key` encrypts them, and those of the second topic.
     """
 
@@ -34,13 +35,13 @@ class Chat(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        name: str,
-        notify: Notify,
+        environment: Environment,
         topic: sns.Topic,
         key: kms.Key,
         logs: FunctionLogs,
     ) -> None:
         super().__init__(scope, construct_id)
+        name, notify = environment.name, environment.observability.notify
         made = PythonFunction(
             self,
             "Function",
@@ -65,7 +66,8 @@ class Chat(Construct):
             alarm_name=f"{name}-ChatUndelivered",
             alarm_description=(
                 f"Notifications of {name} do not reach chat.\nFirst command: aws logs tail "
-                f"{made.function.log_group.log_group_name} --since 1h\nRunbook: docs/runbooks.md#chatundelivered"
+                f"{made.function.log_group.log_group_name} --since 1h\n"
+                f"Runbook: {runbook(environment, 'ChatUndelivered')}"
             ),
             metric=made.function.metric_errors(period=Duration.minutes(5)),
             threshold=1,

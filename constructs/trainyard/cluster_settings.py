@@ -12,7 +12,7 @@ from settings.instances import instance_types
 from settings.model import Environment
 from settings.model.cluster import Compute, Os, Queue
 from settings.model.environment import Validation
-from settings.regions import partition
+from settings.stacks import topic_arn
 
 # The default user of each operating system's ParallelCluster AMI, who owns the cluster's common folders:
 # https://docs.aws.amazon.com/parallelcluster/latest/ug/Image-section.html
@@ -67,15 +67,9 @@ def cluster_settings(
     }
 
 
-def topic_arn(environment: Environment) -> str:
-    """The topic of notifications, by its fixed name: its stack (trainyard.notifications) comes after the cluster's."""
-    where = f"{environment.region}:{environment.account}"
-    return f"arn:{partition(environment.region)}:sns:{where}:trainyard-{environment.name}-notifications"
-
-
 def _monitoring(environment: Environment) -> dict[str, object]:
     mode = environment.observability.mode
-    return {} if mode == "off" else {"monitoring": {"mode": mode, "topic_arn": topic_arn(environment)}}
+    return {} if mode == "off" else {"monitoring": {"mode": mode, "topic_arn": topic_arn(environment, "jobs")}}
 
 
 def _schedule(validation: Validation) -> dict[str, object]:

@@ -12,6 +12,7 @@ from constructs import Construct
 
 from settings.model import Environment
 from settings.stacks import STACKS, stack_name
+from trainyard.cloudwatch_alarms import runbook
 
 
 class EventNotifications(Construct):
@@ -63,7 +64,7 @@ class EventNotifications(Construct):
             ("aws.cloudwatch", "CloudWatch Alarm State Change"),
             {"alarmName": [{"prefix": f"{environment.cluster_name}-HeadNode-"}], "state": {"value": ["ALARM"]}},
             f"ALARM: {field('$.detail.alarmName')}: {field('$.detail.state.reason')}. "
-            f"First command: trainyard connect {environment.name}. Runbook: docs/runbooks.md#headnodealarm",
+            f"First command: trainyard connect {environment.name}. Runbook: {runbook(environment, 'HeadNodeAlarm')}",
         )
         self._rule(
             "Health",

@@ -1,4 +1,4 @@
-"""The SNS topic of an environment: who may publish to it, and who receives its messages."""
+"""The SNS topics of an environment: who may publish to them, and who receives their messages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from settings.model import Environment
+from settings.stacks import topic_arn
 from trainyard.chat import Chat
 from trainyard.retention import FunctionLogs
 
@@ -18,9 +19,11 @@ from trainyard.retention import FunctionLogs
 class Notifications(Construct):
     """An encrypted topic that accepts messages over TLS only, from CloudWatch, EventBridge and roles of the account.
 
-    The topic's name is fixed, so that nodes can have the permission to publish without a reference to this stack.
     Subscribers: e-mail addresses, which must confirm; Slack, Microsoft Teams and a webhook through `Chat`. The
     parameter /trainyard/<environment>/observability/topic-arn has the topic's ARN.
+
+    Slurm's mails go to a topic of their own, to which an operator subscribes users with a filter. A filter on the one
+    topic could not leave them out: it also drops messages without attributes, such as those of CloudWatch's alarms.
     """
 
     topic: sns.Topic
@@ -37,14 +40,8 @@ class Notifications(Construct):
             removal_policy=RemovalPolicy.DESTROY,
             pending_window=Duration.days(7),
         )
-        self.topic = sns.Topic(
-            self,
-            "Topic",
-            topic_name=f"trainyard-{environment.name}-notifications",
-            display_name=f"Trainyard {environment.name}",
-            master_key=self._key,
-            enforce_ssl=True,
-        )
+        self.topic = self._topic("Topic", environment, topic_arn(environment))
+        self._topic("Jobs", environment, topic_arn(environment, "jobs"))
         # As in the policy of SNS's own key: whoever may publish to the topic may use the key through SNS.
         self._allow_key(
             "Publishers",
@@ -52,16 +49,26 @@ class Notifications(Construct):
             {"kms:CallerAccount": stack.account, "kms:ViaService": f"sns.{stack.region}.amazonaws.com"},
         )
         self.allow_service("cloudwatch.amazonaws.com")
-        for address in environment.observability.notify.emails:
-            self.topic.add_subscription(subscriptions.EmailSubscription(address))
         notify = environment.observability.notify
+        for address in notify.emails:
+            self.topic.add_subscription(subscriptions.EmailSubscription(address))
         if notify.webhook_secret or notify.slack or notify.teams:
-            Chat(self, "Chat", name=environment.name, notify=notify, topic=self.topic, key=self._key, logs=logs)
+            Chat(self, "Chat", environment=environment, topic=self.topic, key=self._key, logs=logs)
         ssm.StringParameter(
             self,
             "TopicArn",
             parameter_name=f"/trainyard/{environment.name}/observability/topic-arn",
             string_value=self.topic.topic_arn,
+        )
+
+    def _topic(self, construct_id: str, environment: Environment, arn: str) -> sns.Topic:
+        return sns.Topic(
+            self,
+            construct_id,
+            topic_name=arn.rpartition(":")[2],
+            display_name=f"Trainyard {environment.name}",
+            master_key=self._key,
+            enforce_ssl=True,
         )
 
     def allow_service(self, service: str) -> None:

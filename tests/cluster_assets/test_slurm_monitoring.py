@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.cluster_assets.conftest import Node
 
 Settings = dict[str, Any]
-TOPIC = "arn:aws:sns:us-east-1:111122223333:trainyard-local-notifications"
+TOPIC = "arn:aws:sns:us-east-1:111122223333:trainyard-local-jobs"
 UNITS = "/etc/systemd/system"
 MAIL = ASSETS / "monitoring" / "slurm-mail.sh"
 

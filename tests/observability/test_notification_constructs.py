@@ -100,7 +100,8 @@ def test_the_topic_is_encrypted_named_and_takes_messages_over_tls_only() -> None
     assert topic["Properties"]["KmsMasterKeyId"]
     policies = template().find_resources("AWS::SNS::TopicPolicy").values()
     texts = [json.dumps(item["Properties"]["PolicyDocument"]) for item in policies]
-    assert len(texts) == 2
+    assert len(texts) == 3
+    only(template(), "AWS::SNS::Topic", TopicName="trainyard-unit-jobs")
     assert all('"aws:SecureTransport": "false"' in text for text in texts)
     assert sum("cloudwatch.amazonaws.com" in text for text in texts) == 1
     assert sum("events.amazonaws.com" in text for text in texts) == 1
@@ -236,7 +237,7 @@ def test_the_dashboard_shows_every_gpu_and_links_to_parallelclusters() -> None:
 
 def test_without_receivers_there_is_a_topic_and_alarms() -> None:
     plain = template(notify=False)
-    plain.resource_count_is("AWS::SNS::Topic", 1)
+    plain.resource_count_is("AWS::SNS::Topic", 2)
     assert not plain.find_resources("AWS::Chatbot::SlackChannelConfiguration")
     plain.has_resource_properties(
         "AWS::SSM::Parameter",

@@ -146,4 +146,4 @@ def test_a_pipelines_validation_may_publish_where_there_is_a_topic() -> None:
     without = load(environment_file("dev"))
     assert not any("sns:Publish" in grant.actions for grant in grants(without)["validation"])
     with pytest.raises(Problem, match="observability is off"):
-        notify.topic_arn(without)
+        notify.topic(without)

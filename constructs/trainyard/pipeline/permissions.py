@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 
 from settings.model import Environment
 from settings.regions import partition
-from settings.stacks import ENVIRONMENT_TAG
+from settings.stacks import ENVIRONMENT_TAG, topic_arn
 from trainyard.head_node_documents import head_node_only
 from trainyard.parallelcluster import user_role_pattern
 from trainyard.pipeline.actions import ASSUME, DIFF, PREFLIGHT, VALIDATION
@@ -104,10 +104,10 @@ def grants(environment: Environment) -> Mapping[Purpose, tuple[Grant, ...]]:
                 arn("ssm", f"parameter/trainyard/{name}/validation/*"),
                 "Parameters of the environment's own cluster stack.",
             ),
-            *((_notify(arn("sns", f"trainyard-{name}-notifications")),) if environment.observability.on else ()),
+            *((_notify(topic_arn(environment)),) if environment.observability.on else ()),
         ),
     }
 
 
-def _notify(topic_arn: str) -> Grant:
-    return Grant("Notify", ("sns:Publish",), topic_arn, "No wildcard: the topic has a fixed name.")
+def _notify(topic: str) -> Grant:
+    return Grant("Notify", ("sns:Publish",), topic, "No wildcard: the topic has a fixed name.")
