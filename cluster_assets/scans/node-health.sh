@@ -58,6 +58,24 @@ health::failures() {
   printf '%s' "${text}"
 }
 
+# metrics: the checks' results for node_exporter, where steps/metrics.sh has made the folder. A check that was skipped has no series.
+health::metrics() {
+  local -r file="${TRAINYARD_ROOT}/var/lib/trainyard/metrics/node-health"
+  local -r now="$(date +%s)"
+  local index ok="" times=""
+  for ((index = 0; index < ${#REPORT_NAMES[@]}; index++)); do
+    case "${REPORT_VERDICTS[index]}" in
+      skipped) continue ;;
+      failure) ok+="trainyard_node_check_ok{check=\"${REPORT_NAMES[index]}\"} 0"$'\n' ;;
+      *) ok+="trainyard_node_check_ok{check=\"${REPORT_NAMES[index]}\"} 1"$'\n' ;;
+    esac
+    times+="trainyard_node_check_time_seconds{check=\"${REPORT_NAMES[index]}\"} ${now}"$'\n'
+  done
+  if [[ -w "${file%/*}" ]]; then
+    printf '%s%s' "${ok}" "${times}" >"${file}.tmp" && mv -f "${file}.tmp" "${file}.prom"
+  fi
+}
+
 # out_of_service NODE: whether it is drained, down or failing already. POWERING_DOWN does not count.
 health::out_of_service() {
   local state
@@ -130,6 +148,7 @@ health::main() {
     disks::check_mounts
     health::check_reports
   fi
+  health::metrics 2>/dev/null || true
   failures="$(health::failures "${mode}")"
   [[ -n "${failures}" ]] || exit 0
   if [[ "${mode}" != report ]] && ! settings::health_check 2>/dev/null; then

@@ -12,6 +12,13 @@ readonly HERE
 . "${HERE}/../lib/base.sh"
 . "${HERE}/../lib/settings.sh"
 
+# metrics OK: the result for the head node's node_exporter, where steps/metrics.sh has made the folder.
+idle_nodes::metrics() {
+  local -r file="${TRAINYARD_ROOT:-}/var/lib/trainyard/metrics/idle-nodes"
+  [[ -d "${file%/*}" ]] || return 0
+  printf 'trainyard_node_check_%s{check="idle-nodes"} %s\n' ok "$1" time_seconds "$(date +%s)" >"${file}.tmp" && mv -f "${file}.tmp" "${file}.prom"
+}
+
 idle_nodes::main() {
   local answer folder bad
   answer="$(bash "${HERE}/request.sh" idle)" || log::fail "the nodes were not checked: the reason is above"
@@ -22,6 +29,7 @@ idle_nodes::main() {
       bash "${HERE}/request.sh" drain "${folder}" || log::warn "nothing of ${folder} was drained"
     done < <(jq -r '.jobs[] | select(.bad != {}) | .folder' <<<"${answer}")
   fi
+  idle_nodes::metrics "$([[ -z "${bad}" ]] && echo 1 || echo 0)" 2>/dev/null || true
   [[ -z "${bad}" ]] || log::fail "bad nodes: ${bad}"
 }
 

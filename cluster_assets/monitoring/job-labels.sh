@@ -1,0 +1,40 @@
+#!/bin/bash
+# Slurm's prolog and epilog: which job has which GPU, for dcgm-exporter (label hpc_job) and as trainyard_job_info. Installed by
+# steps/metrics.sh in prolog.d and epilog.d. Slurm drains the node of a prolog that fails, and gives it no PATH: whatever happens here, the
+# exit status is 0. The variables are those that slurmd sets from the job's credential (Slurm 25.11, slurmd/slurmd/req.c), so a job's own
+# environment is not visible; the experiment is the job's comment, alone or as experiment=NAME.
+PATH=/usr/bin:/bin
+METRICS="${TRAINYARD_ROOT:-}/var/lib/trainyard/metrics"
+GPU_JOBS="${TRAINYARD_ROOT:-}/run/trainyard/gpu-jobs"
+
+labels::start() {
+  local -r file="${METRICS}/job-${SLURM_JOB_ID}"
+  local experiment="${SLURM_JOB_COMMENT#experiment=}" gpus gpu text=""
+  [[ "${experiment}" =~ ^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$ ]] || experiment=""
+  IFS=, read -r -a gpus <<<"${SLURM_JOB_GPUS}"
+  for gpu in "${gpus[@]:-}"; do
+    [[ -z "${gpu}" ]] || printf '%s\n' "${SLURM_JOB_ID}" >"${GPU_JOBS}/${gpu}"
+    text+="trainyard_job_info{job=\"${SLURM_JOB_ID}\",user=\"${SLURM_JOB_USER}\",account=\"${SLURM_JOB_ACCOUNT}\","
+    text+="experiment=\"${experiment}\",gpu=\"${gpu}\"} 1"$'\n'
+  done
+  printf '# HELP trainyard_job_info A GPU of a job.\n# TYPE trainyard_job_info gauge\n%s' "${text}" >"${file}.tmp" && mv -f "${file}.tmp" "${file}.prom"
+}
+
+# A GPU may already be the next job's.
+labels::end() {
+  local file job
+  for file in "${GPU_JOBS}"/*; do
+    job=""
+    read -r job <"${file}"
+    [[ "${job}" != "${SLURM_JOB_ID}" ]] || rm -f "${file}"
+  done
+  rm -f "${METRICS}/job-${SLURM_JOB_ID}".*
+}
+
+if [[ "${SLURM_JOB_ID}" =~ ^[0-9]+$ && -d "${METRICS}" && -d "${GPU_JOBS}" ]]; then
+  case "${SLURM_SCRIPT_CONTEXT}" in
+    prolog_slurmd) labels::start ;;
+    epilog_slurmd) labels::end ;;
+  esac
+fi 2>/dev/null
+exit 0
