@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 Sample = tuple[str, dict[str, str], int]
-# Of about 25 counters (linux/drivers/infiniband/hw/efa/efa_verbs.c): bytes and errors. A P5 has 32 interfaces, and each
-# counter is a series per interface.
+# Of about 25 counters (linux/drivers/infiniband/hw/efa/efa_verbs.c): bytes, packets and errors. A P5 has 32 interfaces,
+# and each counter is a series per interface.
 EFA_COUNTERS = (
     *("tx_bytes", "rx_bytes", "rdma_read_bytes", "rdma_write_bytes", "retrans_bytes"),
-    *("rx_drops", "rdma_read_wr_err", "rdma_write_wr_err"),
+    *("tx_pkts", "rx_pkts", "retrans_pkts", "rx_drops", "rdma_read_wr_err", "rdma_write_wr_err"),
     *("retrans_timeout_events", "unresponsive_remote_events", "impaired_remote_conn_events"),
 )
 XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)")

@@ -18,6 +18,12 @@ readonly UNITS=(trainyard-node-exporter trainyard-node-collector trainyard-dcgm-
 BUNDLE="$(cd "${TRAINYARD_LIB}/.." && pwd -P)"
 readonly BUNDLE="${BUNDLE#"${TRAINYARD_ROOT}"}"
 
+# A failure here ends a part of this step, not the bootstrap, whose log says FAILED for what does.
+log::fail() {
+  log::warn "$*"
+  exit 1
+}
+
 metrics::is_compute() {
   [[ "${TRAINYARD_ROLE:-}" == compute-* ]]
 }
@@ -184,7 +190,7 @@ metrics::main() {
     *) parts=(folders prolog node_collector node_exporter dcgm_exporter cloudwatch) ;;
   esac
   for part in "${parts[@]}"; do
-    TRAINYARD_REASON="" timeout --kill-after=5 300 bash "${BASH_SOURCE[0]}" "${part}" "${mode}" ||
+    timeout --kill-after=5 300 bash "${BASH_SOURCE[0]}" "${part}" "${mode}" ||
       log::warn "monitoring: ${part//_/ } failed, the bootstrap continues"
   done
 }

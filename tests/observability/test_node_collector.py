@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import socket
@@ -15,6 +16,7 @@ import pytest
 from tests.jobs.conftest import load_module
 
 PROGRAM = Path(__file__).parents[2] / "cluster_assets/monitoring/node-collector.py"
+SERIES = Path(__file__).parent / "series.json"
 SAMPLES = Path(__file__).parent / "samples"
 FORMAT = re.compile(r'(# TYPE [a-z_]+ (counter|gauge)|[a-z_]+(\{([a-z_]+="[^"]*",?)*\})? -?\d+)')
 
@@ -97,6 +99,18 @@ def test_all_sources_of_a_gpu_node(root: Path, tmp_path: Path) -> None:
     up = {source: found[f'trainyard_collector_up{{source="{source}"}}'] for source in ("efa", "lustre", "xid", "gpus")}
     assert up == {"efa": 1, "lustre": 1, "xid": 1, "gpus": 0}
     assert "source gpus" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_series_and_types_are_those_that_dashboards_and_alerts_know(root: Path, tmp_path: Path) -> None:
+    known = json.loads(SERIES.read_text())["series"]
+    run(root, tmp_path, "--gpus", "2")
+    for name in series(tmp_path):
+        one = known[name.partition("{")[0]]
+        assert one["labels"] == re.findall(r'([a-z_]+)="', name), name
+        assert f"# TYPE {name.partition('{')[0]} {one['type']}\n" in (tmp_path / "node-collector.prom").read_text()
+    fields = (PROGRAM.parent / "dcgm-counters.csv").read_text().splitlines()
+    dcgm = {line.split(",")[0]: line.split(", ")[1] for line in fields if not line.startswith("#")}
+    assert dcgm == {name: one["type"] for name, one in known.items() if name.startswith("DCGM_")}
 
 
 def test_node_with_nothing(tmp_path: Path) -> None:
