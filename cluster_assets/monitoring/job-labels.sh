@@ -2,15 +2,16 @@
 # Slurm's prolog and epilog: which job has which GPU, for dcgm-exporter (label hpc_job) and as trainyard_job_info. Installed by
 # steps/metrics.sh in prolog.d and epilog.d. Slurm drains the node of a prolog that fails, and gives it no PATH: whatever happens here, the
 # exit status is 0. The variables are those that slurmd sets from the job's credential (Slurm 25.11, slurmd/slurmd/req.c), so a job's own
-# environment is not visible; the experiment is the job's comment, alone or as experiment=NAME.
+# environment is not visible; the experiment is experiment=NAME in the job's comment, as for slurm-exporter.py.
 PATH=/usr/bin:/bin
 METRICS="${TRAINYARD_ROOT:-}/var/lib/trainyard/metrics"
 GPU_JOBS="${TRAINYARD_ROOT:-}/run/trainyard/gpu-jobs"
 
 labels::start() {
   local -r file="${METRICS}/job-${SLURM_JOB_ID}"
-  local experiment="${SLURM_JOB_COMMENT#experiment=}" gpus gpu text=""
-  [[ "${experiment}" =~ ^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$ ]] || experiment=""
+  local -r pattern="(^|[[:space:],;])experiment=([A-Za-z0-9._-]+)"
+  local experiment="" gpus gpu text=""
+  [[ ! "${SLURM_JOB_COMMENT}" =~ ${pattern} ]] || experiment="${BASH_REMATCH[2]}"
   IFS=, read -r -a gpus <<<"${SLURM_JOB_GPUS}"
   for gpu in "${gpus[@]:-}"; do
     [[ -z "${gpu}" ]] || printf '%s\n' "${SLURM_JOB_ID}" >"${GPU_JOBS}/${gpu}"

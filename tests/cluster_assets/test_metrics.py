@@ -254,7 +254,7 @@ def gpu_jobs(node: Node) -> dict[str, str]:
 
 
 def test_jobs_that_share_a_node(compute: Node) -> None:
-    comment = {"SLURM_JOB_COMMENT": "experiment=llama-7b", "SLURM_JOB_ACCOUNT": "research"}
+    comment = {"SLURM_JOB_COMMENT": "mine, experiment=llama-7b", "SLURM_JOB_ACCOUNT": "research"}
     assert labels(compute, "prolog", 41, SLURM_JOB_GPUS="0,1", **comment).stderr == ""
     labels(compute, "prolog", 42, SLURM_JOB_GPUS="2")
     assert gpu_jobs(compute) == {"0": "41\n", "1": "41\n", "2": "42\n"}
