@@ -125,7 +125,8 @@ def test_every_alert_has_its_runbook_and_every_runbook_its_alert() -> None:
         *(ROOT / "tests" / "golden").glob("*/observability.template.json"),
         *ROOT.glob("constructs/trainyard/*.py"),
     ]
-    linked = {name for file in sources for name in re.findall(r"runbooks\.md#(\w+)", file.read_text("utf-8"))}
+    link = r"runbooks\.md#(\w+)|runbook\(environment, ['\"](\w+)"
+    linked = {"".join(name).lower() for file in sources for name in re.findall(link, file.read_text("utf-8"))}
     sections = {name.lower() for name in re.findall(r"^### (\w+)$", alarms, re.MULTILINE)}
     assert linked - {name.lower() for name in ALERTS} == sections
 
