@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from cli import account
+from cli import account, overview
 from cli.exits import DONE
 
 
@@ -50,11 +50,15 @@ def down(options: argparse.Namespace) -> int:
 
 
 def status(options: argparse.Namespace) -> int:
-    """Show what is deployed.
+    """Show what is deployed, or with --web how the cluster works.
 
     trainyard status local
     trainyard status my.yaml --on aws
+    trainyard status local --web
     """
+    if options.web:
+        return overview.show(options)
+    overview.refuse_its_options(options)
     if account.on_aws(options):
         return account.status(options)
     from local.commands import deployment

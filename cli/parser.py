@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cli import account, data, emulated, files, logs, verdicts
+from cli import account, data, emulated, files, logs, overview, verdicts
 from cli.exits import FAILED, TABLE
 
 FORMATS = ("text", "markdown", "json", "html")
@@ -84,6 +84,12 @@ def _between(least: int, most: int) -> Callable[[str], int]:
     return number
 
 
+def _address(text: str) -> str:
+    if not re.fullmatch(r"https?://[\w.\[\]:-]+(/[\w./-]*)?", text):
+        raise argparse.ArgumentTypeError(f"{text!r}; allowed: http:// or https://, a host, and a path without a query")
+    return text
+
+
 def _nodes(text: str) -> int:
     return ALL_NODES if text == "all" else _between(1, ALL_NODES)(text)
 
@@ -133,7 +139,23 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
             _flag("--force", "local: stop the emulated AWS without destroying the stacks first"),
         ),
     ),
-    "status": (emulated.status, (_ENV, _ON, _STATE)),
+    "status": (
+        emulated.status,
+        (
+            _ENV,
+            _ON,
+            _STATE,
+            _flag("--web", "serve the overview of metrics as a page on loopback"),
+            ("--port", {"type": _between(*PORTS), "help": f"with --web: port of the page (default {overview.PORT})"}),
+            _value(
+                "--prometheus",
+                "URL",
+                "with --web: address of Prometheus (default http://127.0.0.1:9090)",
+                type=_address,
+            ),
+            _path("--output", "FILE", "with --web: write the page there instead of serving it"),
+        ),
+    ),
     "connect": (
         account.connect,
         (

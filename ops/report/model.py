@@ -55,17 +55,18 @@ class Chart:
     """A chart of the HTML report, drawn by templates/charts.js.
 
     Attributes:
-        kind: sizes (lines over message size), times (lines over time), bars, or matrix (of pairs).
+        kind: sizes (lines over message size), times (lines over days), recent (lines over minutes), bars, or matrix (of
+            pairs).
         unit: of the values.
         points: rows of x and a value per series. x is bytes, seconds since 1970, or the place in `labels`; a row of a
             matrix is two places in `labels` and a value. None: no value.
-        series: their names. The first one is measured and the others are limits; with times all are measured.
+        series: their names. The first one is measured and the others are limits; over time all are measured.
         labels: names of the bars, or of the rows and columns of a matrix.
         usual: of a matrix, the value of a good pair.
         simulated: the values come from stand-ins.
     """
 
-    kind: Literal["sizes", "times", "bars", "matrix"]
+    kind: Literal["sizes", "times", "recent", "bars", "matrix"]
     title: str
     unit: str
     points: tuple[tuple[float | None, ...], ...]
@@ -73,6 +74,16 @@ class Chart:
     labels: tuple[str, ...] = ()
     usual: float = 0
     simulated: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One value at the top of the HTML report, with a description that a browser shows on hovering."""
+
+    name: str
+    value: str
+    description: str
+    tone: Tone = Tone.NONE
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,8 @@ class Report:
         alarm: what a reader must see first, before the headline in text.
         sections: those without rows are left out.
         charts: only in HTML.
+        figures: only in HTML.
+        refresh: seconds after which a browser loads the HTML again, 0 for never.
         notes: paragraphs at the end.
         attachment: title and text of another program's output, cut in Markdown to what GitHub accepts.
     """
@@ -95,5 +108,7 @@ class Report:
     sections: tuple[Section, ...] = ()
     alarm: Section | None = None
     charts: tuple[Chart, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    refresh: int = 0
     notes: tuple[str, ...] = ()
     attachment: tuple[str, str] = ("", "")

@@ -69,7 +69,11 @@ def html(report: Report) -> str:
     """One self-contained page, which loads nothing: the charts' library is in it."""
     library = {path.name: path.read_text("utf-8") for path in _UPLOT.iterdir()} if report.charts else {}
     charts = [_named_simulated(vars(chart)) for chart in report.charts]
-    return _template("report.html.j2").render(report=report, sections=_sections(report), charts=charts, library=library)
+    alarm = [report.alarm] if report.alarm and report.alarm.rows else []
+    sections = _sections(replace(report, alarm=None))
+    return _template("report.html.j2").render(
+        report=report, alarm=alarm, sections=sections, charts=charts, library=library
+    )
 
 
 def _named_simulated(chart: dict[str, Any]) -> dict[str, Any]:

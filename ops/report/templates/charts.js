@@ -7,6 +7,7 @@
   };
   const figure = (value) => (value == null ? "–" : String(+value.toPrecision(4)));
   const day = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ");
+  const minute = (seconds) => day(seconds).slice(11);
   const COLOURS = ["#2a78d6", "#e07b00", "#1a9e60", "#b8409a", "#c33", "#7a6ff0", "#8a8a00", "#0899a8"];
   const dashed = (stroke) => ({ stroke, width: 2, dash: [6, 4] });
 
@@ -14,6 +15,7 @@
   const KINDS = {
     sizes: { scale: { time: false, distr: 3, log: 2 }, x: size },
     times: { scale: { time: false }, x: day, all: true },
+    recent: { scale: { time: false }, x: minute, all: true, zero: true },
     bars: { scale: { time: false, range: (u, low, high) => [low - 0.6, high + 0.6] }, x: null },
   };
 
@@ -32,8 +34,8 @@
       const stroke = COLOURS[index % COLOURS.length];
       const style = measured ? { stroke, width: 2 } : dashed(index === 1 ? "#c33" : "#888");
       const drawn = bars && measured ? { fill: `${stroke}99`, paths: uPlot.paths.bars({ size: [0.7, 60] }) } : {};
-      const points = { show: !(bars && measured), size: measured ? 5 : 9, fill: style.stroke };
-      return { ...style, ...drawn, points, spanGaps: true, label: name, value: (u, value) => figure(value) };
+      const points = { show: !(bars && measured) && !kind.zero, size: measured ? 5 : 9, fill: style.stroke };
+      return { ...style, ...drawn, points, spanGaps: !kind.zero, label: name, value: (u, value) => figure(value) };
     });
     const columns = chart.series.map((_, index) => chart.points.map((row) => row[index + 1]));
     const axis = { values: (u, splits) => splits.map((value) => (value == null ? "" : label(value))) };
@@ -45,12 +47,12 @@
       axis.size = rotated ? 24 + 5.5 * Math.min(24, Math.max(...chart.labels.map((name) => name.length))) : 40;
       options.height += axis.size - 40;
     } else {
-      axis.space = chart.kind === "times" ? 120 : 60;
+      axis.space = chart.kind === "times" ? 120 : kind.zero ? 80 : 60;
     }
     options.axes[0] = { ...options.axes[0], ...axis };
     return {
       ...options,
-      scales: { x: kind.scale, y: { range: (u, low, high) => [kind.all ? low * 0.95 : 0, (high || 1) * (kind.all ? 1.05 : 1.1)] } },
+      scales: { x: kind.scale, y: { range: (u, low, high) => [kind.all && !kind.zero ? low * 0.95 : 0, (high || 1) * (kind.all ? 1.05 : 1.1)] } },
       series: [{ label: bars ? "where" : chart.kind === "sizes" ? "size" : "when", value: (u, v) => (v == null ? "–" : label(v)) }, ...series],
       data: [chart.points.map((row) => row[0]), ...columns],
     };

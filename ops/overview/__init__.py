@@ -1,0 +1,1 @@
+"""`trainyard status ENV --web`: the overview dashboard as one page, without Grafana."""
