@@ -55,7 +55,7 @@ def overview(environment: str, prometheus: Prometheus, now: float, refresh: int 
         data={},
         refresh=refresh,
         figures=tuple(_figure(panel, found) for panel in OVERVIEW.panels if panel.kind == "figure"),
-        alarm=Section("Alerts", ("Severity", "Alert", "What", "First command", "Since"), tuple(map(_alert, alerts))),
+        alarm=Section("Alerts", ("Severity", "Alert", "What", "First command", "Since (UTC)"), tuple(map(_alert, alerts))),
         charts=tuple(_chart(panel, found) for panel in panels if panel.kind in ("lines", "stacked")),
         sections=tuple(_section(panel, found) for panel in panels if panel.kind == "table"),
     )
@@ -124,7 +124,7 @@ def _same(sample: Sample, others: list[Sample]) -> Sample | None:
 def _alert(alert: Mapping[str, Any]) -> Row:
     labels, notes, since = alert["labels"], alert["annotations"], alert["activeAt"]
     urgent = labels.get("severity") == "page"
-    cells = (notes.get("summary", ""), Code(notes.get("command", "")), f"{since[11:16]} UTC")
+    cells = (notes.get("summary", ""), Code(notes.get("command", "")), since[11:16])
     severity = "urgent" if urgent else labels.get("severity", "")
     return Row((severity, labels["alertname"], *cells), Tone.BAD if urgent else Tone.WARNING)
 

@@ -48,6 +48,7 @@
       options.height += axis.size - 40;
     } else {
       axis.space = chart.kind === "times" ? 120 : kind.zero ? 80 : 60;
+      if (kind.zero) axis.incrs = [60, 120, 300, 600, 900, 1800, 3600];
     }
     options.axes[0] = { ...options.axes[0], ...axis };
     return {
