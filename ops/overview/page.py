@@ -55,7 +55,9 @@ def overview(environment: str, prometheus: Prometheus, now: float, refresh: int 
         data={},
         refresh=refresh,
         figures=tuple(_figure(panel, found) for panel in OVERVIEW.panels if panel.kind == "figure"),
-        alarm=Section("Alerts", ("Severity", "Alert", "What", "First command", "Since (UTC)"), tuple(map(_alert, alerts))),
+        alarm=Section(
+            "Alerts", ("Severity", "Alert", "What", "First command", "Since (UTC)"), tuple(map(_alert, alerts))
+        ),
         charts=tuple(_chart(panel, found) for panel in panels if panel.kind in ("lines", "stacked")),
         sections=tuple(_section(panel, found) for panel in panels if panel.kind == "table"),
     )

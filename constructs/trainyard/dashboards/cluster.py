@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from trainyard.dashboards.model import Dashboard, figure, lines, stacked, table
 
-BAD = 'slurm_node_state{state=~"down|drained|draining|fail|failing|error|not_responding"}'
+BAD = 'slurm_node_state{state=~"down|drained|draining|fail|error|unknown"}'
 """Nodes to which Slurm sends no jobs although their instances are paid for."""
-ABSENT = 'slurm_node_state{state=~"powered_down|powering_down|powering_up|future|cloud"}'
+ABSENT = 'slurm_node_state{state=~"powered_down|powering_down|powering_up|future"}'
 """Nodes without an instance that is ready."""
 FREE_GPUS = f"(slurm_node_gpus - slurm_node_gpus_allocated) unless on (node) {ABSENT}"
 IN_MEMORY = 'node_filesystem_size_bytes{fstype=~"tmpfs|ramfs|squashfs|overlay"}'
@@ -38,7 +38,7 @@ NODES_WITH_REASON = table(
     ("node", "queue", "reason"), {"Nodes": "max by (node, queue, reason) (slurm_node_reason)"})
 NODES_BY_STATE = stacked(
     "Nodes by state", "short", "Powered-down nodes are left out.",
-    {"{{state}}": 'count by (state) (slurm_node_state{state!~"powered_down|future|cloud"} == 1)'})
+    {"{{state}}": 'count by (state) (slurm_node_state{state!~"powered_down|future"} == 1)'})
 JOBS_BY_STATE = stacked(
     "Jobs by state", "short", "Jobs that Slurm knows.", {"{{state}}": "sum by (state) (slurm_jobs)"})
 
