@@ -2,8 +2,8 @@
 
     sinks.py FILE
 
-Each message is a line of JSON in FILE: when, how (webhook, sns or mail), and its text. Port 8080 is HTTP: /webhook takes
-a message, /sns answers as SNS does to Publish, anything else is 404. Port 2525 is SMTP without TLS (RFC 5321).
+Each message is a line of JSON in FILE: when, how (webhook, sns or mail), and its text. Port 8080 is HTTP: /webhook
+takes a message, /sns answers as SNS does to Publish, anything else is 404. Port 2525 is SMTP without TLS (RFC 5321).
 """
 
 import email
