@@ -248,7 +248,8 @@ def test_a_healthy_cluster_raises_nothing(cluster: Cluster, without_data: set[st
 def test_faults_raise_exactly_their_alerts(cluster: Cluster, without_data: set[str]) -> None:
     """Each planted fault arrives by webhook, mail and SNS; nothing else does; jobs run where exporters do not."""
     lab, node = cluster.lab, cluster.node
-    planted = {
+    drain = f"scontrol update node={node(4)} state=drain reason='Fan broken'"
+    planted: dict[tuple[str, str], Callable[[], object]] = {
         ("NodeDown", node(3)): lambda: cluster.root("pkill -KILL slurmd", node(3), check=False),
         ("NodeDrained", node(4)): lambda: cluster.root(
             f"scontrol update node={node(4)} state=drain reason='Fan broken'"
