@@ -58,12 +58,14 @@ health::failures() {
   printf '%s' "${text}"
 }
 
-# metrics: the checks' results for node_exporter, where steps/metrics.sh has made the folder. A check that was skipped has no series.
+# metrics: the checks' results for node_exporter, where steps/metrics.sh has made the folder. A check that was skipped, or is
+# ignored, has no series.
 health::metrics() {
   local -r file="${TRAINYARD_ROOT}/var/lib/trainyard/metrics/node-health"
   local -r now="$(date +%s)"
   local index ok="" times=""
   for ((index = 0; index < ${#REPORT_NAMES[@]}; index++)); do
+    ! grep -qsxF -- "${REPORT_NAMES[index]}" "${HEALTH_SKIP}" || continue
     case "${REPORT_VERDICTS[index]}" in
       skipped) continue ;;
       failure) ok+="trainyard_node_check_ok{check=\"${REPORT_NAMES[index]}\"} 0"$'\n' ;;

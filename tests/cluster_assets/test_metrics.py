@@ -295,6 +295,8 @@ def test_health_check_leaves_its_results(compute: Node, settings: Settings) -> N
     compute.path("/opt/trainyard").mkdir()
     compute.path("/opt/trainyard/settings.json").write_text(json.dumps(settings))
     (compute.fake / "gpus").write_text("\n".join((compute.fake / "gpus").read_text().splitlines()[:7]) + "\n")
+    compute.path("/etc/trainyard").mkdir(parents=True, exist_ok=True)
+    compute.path("/etc/trainyard/health.skip").write_text("scratch-size\n")
     subprocess.run(
         ["bash", ASSETS / "scans/node-health.sh"],
         env=os.environ | {"SLURMD_NODENAME": "gpu-dy-p5-1"} | compute.environment,
@@ -304,4 +306,5 @@ def test_health_check_leaves_its_results(compute: Node, settings: Settings) -> N
     text = compute.path(f"{METRICS}/node-health.prom").read_text()
     assert 'trainyard_node_check_ok{check="gpus"} 0\n' in text
     assert 'trainyard_node_check_ok{check="file-systems"} 1\n' in text
+    assert "scratch-size" not in text
     assert text.count("trainyard_node_check_time_seconds{") == text.count("trainyard_node_check_ok{") > 5

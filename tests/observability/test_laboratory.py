@@ -249,11 +249,10 @@ def test_faults_raise_exactly_their_alerts(cluster: Cluster, without_data: set[s
     """Each planted fault arrives by webhook, mail and SNS; nothing else does; jobs run where exporters do not."""
     lab, node = cluster.lab, cluster.node
     drain = f"scontrol update node={node(4)} state=drain reason='Fan broken'"
+    full = "mount -o remount,size=32m /fsx; fallocate -l 28M /fsx/big"
     planted: dict[tuple[str, str], Callable[[], object]] = {
         ("NodeDown", node(3)): lambda: cluster.root("pkill -KILL slurmd", node(3), check=False),
-        ("NodeDrained", node(4)): lambda: cluster.root(
-            f"scontrol update node={node(4)} state=drain reason='Fan broken'"
-        ),
+        ("NodeDrained", node(4)): lambda: cluster.root(drain),
         ("XidError", node(5)): lambda: cluster.root(f"echo '{XID}' >>/dev/kmsg", node(5)),
         ("ExporterDown", node(6)): lambda: cluster.root("systemctl stop trainyard-dcgm-exporter", node(6)),
         ("ExporterDown", node(7)): lambda: without_dcgm(lab, node(7)),
@@ -265,7 +264,7 @@ def test_faults_raise_exactly_their_alerts(cluster: Cluster, without_data: set[s
         ("NodeCheckFailed", node(10)): lambda: cluster.root(f"bash {HEALTH}", node(10)),
         ("NodeDrained", node(10)): lambda: None,
         ("EfaErrors", node(0)): lambda: efa_errors(cluster),
-        ("FileSystemFull", "/fsx"): lambda: cluster.root("mount -o remount,size=32m /fsx; fallocate -l 28M /fsx/big"),
+        ("FileSystemFull", "/fsx"): lambda: cluster.root(full),
         ("JobWithoutProgress", cluster.jobs["hangs"]): lambda: lab.write("/fsx/hang", "", user="root"),
         ("GpusIdleInJob", idle_job(cluster, node(11))): lambda: None,
         ("MonitoringFails", "monitoring"): lambda: configure(lab, "a-wrong-address"),

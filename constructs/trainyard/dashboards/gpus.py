@@ -37,6 +37,12 @@ def _rate(series: str, more: str = "", by: str = "node") -> str:
     return f"sum by ({by}) (rate({series}[$__rate_interval]){more})"
 
 
+def _xids(span: str) -> str:
+    """Errors of a time. A series begins with the first error of its GPU, which is not an increase."""
+    series = "trainyard_xid_errors_total"
+    return f"({series} unless {series} offset {span}) or increase({series}[{span}])"
+
+
 def _of_job(series: str) -> str:
     return _rate(series, ' and on (node) slurm_job_node{job="$job"}')
 
@@ -52,7 +58,7 @@ GPU_HEALTH = Dashboard("gpu-health", "GPU health", "Errors, temperature, power a
         figure("GPUs missing", "short", "GPUs of the instance type that the driver does not show.",
                "sum(trainyard_gpus_expected - trainyard_gpus_found) or vector(0)", (1, 1)),
         figure("Xid errors in 1 h", "short", "From the kernel's log.",
-               "sum(increase(trainyard_xid_errors_total[1h])) or vector(0)", (1, 1)),
+               f"sum({_xids('1h')}) or vector(0)", (1, 1)),
         figure("Double-bit ECC errors", "short", "GPUs that have some since the driver's start.",
                "count(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL > 0) or vector(0)", (1, 1)),
         figure("Failed row remaps", "short", "GPUs whose memory could not be repaired.",
@@ -80,7 +86,7 @@ GPU_HEALTH = Dashboard("gpu-health", "GPU health", "Errors, temperature, power a
     ),
     "Errors": (
         table("Xid errors in 24 h", "The runbook XidError explains the numbers.", ("node", "gpu", "xid"),
-              {"Errors": "sum by (node, gpu, xid) (increase(trainyard_xid_errors_total[24h])) > 0"}),
+              {"Errors": f"sum by (node, gpu, xid) ({_xids('24h')}) > 0"}),
         table("Memory errors", "GPUs with errors since the driver's start.", ("node", "gpu"),
               {title: f"max by (node, gpu) ({series}) > 0" for title, series in _MEMORY_ERRORS.items()}),
         table("Failed node checks", "Checks of nodes whose last result was bad.", ("node", "check"),
