@@ -54,12 +54,16 @@ def connect(options: argparse.Namespace) -> int:
 
     trainyard connect my.yaml
     trainyard connect my.yaml --key ~/.ssh/id_ed25519
+    trainyard connect my.yaml --dashboards
     """
-    from ops.aws import connect, deployment
+    from ops.aws import connect, dashboards, deployment
     from ops.preflight.aws import require_account
 
     target = _target(options)
     require_account(target.aws, target.environment)
+    if options.dashboards:
+        dashboards.open_dashboards(target.account, target.environment, deployment.console())
+        return DONE
     nodes = connect.hosts(target.account.client("ec2"), target.environment)
     file = connect.write(options.folder.expanduser().resolve(), target.environment, nodes, options.key)
     console = deployment.console()

@@ -162,6 +162,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
             _ENV,
             _path("--key", "FILE", "a private key of yours (default: a new one in the folder)"),
             _path("--folder", "FOLDER", f"where it is written (default {_SSH})", default=_SSH),
+            _flag("--dashboards", "open Grafana, Prometheus and Alertmanager on this machine's ports until Ctrl-C"),
         ),
     ),
     "logs": (

@@ -103,7 +103,8 @@ def permissions_page() -> str:
         (
             "connect",
             "`SendSSHPublicKey` and `StartSession` on the cluster's head and login nodes, `StartSession` also on the "
-            "document AWS-StartSSHSession. SSH calls both when it connects.",
+            "document AWS-StartSSHSession. SSH calls both when it connects. `--dashboards` needs `StartSession` on the "
+            "monitoring host and on the document AWS-StartPortForwardingSession.",
             CONNECT,
         ),
         (

@@ -13,6 +13,9 @@ STACKS = ("network", "storage", "data-links", "images", "api", "cluster", "obser
 ENVIRONMENT_TAG = "trainyard:environment"
 """Key of the tag with the environment's name."""
 
+HOST_TAG = "trainyard:monitoring"
+"""Key of the tag of the monitoring host and its volume; the value is the environment's name."""
+
 
 def stack_name(environment: Environment, part: str) -> str:
     """Name in CloudFormation of the stack of one part, for example `local-network`."""

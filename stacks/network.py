@@ -45,4 +45,10 @@ class NetworkStack(EnvironmentStack):
             keep_for_file_systems=kept_file_systems,
         )
         if settings.existing is None and settings.egress == "endpoints-only":
-            PrivateEndpoints(self, "Endpoints", network=self.network, cluster=environment.cluster)
+            PrivateEndpoints(
+                self,
+                "Endpoints",
+                network=self.network,
+                cluster=environment.cluster,
+                observability=environment.observability,
+            )

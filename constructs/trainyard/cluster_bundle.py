@@ -9,7 +9,7 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -50,13 +50,18 @@ def build(folder: Path = ASSETS, hooks: Sequence[Hook] = ()) -> Bundle:
     """
     if not (folder / ENTRY).is_file():
         raise ValueError(f"{folder.name}/ has no {ENTRY}, the script that every custom action runs.")
+    return archive({**dict(_members(folder)), **_hook_members(hooks)})
+
+
+def archive(members: Mapping[str, bytes]) -> Bundle:
+    """The bundle of files by their names in it: the same bytes for the same files."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, content in sorted({**dict(_members(folder)), **_hook_members(hooks)}.items()):
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, content in sorted(members.items()):
             member = tarfile.TarInfo(name)
             member.size = len(content)
             member.mode = 0o755 if PurePosixPath(name).suffix in {".sh", ".sbatch"} else 0o644
-            archive.addfile(member, io.BytesIO(content))
+            tar.addfile(member, io.BytesIO(content))
     content = buffer.getvalue()
     return Bundle(content, hashlib.sha256(content).hexdigest())
 

@@ -10,6 +10,7 @@ from constructs import Construct
 from settings.model.cluster import Cluster
 from settings.model.network import ExistingNetwork
 from settings.model.network import Network as NetworkSettings
+from settings.model.observability import Observability
 from trainyard.addresses import split
 from trainyard.endpoint_policies import endpoint_policy
 from trainyard.retention import log_group, retain
@@ -217,7 +218,15 @@ class PrivateEndpoints(Construct):
     ParallelCluster 3.16 gives to its nodes; Systems Manager guide, endpoints of Session Manager; ECR guide, endpoints.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, network: Network, cluster: Cluster) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        network: Network,
+        cluster: Cluster,
+        observability: Observability,
+    ) -> None:
         super().__init__(scope, construct_id)
         service = ec2.InterfaceVpcEndpointAwsService
         # Every cluster calls CloudFormation and EC2 for set-up and scaling, CloudWatch for logs and metrics, SSM for
@@ -241,6 +250,13 @@ class PrivateEndpoints(Construct):
         if cluster.slurm.accounting is not None:
             # The head node reads the database's password.
             services |= {"SecretsManager": service.SECRETS_MANAGER}
+        if observability.on:
+            # Alertmanager and the head node's MailProg publish to the topic.
+            services |= {"Sns": service.SNS}
+        if observability.mode == "managed":
+            # The agent sends series; the host writes dashboards.
+            services |= {"Prometheus": service.PROMETHEUS_WORKSPACES, "Grafana": service.GRAFANA}
+            services |= {"GrafanaWorkspace": service.GRAFANA_WORKSPACE}
         vpc = network.vpc
         group = ec2.SecurityGroup(
             self, "SecurityGroup", vpc=vpc, description="AWS service endpoints", allow_all_outbound=False

@@ -71,14 +71,14 @@ class Notifications(Construct):
             enforce_ssl=True,
         )
 
-    def allow_service(self, service: str) -> None:
-        """Let a service of AWS publish, for resources of this account."""
+    def allow_service(self, service: str, *more: str) -> None:
+        """Let a service of AWS publish, and call `more`, for resources of this account."""
         own = {"aws:SourceAccount": Stack.of(self).account}
         self.topic.add_to_resource_policy(
             iam.PolicyStatement(
                 sid=f"Publish-{service.partition('.')[0]}",
                 principals=[iam.ServicePrincipal(service)],
-                actions=["sns:Publish"],
+                actions=["sns:Publish", *more],
                 resources=[self.topic.topic_arn],
                 conditions={"StringEquals": own},
             )

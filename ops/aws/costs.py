@@ -127,6 +127,22 @@ def _of_resource(kind: str, properties: Mapping[str, Any], prices: Prices) -> It
     elif kind == "AWS::EC2::VPCEndpoint" and properties.get("VpcEndpointType") == "Interface":
         zones = len(properties.get("SubnetIds", [])) or 1
         yield Cost("interface endpoint", prices.hourly("interface_endpoint_hour"), zones, zones)
+    else:
+        yield from _of_monitoring(kind, properties, prices)
+
+
+def _of_monitoring(kind: str, properties: Mapping[str, Any], prices: Prices) -> Iterator[Cost]:
+    if kind == "AWS::EC2::LaunchTemplate":
+        data = properties["LaunchTemplateData"]
+        yield Cost(f"monitoring host {data['InstanceType']}", prices.instance(data["InstanceType"]))
+        gib = data["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"]
+        yield Cost(f"root volume gp3 {gib} GiB", prices.volume(gib))
+    elif kind == "AWS::EC2::Volume":
+        yield Cost(f"volume of metrics gp3 {properties['Size']} GiB", prices.volume(properties["Size"]))
+    elif kind == "AWS::APS::Workspace":
+        yield Cost("Amazon Managed Service for Prometheus, by samples (docs/observability.md)", None)
+    elif kind == "AWS::Grafana::Workspace":
+        yield Cost("Amazon Managed Grafana, by users (docs/observability.md)", None)
 
 
 def _of_cluster(configuration: Mapping[str, Any], prices: Prices) -> Iterator[Cost]:

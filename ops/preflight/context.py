@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from ops.preflight.aws import Aws, code_of
 from settings import Environment
 from settings.model.cluster import Queue
-from settings.stacks import STACKS, stack_name
+from settings.stacks import HOST_TAG, STACKS, stack_name
 
 _NOT_THERE = ("DELETE_COMPLETE", "CREATE_FAILED", "DELETE_SKIPPED")
 _COUNTED_STATES = ("pending", "running", "stopping", "shutting-down")
@@ -144,6 +144,7 @@ class CheckContext:
         return [arn.rpartition("/")[2] for arn in arns if ":capacity-reservation/" in arn]
 
     def is_ours(self, instance: dict[str, Any]) -> bool:
-        """Whether an instance is a node of the environment's own cluster."""
-        wanted = {"Key": "parallelcluster:cluster-name", "Value": self.environment.cluster_name}
-        return wanted in instance.get("Tags", [])
+        """Whether an instance is a node of the environment's own cluster, or its monitoring host."""
+        wanted = {"parallelcluster:cluster-name": self.environment.cluster_name, HOST_TAG: self.environment.name}
+        tags = instance.get("Tags", [])
+        return any({"Key": key, "Value": value} in tags for key, value in wanted.items())

@@ -17,7 +17,7 @@ DOCKER = IPv4Network("172.17.0.0/16")
 PRIVATE = tuple(IPv4Network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
 SHORTEST_CLIENT_PREFIX = 8
 RESERVED_BY_AWS = 5
-ENDPOINTS = 16
+ENDPOINTS = 17
 COMPASS = {"north": "n", "south": "s", "east": "e", "west": "w", "central": "c", "gov": "g"}
 
 
@@ -54,6 +54,7 @@ def address_needs(environment: Environment) -> dict[str, int]:
         "login nodes and their load balancer": login.count + 1 if login else 0,
         "Lustre servers": sum(-(-lustre.capacity_gib // 1200) + 1 for _, lustre in lustres(environment)),
         "OpenZFS": 1,
+        "monitoring host": int(environment.observability.prometheus),
         "endpoints": ENDPOINTS if new else 0,
         "reserved by AWS": RESERVED_BY_AWS if new else 0,
     }

@@ -13,10 +13,11 @@ from settings.rules.items import Finding, computes
 UNUSED = {
     "off": {"retention_days", "volume_gib", "instance_type", "notify", "runbooks"},
     "cloudwatch": {"retention_days", "volume_gib", "instance_type"},
+    "managed": {"volume_gib"},
 }
-"""Keys that a mode does not use. CloudWatch keeps metrics for 15 months."""
-HOST_MIB, NODE_MIB = 1024, 24
-"""Memory of the monitoring host: the system with Grafana, and about 3,000 series of 8 KiB for each node."""
+"""Keys that a mode does not use. CloudWatch keeps metrics for 15 months; an agent keeps two hours only."""
+HOST_MIB, NODE_MIB = 1024, 48
+"""Memory of the monitoring host: the system with Grafana, and 6,000 series of 8 KiB for each node."""
 
 
 def used(environment: Environment) -> Iterator[Finding]:

@@ -46,8 +46,18 @@ def made(name: str, environment: Environment, folder: Path) -> dict[str, str]:
     }
     if name in FULL:
         for stack in stacks_of(environment, folder).values():
-            files[f"{stack.id}.template.json"] = f"{json.dumps(_normal(stack.template), indent=1)}\n"
+            short = stack.id == "observability" or (stack.id == "network" and name != FULL[0])
+            files[f"{stack.id}.template.json"] = _text(_normal(stack.template), short=short)
     return files
+
+
+def _text(template: Mapping[str, Any], *, short: bool) -> str:
+    """JSON; in the short form with one line for each resource: many are much the same."""
+    if not short:
+        return f"{json.dumps(template, indent=1)}\n"
+    resources = ",\n".join(f" {json.dumps(name)}: {json.dumps(made)}" for name, made in template["Resources"].items())
+    rest = {key: value for key, value in template.items() if key != "Resources"}
+    return f'{json.dumps(rest)[:-1]},\n"Resources": {{\n{resources}\n}}}}\n'
 
 
 def made_pipelines(folder: Path) -> dict[str, str]:

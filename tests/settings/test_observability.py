@@ -41,9 +41,10 @@ def test_all_keys_are_read(edit: Edit) -> None:
         },
         "webhook_secret": "trainyard/webhook",
     }
-    given = {"mode": "managed", "retention_days": 400, "volume_gib": 20, "instance_type": "m7i.large", "notify": notify}
+    given = {"mode": "managed", "retention_days": 400, "instance_type": "m7i.large", "notify": notify}
     loaded = settings.load(edit({OB: {**given, "runbooks": "https://example.com/docs"}}))  # type: ignore[arg-type]
-    assert loaded.observability.model_dump(mode="json") == {**given, "runbooks": "https://example.com/docs"}
+    expected = {**given, "volume_gib": 50, "runbooks": "https://example.com/docs"}
+    assert loaded.observability.model_dump(mode="json") == expected
 
 
 def test_a_webhooks_address_is_in_no_message_and_no_representation(edit: Edit) -> None:

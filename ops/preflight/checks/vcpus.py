@@ -83,6 +83,8 @@ def _ours(context: CheckContext, reservations: dict[str, Collection[str]]) -> It
     yield _Use(cluster.head_node.instance_type, 1, reason="head")
     if cluster.login_nodes:
         yield _Use(cluster.login_nodes.instance_type, cluster.login_nodes.count, reason="login")
+    if context.environment.observability.prometheus:
+        yield _Use(context.environment.observability.instance_type, 1, reason="monitoring")
     for queue in cluster.queues:
         if queue.capacity.type in ("capacity-block", "odcr"):
             continue

@@ -172,9 +172,9 @@ def test_wrong_seeds_are_refused(good: Emulated) -> None:
 
 
 def test_jakarta_is_ready(good: Emulated) -> None:
-    """The flagship, in an account with its reservation and the vCPUs that its head node needs."""
+    """The flagship, in an account with its reservation and the vCPUs of its head node and monitoring host."""
     bought = {"instance_type": "p5e.48xlarge", "zone_id": "apse3-az1", "count": 80}
-    quotas = [{"quota": "ec2/L-417A185B", "value": 80 * 192}, {"quota": "ec2/L-1216C47A", "value": 32}]
+    quotas = [{"quota": "ec2/L-417A185B", "value": 80 * 192}, {"quota": "ec2/L-1216C47A", "value": 34}]
     seeds = {"capacity_reservations": [{**bought, "id": RESERVATION}], "quotas": quotas}
     Steer(good.emulator).seeds(seeds, region="ap-southeast-3")
     jakarta = Emulated(replace(good.emulator, region="ap-southeast-3"), environment_file("jakarta-80xp5e"))
