@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from cli import account
 from cli.exits import DONE
 from cli.files import read
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ops.logs import Source
     from settings import Environment
 
@@ -36,7 +40,8 @@ def logs(options: argparse.Namespace) -> int:
     seconds = options.since or (JOB_SINCE_S if options.job else SINCE_S)
     since = int((time.time() - seconds) * 1000)
     wanted = logs.Wanted(options.topic or "", options.node or "", str(options.job or ""), since)
-    with sources_of(options, environment) as sources:
+    with _reached(options, environment):
+        sources = _sources(options, environment)
         try:
             lines = logs.read(sources, wanted, options.lines)
         except Problem as problem:
@@ -53,23 +58,75 @@ def logs(options: argparse.Namespace) -> int:
     return DONE
 
 
+def support_bundle(options: argparse.Namespace) -> int:
+    """Collect versions, stacks, the cluster's state and recent logs in one archive, without secrets.
+
+    trainyard support-bundle local
+    trainyard support-bundle my.yaml --on aws --output bundle.tar.gz
+    """
+    from contextlib import ExitStack
+    from pathlib import Path
+
+    from cli.verdicts import session_of
+    from ops import support_bundle
+    from ops.problem import Problem
+
+    file, environment = read(options.environment)
+    at = time.time()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(at))
+    target = (options.output or Path(f"support-{environment.name}-{stamp}.tar.gz")).resolve()
+    parts = support_bundle.local_parts(file, _state_of(options))
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(_reached(options, environment))
+        except Problem as problem:
+            parts["account"] = support_bundle.missing(problem)
+        else:
+            sources = functools.cache(lambda: _sources(options, environment))
+            parts |= support_bundle.account_parts(session_of(environment), environment, options.environment, sources)
+        failed = support_bundle.write(target, environment, parts, at)
+    for line in failed:
+        _note(f"Not collected: {line}")
+    _print(f"Wrote {target}. Read it before you pass it on: README.txt in it lists what was left out.")
+    return DONE
+
+
 @contextmanager
-def sources_of(options: argparse.Namespace, environment: Environment) -> Iterator[list[Source]]:
-    """Where the logs of an environment are: CloudWatch Logs, and on the emulated AWS the nodes of its laboratory."""
+def _reached(options: argparse.Namespace, environment: Environment) -> Iterator[None]:
+    """With the environment's account, or its emulator."""
+    import os
+
     from cli.verdicts import account_of, session_of
-    from ops.logs import CloudWatch
     from ops.preflight.aws import Aws, require_account
 
     with account_of(options, start=False):
-        aws = Aws(session_of(environment), environment.region)
-        require_account(aws, environment)
-        found: list[Source] = [CloudWatch(aws, environment)]
-        if options.on == "local":
-            from local.commands.session import Session
-            from local.slurm import logs
+        # The signing of requests to the ParallelCluster API reads the region there.
+        os.environ["AWS_DEFAULT_REGION"] = os.environ["AWS_REGION"] = environment.region
+        require_account(Aws(session_of(environment), environment.region), environment)
+        yield
 
-            found += logs.sources(Session.open(options.environment, options.state).state, environment)
-        yield found
+
+def _sources(options: argparse.Namespace, environment: Environment) -> list[Source]:
+    """CloudWatch Logs, and on the emulated AWS the nodes of its laboratory, which have no agent."""
+    from cli.verdicts import session_of
+    from ops.logs import CloudWatch
+    from ops.preflight.aws import Aws
+
+    found: list[Source] = [CloudWatch(Aws(session_of(environment), environment.region), environment)]
+    if options.on == "local":
+        from local.slurm import logs
+
+        found += logs.sources(_state_of(options), environment)
+    return found
+
+
+def _state_of(options: argparse.Namespace) -> Path:
+    """The folder with the logs of deployments."""
+    if options.on == "aws":
+        return account._target(options).state
+    from local.commands.session import Session
+
+    return Session.open(options.environment, options.state).state
 
 
 def _print(line: object) -> None:

@@ -178,6 +178,10 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
             *_ACCOUNT,
         ),
     ),
+    "support-bundle": (
+        logs.support_bundle,
+        (_ENV, *_ACCOUNT, _path("--output", "FILE", "the archive (default support-<name>-<time>.tar.gz here)")),
+    ),
     "init": (
         account.init,
         (

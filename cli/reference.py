@@ -90,6 +90,7 @@ def permissions_page() -> str:
     from ops.drift import ACTIONS as DRIFT
     from ops.logs import ACTIONS as LOGS
     from ops.notify import ACTIONS as NOTIFY
+    from ops.support_bundle import ACTIONS as BUNDLE
     from trainyard.pipeline.actions import ASSUME, CONNECT, DEPLOYMENT, DIFF, PREFLIGHT, VALIDATION
 
     groups = (
@@ -113,6 +114,11 @@ def permissions_page() -> str:
             "those of the stack `<environment>-api`, `dynamodb:Scan` on the table `parallelcluster-slurm-<cluster>`. "
             "The others on `*`.",
             LOGS,
+        ),
+        (
+            "support-bundle --on aws",
+            "As for `logs`, `validate` and `status`. A part whose permission is missing is left out, and listed.",
+            BUNDLE,
         ),
         (
             "diff --on aws",

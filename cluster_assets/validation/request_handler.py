@@ -8,6 +8,7 @@
     cancel JOB                               end a job of the validation
     idle                                     scan the nodes that are idle and up, and check their GPUs (idle-nodes.sh)
     drain FOLDER                             the nodes that a job found bad; request.sh drains them
+    state                                    Slurm's nodes, jobs and statistics, for a support bundle
     keep RUN PART PARTS DATA...              a part of a report, which is kept as report.json of the run's folder
     history                                  the verdicts and figures of the reports that are kept
 
@@ -270,6 +271,17 @@ def drain(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     return {"drain": reasons, "out": sorted(out & set(bad))[: results.MOST_FAULTS]}
 
 
+def state(_settings: dict[str, Any], _words: Sequence[str]) -> dict[str, Any]:
+    """What Slurm shows, each command's output as far as it fits; of jobs neither names nor users."""
+    commands = {
+        "sinfo": ("sinfo", "--format=%P %a %l %D %t %N"),
+        "sinfo --list-reasons": ("sinfo", "--list-reasons", "--format=%40E %H %N"),
+        "squeue": ("squeue", "--format=%i %P %T %M %D %R"),
+        "sdiag": ("sdiag",),
+    }
+    return {name: slurm(*line)[: MOST_CHARACTERS // 5] for name, line in commands.items()}
+
+
 def idle_nodes() -> dict[tuple[str, str, bool], list[str]]:
     """The nodes that are idle and up, by partition, compute resource and whether they have GPUs.
 
@@ -335,6 +347,7 @@ REQUESTS = {
     "idle": idle,
     "keep": keep,
     "history": history,
+    "state": state,
 }
 
 

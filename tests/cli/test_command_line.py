@@ -18,7 +18,7 @@ from ops.report import FORMATS as FORMATS_OF_REPORTS
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = {
-    "up", "down", "status", "connect", "init", "exec", "promote", "lab", "logs",
+    "up", "down", "status", "connect", "init", "exec", "promote", "lab", "logs", "support-bundle",
     "diff", "gate", "preflight", "validate", "notify", "drift", "data",
     "check", "names", "schema", "completion",
 }  # fmt: skip
