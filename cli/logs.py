@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -94,8 +95,6 @@ def support_bundle(options: argparse.Namespace) -> int:
 @contextmanager
 def _reached(options: argparse.Namespace, environment: Environment) -> Iterator[None]:
     """With the environment's account, or its emulator."""
-    import os
-
     from cli.verdicts import account_of, session_of
     from ops.preflight.aws import Aws, require_account
 
@@ -130,8 +129,12 @@ def _state_of(options: argparse.Namespace) -> Path:
 
 
 def _print(line: object) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # head, for example, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(DONE) from None
 
 
 def _note(text: str) -> None:

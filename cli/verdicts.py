@@ -114,6 +114,9 @@ def validate(options: argparse.Namespace) -> int:
         )
         notify.of_validation(session, environment, found, partial(_progress, "validation"))
     write(validation_report(found), options.format, options.output)
+    if not found.passed:
+        words = f"trainyard logs {options.environment}{' --on aws' * (options.on == 'aws')}"
+        _progress("validation", f"what the nodes logged: {words}, with health, slurm, or --node NAME")
     return 0 if found.passed else 1
 
 

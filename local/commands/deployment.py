@@ -209,7 +209,8 @@ def _failure(what: str, session: Session, done: Run) -> Problem:
     body = "\n".join(f"  {line}" for line in lines)
     return Problem(
         f"{what}:\n{body}\n"
-        f"Output of the CDK CLI: {_shown(session.log)}; logs of the emulator: {_shown(session.state)}/\n"
+        f"Output of the CDK CLI: {_shown(session.log)}; logs of the emulator: {_shown(session.state)}/, of the "
+        f"cluster: trainyard logs {session.name}\n"
         f"Correct the cause and run `trainyard up {session.name}` again; `trainyard down {session.name}` removes what "
         f"exists,\nand `trainyard down {session.name} --force` stops the emulated AWS whatever state it is in."
     )

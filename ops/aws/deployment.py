@@ -74,7 +74,11 @@ class Target(cdk.App):
     def failure(self, what: str, done: Run) -> Problem:
         """The error of a failed deployment or removal, with CloudFormation's reasons."""
         body = "\n".join(f"  {line}" for line in done.failures or _tail(self.log))
-        return Problem(f"{what}:\n{body}\nOutput of the CDK CLI: {self.log}\nCorrect the cause and run it again.")
+        return Problem(
+            f"{what}:\n{body}\nOutput of the CDK CLI: {self.log}\nCorrect the cause and run it again. What "
+            f"was logged: trainyard logs {self.name} --on aws (cluster, bootstrap); to ask somebody: trainyard "
+            f"support-bundle {self.name} --on aws"
+        )
 
 
 def watch(console: Console, account: boto3.Session, environment: Environment, run: Callable[[], int]) -> Run:
