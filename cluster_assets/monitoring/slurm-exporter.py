@@ -36,8 +36,8 @@ from slurm_output import JOB, NODE, Row, gpus, hosts, run, seconds, state_of, ta
 STALE_S = 60.0
 MOST_JOBS = 1000
 """Jobs with series of their own, running and pending ones each: Prometheus refuses too large an answer."""
-MOST_BYTES, MOST_RANKS, MOST_TEXT = 262_144, 4096, 128
-"""Limits of a job's file, its ranks, and the characters of a label."""
+MOST_BYTES, MOST_RANKS, MOST_TEXT = 262_144, 10_000, 128
+"""Limits of a job's file, of the ranks of all jobs, and of the characters of a label."""
 FIGURES = {
     "step": "training_step", "steps_per_second": "training_steps_per_second", "loss": "training_loss",
     "tokens_per_second": "training_tokens_per_second", "mfu": "training_mfu_ratio",
@@ -193,7 +193,8 @@ def training(folder: Path, jobs: list[Row]) -> str:
             if (value := finite(found.get(key))) is not None:
                 page.add(series, value, job=job["JobID"])
         ranks, nodes = found.get("ranks"), set(hosts(job["NodeList"]))
-        for rank, one in list(ranks.items())[:MOST_RANKS] if isinstance(ranks, dict) else ():
+        left = MOST_RANKS - len(page.samples.get("training_rank_step", ()))
+        for rank, one in list(ranks.items())[:left] if isinstance(ranks, dict) else ():
             step, node = one if isinstance(one, list) and len(one) == 2 else (None, None)
             if re.fullmatch(r"[0-9]{1,6}", rank) and (value := finite(step)) is not None:
                 where = node if isinstance(node, str) and node in nodes else ""

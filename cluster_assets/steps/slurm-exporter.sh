@@ -1,20 +1,17 @@
 #!/usr/bin/env bash
-# Monitoring of Slurm, on the head node: the exporter for Prometheus, the folder where the jobs' watchdogs write, and Slurm's mails as
-# messages of the SNS topic. A failure here is a warning: monitoring is never the reason that a cluster is not created.
+# Monitoring of Slurm, on the head node: the exporter for Prometheus with the folder where the jobs' watchdogs write, and Slurm's mails as
+# messages of the SNS topic. Monitoring is never the reason that a bootstrap fails: each part is a process, whose failure is a warning.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
-trap '(($? == 0)) || log::warn "Slurm is not monitored: the reason is above"; exit 0' EXIT
 
-readonly UNITS="${TRAINYARD_ROOT}/etc/systemd/system"
-MONITORING="$(cd "${TRAINYARD_LIB}/../monitoring" && pwd -P)"
-readonly MONITORING
+readonly UNITS="${TRAINYARD_ROOT}/etc/systemd/system" MAILS="${TRAINYARD_ROOT}/var/spool/trainyard/mail"
+MODE="$(settings::get .monitoring.mode)"
+BUNDLE="$(cd "${TRAINYARD_LIB}/.." && pwd -P)"
+# Of this version, so that a new bundle restarts the exporter; and the node's path, without the root of the tests.
+readonly MODE BUNDLE="${BUNDLE#"${TRAINYARD_ROOT}"}"
 
-# start UNIT: start a unit whose file is new.
+# start UNIT: start a unit if this run has written a file.
 slurm_exporter::start() {
-  ((FILES_WRITTEN)) || return 0
-  systemctl daemon-reload
-  systemctl enable "$1"
-  systemctl restart "$1"
-  FILES_WRITTEN=0
+  ((FILES_WRITTEN == 0)) || { systemctl daemon-reload && systemctl enable "$1" && systemctl restart "$1"; }
 }
 
 # stop UNIT FILE...: stop a unit that an earlier run started.
@@ -27,6 +24,10 @@ slurm_exporter::stop() {
 
 slurm_exporter::exporter() {
   local address shared python
+  if [[ "${MODE}" != self-hosted && "${MODE}" != managed ]]; then
+    slurm_exporter::stop trainyard-slurm-exporter.service
+    return
+  fi
   address="$(cat "${TRAINYARD_ROOT}"/opt/slurm/etc/slurm*.conf | sed -n 's/^SlurmctldHost=.*(\([0-9.]*\)).*/\1/p' | head -n 1)"
   [[ -n "${address}" ]] || log::fail "no SlurmctldHost with an address in /opt/slurm/etc"
   python="$(base::python)"
@@ -37,13 +38,12 @@ slurm_exporter::exporter() {
     # Watchdogs remove their files; those of killed ones go after two days.
     files::write "${TRAINYARD_ROOT}/etc/tmpfiles.d/trainyard-jobs.conf" 0644 <<<"e ${shared}/monitoring/jobs 1777 root root 2d"
   fi
-  # The bundle's own path: a new bundle restarts the exporter.
   files::write "${UNITS}/trainyard-slurm-exporter.service" 0644 <<END
 [Unit]
 Description=Slurm's nodes and jobs for Prometheus
 After=network-online.target
 [Service]
-ExecStart=${python} ${MONITORING}/slurm-exporter.py --listen ${address}:9101${shared:+ --jobs ${shared}/monitoring/jobs}
+ExecStart=${python} ${BUNDLE}/monitoring/slurm-exporter.py --listen ${address}:9101${shared:+ --jobs ${shared}/monitoring/jobs}
 Environment=PATH=/opt/slurm/bin:/usr/bin:/bin
 DynamicUser=yes
 CapabilityBoundingSet=
@@ -60,16 +60,20 @@ END
 }
 
 slurm_exporter::mail() {
-  local -r spool="${TRAINYARD_ROOT}/var/spool/trainyard/mail"
-  files::folder "${spool}" 0700
-  chown slurm: "${spool}"
+  if [[ -z "${MODE}" ]]; then
+    slurm_exporter::stop trainyard-mail.path trainyard-mail.service
+    rm -rf -- "${MAILS}"
+    return
+  fi
+  files::folder "${MAILS}" 0700
+  chown slurm: "${MAILS}"
   files::write "${UNITS}/trainyard-mail.service" 0644 <<END
 [Unit]
 Description=Slurm's mails to the environment's SNS topic
 StartLimitIntervalSec=0
 [Service]
 Type=oneshot
-ExecStart=/bin/bash ${MONITORING}/slurm-mail.sh send
+ExecStart=/bin/bash ${BUNDLE}/monitoring/slurm-mail.sh send
 Nice=10
 END
   files::write "${UNITS}/trainyard-mail.path" 0644 <<END
@@ -84,18 +88,14 @@ END
 }
 
 slurm_exporter::main() {
-  local mode
-  mode="$(settings::get .monitoring.mode)"
-  if [[ "${mode:-off}" == off ]]; then
-    slurm_exporter::stop trainyard-mail.path trainyard-mail.service
-    rm -rf -- "${TRAINYARD_ROOT}/var/spool/trainyard/mail"
+  local part
+  if (($#)); then
+    "slurm_exporter::$1"
   else
-    slurm_exporter::mail
+    for part in exporter mail; do
+      bash "${BASH_SOURCE[0]}" "${part}" || log::warn "Slurm's ${part} is not set up: the reason is above"
+    done
   fi
-  case "${mode}" in
-    self-hosted | managed) slurm_exporter::exporter ;;
-    *) slurm_exporter::stop trainyard-slurm-exporter.service ;;
-  esac
 }
 
-slurm_exporter::main
+slurm_exporter::main "$@"

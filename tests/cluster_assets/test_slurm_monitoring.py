@@ -48,7 +48,7 @@ def test_exporter_and_mails_of_a_self_hosted_environment(head: Node, settings: S
     spool = head.path("/var/spool/trainyard/mail")
     assert spool.stat().st_mode & 0o7777 == 0o700 and f"slurm: {spool}" in head.calls("chown")
     started = [call for call in head.calls("systemctl") if "trainyard-" in call]
-    names = ("trainyard-mail.path", "trainyard-slurm-exporter.service")
+    names = ("trainyard-slurm-exporter.service", "trainyard-mail.path")
     assert started == [f"{verb} {name}" for name in names for verb in ("enable", "restart")]
     before = head.snapshot()
     assert head.run("updated").returncode == 0
@@ -78,20 +78,21 @@ def test_modes(head: Node, settings: Settings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "part", "said"),
     [
-        ("systemctl", "systemctl is broken"),
-        ("chown", "chown is broken"),
-        ("", "no SlurmctldHost with an address in /opt/slurm/etc"),
+        ("systemctl", "exporter", "systemctl is broken"),
+        ("systemctl", "mail", "systemctl is broken"),
+        ("chown", "mail", "chown is broken"),
+        ("", "exporter", "no SlurmctldHost with an address in /opt/slurm/etc"),
     ],
 )
-def test_a_failure_is_a_warning(head: Node, settings: Settings, command: str, said: str) -> None:
+def test_a_failure_is_a_warning(head: Node, settings: Settings, command: str, part: str, said: str) -> None:
     if command:
         head.command(command, f"[[ $* != *trainyard* ]] || {{ echo '{command} is broken' >&2; exit 1; }}")
     else:
         head.path("/opt/slurm/etc/slurm_parallelcluster.conf").unlink()
     log = step(head, monitored(settings, "self-hosted"))
-    assert said in log and "WARNING: Slurm is not monitored" in log
+    assert said in log and f"WARNING: Slurm's {part} is not set up" in log
 
 
 # --- mails

@@ -287,6 +287,21 @@ def test_a_file_speaks_for_its_owner_and_its_nodes_only(tmp_path: Path) -> None:
     assert exporter.training(tmp_path / "absent", [JOB]) == ""
 
 
+def test_ranks_are_limited_for_all_jobs_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prometheus would refuse the whole answer."""
+    monkeypatch.setattr(exporter, "MOST_RANKS", 5)
+    for job in ("7", "8", "9"):
+        (tmp_path / f"{job}.json").write_text(json.dumps({"ranks": {str(rank): [1, ""] for rank in range(3)}}))
+    found = samples(exporter.training(tmp_path, [{**JOB, "JobID": job} for job in ("7", "8", "9")]))
+    assert [key[:2] for key in found["training_rank_step"]] == [
+        ("7", "0"),
+        ("7", "1"),
+        ("7", "2"),
+        ("8", "0"),
+        ("8", "1"),
+    ]
+
+
 # --- serving
 
 
