@@ -42,6 +42,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.lab
 def test_prometheus_accepts_its_configuration(folder: Path) -> None:
     output = tool("promtool", "check", "config", folder / "prometheus.yml")
     assert output.count("rules found") == len(monitoring_config.rules())
@@ -54,6 +55,7 @@ def test_prometheus_accepts_its_configuration(folder: Path) -> None:
     assert not {"rule_files", "alerting"} & set(agent)
 
 
+@pytest.mark.lab
 def test_an_interval_of_one_second_has_a_timeout_that_fits(tmp_path: Path) -> None:
     (tmp_path / "p.yml").write_text(monitoring_config.prometheus("local", "::1", interval_s=1))
     tool("promtool", "check", "config", tmp_path / "p.yml")
@@ -78,6 +80,7 @@ def test_series_of_the_head_node_that_are_about_jobs_lose_its_name() -> None:
     assert not any(re.fullmatch(rule["regex"], f"{name};gpu-st-node-1") for name in SERIES)
 
 
+@pytest.mark.lab
 def test_alertmanager_accepts_its_configuration(folder: Path) -> None:
     output = tool("amtool", "check-config", folder / "alertmanager.yml")
     assert "1 receivers" in output and "1 templates" in output and "2 inhibit rules" in output
@@ -140,6 +143,7 @@ def rendered(folder: Path, name: str, alerts: list[dict[str, Any]], **common: st
     return tool("amtool", "template", "render", *words).strip()
 
 
+@pytest.mark.lab
 def test_a_message_of_one_alert(folder: Path) -> None:
     assert rendered(folder, "subject", [alert(1)], node="n1") == "Page: XidError on n1 in jakarta"
     assert rendered(folder, "message", [alert(1)]) == (
@@ -148,6 +152,7 @@ def test_a_message_of_one_alert(folder: Path) -> None:
     )
 
 
+@pytest.mark.lab
 def test_a_message_of_many_alerts_names_ten(folder: Path) -> None:
     alerts = [alert(number) for number in range(80)]
     assert rendered(folder, "subject", alerts) == "Page: XidError, 80 alerts in jakarta"
@@ -155,6 +160,7 @@ def test_a_message_of_many_alerts_names_ten(folder: Path) -> None:
     assert text.count("Run: ") == 10 and "And more: 80 alerts in all." in text
 
 
+@pytest.mark.lab
 def test_a_message_of_a_job_and_of_its_end(folder: Path) -> None:
     subject = rendered(folder, "subject", [alert(1)], alertname="GpusIdleInJob", severity="warning", job="17")
     assert subject == "Warning: GpusIdleInJob of job 17 in jakarta"

@@ -54,6 +54,7 @@ def staged(folder: Path, files: dict[str, Any], cases: list[dict[str, Any]]) -> 
     return file
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("name", CASES)
 def test_cases(name: str) -> None:
     done = promtool("test", "rules", Path(__file__).parent / "rules" / name)
@@ -84,6 +85,7 @@ def test_each_alert_says_how_urgent_it_is_and_what_to_do(alert: str) -> None:
     assert "job" not in rule["labels"]
 
 
+@pytest.mark.lab
 def test_names_and_intervals() -> None:
     assert len(ALERTS) == len([rule for rule in RULES if "alert" in rule])
     # Amazon Managed Service for Prometheus evaluates a group without an interval every minute.
@@ -105,6 +107,7 @@ def mutants(rule: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"for {value} s", {**rule, "for": f"{value}s"}
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("name", [rule.get("alert") or rule["record"] for rule in RULES])
 def test_a_changed_threshold_breaks_a_case(name: str, tmp_path: Path) -> None:
     [rule] = [rule for rule in RULES if name in (rule.get("alert"), rule.get("record"))]
