@@ -5,10 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from cli.exits import DONE
 from cli.files import read
+
+if TYPE_CHECKING:
+    from settings import Environment
 
 PORT = 8600
 _WITHOUT = {
@@ -22,7 +27,7 @@ _WITHOUT = {
 def show(options: argparse.Namespace) -> int:
     """Serve the page on loopback until it is interrupted, or write it to a file."""
     from ops.overview.page import overview
-    from ops.overview.prometheus import DEFAULT, Prometheus
+    from ops.overview.prometheus import Prometheus
     from ops.overview.server import server
     from ops.problem import Problem
     from ops.report import write
@@ -30,19 +35,40 @@ def show(options: argparse.Namespace) -> int:
     _, environment = read(options.environment)
     if options.output and options.port:
         raise Problem("--port: not with --output, which writes a file and serves nothing. Leave one of them out.")
-    reason = _WITHOUT.get(environment.observability.mode, "")
-    if reason and not options.prometheus:
-        raise Problem(f"{environment.name}: {reason.format(name=environment.name)} --prometheus names another server.")
-    prometheus = Prometheus(options.prometheus or DEFAULT)
-    if options.output:
-        write(overview(environment.name, prometheus, time.time()), "html", options.output)
-        _print(f"Wrote {options.output}")
-        return DONE
-    with server(environment.name, prometheus, options.port or PORT) as running, suppress(KeyboardInterrupt):
-        address = f"http://127.0.0.1:{running.server_port}/"
-        _print(f"{address} shows {environment.name}, from Prometheus at {prometheus.address}. Ctrl-C ends it.")
-        running.serve_forever()
+    with _address(options, environment) as found:
+        prometheus = Prometheus(found)
+        if options.output:
+            write(overview(environment.name, prometheus, time.time()), "html", options.output)
+            _print(f"Wrote {options.output}")
+            return DONE
+        with server(environment.name, prometheus, options.port or PORT) as running, suppress(KeyboardInterrupt):
+            address = f"http://127.0.0.1:{running.server_port}/"
+            _print(f"{address} shows {environment.name}, from Prometheus at {found}. Ctrl-C ends it.")
+            running.serve_forever()
     return DONE
+
+
+@contextmanager
+def _address(options: argparse.Namespace, environment: Environment) -> Iterator[str]:
+    """Of --prometheus, else of a laboratory of the environment that runs here, else port 9090 of this machine."""
+    from ops.overview.prometheus import DEFAULT
+    from ops.problem import Problem
+
+    if options.prometheus:
+        yield options.prometheus
+        return
+    if options.on == "local":
+        from local.commands.session import ROOT
+        from local.slurm import Laboratory, monitoring
+
+        laboratory = Laboratory(ROOT / ".trainyard" / "lab" / "lab")
+        if laboratory.running and laboratory.plan.metrics and laboratory.plan.environment.name == environment.name:
+            with monitoring.tunnel(laboratory) as address:
+                yield address
+            return
+    if reason := _WITHOUT.get(environment.observability.mode, ""):
+        raise Problem(f"{environment.name}: {reason.format(name=environment.name)} --prometheus names another server.")
+    yield DEFAULT
 
 
 def refuse_its_options(options: argparse.Namespace) -> None:

@@ -30,6 +30,7 @@ TABLE = json.loads((Path(__file__).parent / "series.json").read_text())
 NAMES = ("overview", "gpu-health", "job", "efa-nccl", "file-systems", "slurm-shares", "cost")
 METRICS = {
     "AWS/FSx": {"DataReadBytes", "DataWriteBytes", "FreeDataStorageCapacity", "AgeOfOldestQueuedMessage"},
+    "AWS/PrivateLinkEndpoints": {"BytesProcessed"},
     "AWS/NATGateway": {"BytesOutToDestination", "BytesInFromDestination", "ErrorPortAllocation", "PacketsDropCount"},
 }
 

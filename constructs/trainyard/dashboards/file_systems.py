@@ -1,4 +1,4 @@
-"""Dashboard of file systems, their S3 associations, NAT gateways and disks."""
+"""Dashboard of file systems, their S3 associations, NAT gateways, endpoints and disks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from trainyard.dashboards.cluster import DISK_USE
 from trainyard.dashboards.model import Dashboard, Metric, Variable, lines, table
 
 _FSX, _NAT = (("FileSystemId", "$file_system"),), (("NatGatewayId", "$nat_gateway"),)
+_ENDPOINT = (("Service Name", "*"), ("VPC Id", "$vpc"), ("VPC Endpoint Id", "*"), ("Endpoint Type", "*"))
 _INODES = "1 - node_filesystem_files_free / (node_filesystem_files > 0)"
 
 
@@ -15,7 +16,7 @@ def file_systems(environment: Environment) -> Dashboard:
     """The dashboard. Resources in CloudWatch are found by the tag that CloudFormation gives them.
 
     Sources of the metrics: FSx for Lustre user guide, "Amazon FSx for Lustre metrics and dimensions"; Amazon VPC user
-    guide, "NAT gateway metrics and dimensions".
+    guide, "NAT gateway metrics and dimensions"; AWS PrivateLink guide, "CloudWatch metrics for AWS PrivateLink".
     """
 
     def arns(kind: str, part: str) -> str:
@@ -46,13 +47,15 @@ def file_systems(environment: Environment) -> Dashboard:
                   {way: Metric("AWS/FSx", "AgeOfOldestQueuedMessage", "Maximum", (*_FSX, ("Publisher", publisher)))
                    for way, publisher in (("export", "AutoExport"), ("import", "AutoImport"))}),
         ),
-        "NAT gateways": (
+        "NAT gateways and endpoints": (
             lines("NAT traffic", "bytes", "In each minute. Each byte is charged; S3 has a gateway endpoint.",
                   {"out": Metric("AWS/NATGateway", "BytesOutToDestination", "Sum", _NAT),
                    "in": Metric("AWS/NATGateway", "BytesInFromDestination", "Sum", _NAT)}),
             lines("NAT errors", "short", "In each minute: connections without a free port; dropped packets.",
                   {"no port": Metric("AWS/NATGateway", "ErrorPortAllocation", "Sum", _NAT),
                    "dropped": Metric("AWS/NATGateway", "PacketsDropCount", "Sum", _NAT)}),
+            lines("Endpoint traffic", "bytes", "In each minute, of interface endpoints.",
+                  {"": Metric("AWS/PrivateLinkEndpoints", "BytesProcessed", "Sum", _ENDPOINT)}),
         ),
         "Capacity": (
             lines("In use", "percentunit", "The fullest of all nodes, for each mount.",
@@ -64,6 +67,7 @@ def file_systems(environment: Environment) -> Dashboard:
         ),
     }, (
         Variable("file_system", "File system", "cloudwatch", arns("fsx:file-system", "storage"), "fs-[0-9a-f]+"),
+        Variable("vpc", "VPC", "cloudwatch", arns("ec2:vpc", "network"), "vpc-[0-9a-f]+"),
         Variable("nat_gateway", "NAT gateway", "cloudwatch", arns("ec2:natgateway", "network"), "nat-[0-9a-f]+"),
     ))
     # fmt: on

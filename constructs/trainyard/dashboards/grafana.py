@@ -170,4 +170,4 @@ def _cloudwatch(name: str, legend: str, metric: Metric, region: str) -> cloudwat
     made.namespace(metric.namespace).metric_name(metric.name).statistic(metric.statistic)
     # One dimension is a variable with several values: Grafana makes a search of it, and a line for each resource.
     made.dimensions(dict(metric.dimensions)).match_exact(True)
-    return made.label(f"{legend} ${{PROP('Dim.{metric.dimensions[0][0]}')}}")
+    return made.label(f"{legend} ${{PROP('Dim.{metric.dimensions[0][0]}')}}".strip())
