@@ -36,10 +36,10 @@ TOPICS: Mapping[str, tuple[str, ...]] = {
         "compute_console_output",
     ),
     "slurm": ("slurmctld", "slurmd", "slurmdbd"),
-    "health": ("health", "checks", "slurm_health_check"),
+    "health": ("health", "slurm_health_check"),
 }
 """The logs of each topic. Source of ParallelCluster's names: cloudwatch_agent_config.json of the cookbook, 3.16.
-`bootstrap`, `health` and `checks` are files of /var/log/trainyard; `handler` is the cluster's custom resource.
+`bootstrap` and `health` are files of /var/log/trainyard; `handler` is the cluster's custom resource.
 """
 HEAD = "head"
 JOB_STREAMS = "job_"

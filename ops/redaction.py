@@ -9,6 +9,9 @@ _WORDS = "passw(?:or)?d|passphrase|secret|token(?!s|iz)|(?:api|access|private)[_
 # Atomic: a long word that has these words many times would take the square of its length.
 _NAME = rf"(?>[\w.-]*?(?:{_WORDS})[\w.-]*)"
 _VALUE = r"\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'|[^\s,;&\"'}]+"
+_WEBHOOKS = (
+    r"hooks\.slack(?:-gov)?\.com|discord(?:app)?\.com/api/webhooks|[\w.-]+\.(?:webhook\.office|logic\.azure)\.com"
+)
 _RULES: tuple[tuple[str, str], ...] = (
     # A key in a log is spread over lines with times between; one whose end was cut off goes to the limit.
     (
@@ -17,14 +20,13 @@ _RULES: tuple[tuple[str, str], ...] = (
     ),
     ("JSON web token", r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"),
     ("authorization", r"(?i)(?<=authorization)[\"']?\s*[:=]\s*[\"']?[^\n\"']+"),
-    ("authorization", r"(?i)\b(?:bearer|basic)\s+[\w.~+/=-]{8,}"),
+    ("authorization", r"(?i)\bbearer\s+[\w.~+/=-]{8,}"),
     ("signed URL", r"(?i)(?<=[?&])(?:x-amz-(?:signature|credential|security-token)|signature|sig)=[^\s&\"'<>]+"),
-    (
-        "webhook",
-        r"https://(?:hooks\.slack(?:-gov)?\.com|[\w.-]*\.webhook\.office\.com|[\w.-]*\.logic\.azure\.com)[^\s\"'<>]*",
-    ),
+    ("webhook", rf"https://(?:{_WEBHOOKS})[^\s\"'<>]*"),
     ("access token", r"\b(?:hf_|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|nvapi-|sk-)[\w-]{16,}"),
     ("access key id", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    # As ~/.netrc, Enroot's .credentials and Docker's config.json have them.
+    ("login", r"(?i)\blogin\s+\S+\s+password\s+\S+|\"auth\"\s*:\s*\"[^\"\n]+\""),
     ("login in a URL", r"(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"),
     ("named secret", rf"(?i)(?:(?<=\")|(?<=')|(?<![\w.-])){_NAME}[\"']?\s*[:=]\s*(?:{_VALUE})"),
     ("named secret", rf"(?i)(?<![\w.-])--{_NAME}\s+(?:{_VALUE})"),

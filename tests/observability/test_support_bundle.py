@@ -39,6 +39,9 @@ SECRETS = {
     "urlpass": "clone https://user:urlpass@example.com/repo.git",
     "grace.hopper@example.com": "mail to grace.hopper@example.com",
     "ghp_0123456789abcdefABCDEF": "remote ghp_0123456789abcdefABCDEF0123456789",
+    "netrcplanted": "machine 1.dkr.ecr.amazonaws.com login AWS password netrcplanted",
+    "ZG9ja2VyOnBsYW50ZWQ": '{"auths": {"x": {"auth": "ZG9ja2VyOnBsYW50ZWQ="}}}',
+    "workflows/planted/trig": "https://prod-1.westus.logic.azure.com:443/workflows/planted/trig?sig=a",
     "wandbplanted": "WANDB_API_KEY='wandbplanted'",
 }
 TEXT = "\n".join(SECRETS.values())

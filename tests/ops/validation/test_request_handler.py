@@ -406,3 +406,15 @@ def test_document_takes_one_request_of_plain_words() -> None:
     assert re.search(REQUEST, "submit storage-test gpu - 2 60 20261121-1 --mounts-to-test /fsx --fraction 80")
     for text in ("facts; id", "facts $(id)", "facts `id`", "facts | sh", "facts > /x", "facts 'x'", "facts *", "a\nid"):
         assert not re.search(REQUEST, text), text
+
+
+def test_state_for_a_support_bundle_fits_into_an_answer(head: HeadNode) -> None:
+    """Also where Slurm prints much; a job's name and user are not asked for."""
+    for name in ("sinfo", "squeue", "sdiag"):
+        head.tool(name, f"yes '{name} prints a line' | head -n 10000")
+    found = head.answer("state")
+    assert {name.split()[0] for name in found} == {"sinfo", "squeue", "sdiag"}
+    assert all(text.startswith(f"{name.split()[0]} prints a line\n") for name, text in found.items())
+    assert len(json.dumps(found)) < request_handler.MOST_CHARACTERS
+    [asked] = [call for call in head.calls if call.startswith("squeue")]
+    assert not set(re.findall(r"%\w", asked)) & {"%u", "%U", "%j"}
