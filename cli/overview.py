@@ -62,7 +62,7 @@ def _address(options: argparse.Namespace, environment: Environment) -> Iterator[
         from local.slurm import Laboratory, monitoring
 
         laboratory = Laboratory(ROOT / ".trainyard" / "lab" / "lab")
-        if laboratory.running and laboratory.plan.metrics and laboratory.plan.environment.name == environment.name:
+        if laboratory.running and laboratory.plan.metrics_s and laboratory.plan.environment.name == environment.name:
             with monitoring.tunnel(laboratory) as address:
                 yield address
             return

@@ -16,7 +16,7 @@ os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(Path("~/.cache/aws/
 
 # Folders and files whose tests take minutes. With --no-loadscope-reorder they start first, because one that starts last
 # keeps a single core busy.
-LONG = ("promotion", "deployment", "jobs", "trainer", "lifecycle", "e2e", "slurm")
+LONG = ("promotion", "deployment", "jobs", "trainer", "lifecycle", "e2e", "slurm", "observability")
 LIVES = ("test_cdk", "test_create", "test_policy", "test_update")
 """One half of the life cycles: each half shares a deployment."""
 

@@ -14,6 +14,7 @@ from local.commands.session import ROOT
 from local.slurm import Laboratory, bootstrap, make, namespaces
 from ops.problem import Problem
 from settings import environment_file, load
+from trainyard import monitoring_config
 
 _AGAIN = "`trainyard lab shell` opens a shell."
 
@@ -43,7 +44,7 @@ def _up(laboratory: Laboratory, options: argparse.Namespace) -> None:
         counts={name: int(text) for name, text in counts.items()} or None,
         base=options.base,
         powered_down=options.powered_down,
-        metrics=options.metrics,
+        metrics_s=monitoring_config.INTERVAL_S if options.metrics else 0,
         binds={target: source for source, target in _pairs(options.bind, ":", "--bind SOURCE:TARGET").items()},
     )
     console = Console()

@@ -53,14 +53,14 @@ def run(laboratory: Laboratory, node: str, role: str, *, check: bool = True) -> 
 def all_nodes(laboratory: Laboratory) -> None:
     """Publish the assets and bootstrap the head node, then all compute nodes in parallel; for `before_slurmd`.
 
-    With `metrics` in the plan, also start Prometheus and Alertmanager.
+    With `metrics_s` in the plan, also start Prometheus and Alertmanager.
     """
-    publish(laboratory, monitoring.assets(laboratory) if laboratory.plan.metrics else cluster_bundle.ASSETS)
+    publish(laboratory, monitoring.assets(laboratory) if laboratory.plan.metrics_s else cluster_bundle.ASSETS)
     run(laboratory, "head", "head-configured")
     with ThreadPoolExecutor(max_workers=len(laboratory.plan.compute)) as pool:
         for done in [pool.submit(compute_node, laboratory, node.name) for node in laboratory.plan.compute]:
             done.result()
-    if laboratory.plan.metrics:
+    if laboratory.plan.metrics_s:
         monitoring.start(laboratory)
 
 

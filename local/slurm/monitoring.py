@@ -24,6 +24,7 @@ import yaml
 
 from local.slurm import base
 from local.slurm.laboratory import Laboratory
+from ops.problem import Problem
 from trainyard import cluster_bundle, monitoring_config
 
 FOLDER = "/etc/prometheus"
@@ -61,7 +62,8 @@ def start(laboratory: Laboratory) -> None:
 def configure(laboratory: Laboratory, rules: Mapping[str, str], receiver: monitoring_config.Receiver) -> None:
     """Write the configuration of both; memory file systems in place of Lustre and OpenZFS get these types."""
     plan = laboratory.plan
-    prometheus = yaml.safe_load(monitoring_config.prometheus(plan.environment.name, plan.head.address))
+    text = monitoring_config.prometheus(plan.environment.name, plan.head.address, interval_s=plan.metrics_s)
+    prometheus = yaml.safe_load(text)
     for one in plan.shared:
         if kind := {"lustre": "lustre", "openzfs": "nfs4"}.get(one.name.partition("-")[0]):
             found = {"source_labels": ["__name__", "mountpoint"], "regex": f"node_filesystem_.+;{one.mount}"}
@@ -81,16 +83,19 @@ def tunnel(laboratory: Laboratory, port: int = 9090) -> Iterator[str]:
 
     class Connection(socketserver.BaseRequestHandler):
         def handle(self) -> None:
-            # Of this thread only. A socket belongs to the network of the thread that creates it.
-            with Path(f"/proc/{laboratory.pid('aws')}/ns/net").open() as network:
-                ctypes.CDLL(None).setns(network.fileno(), _CLONE_NEWNET)
-            with socket.create_connection(("127.0.0.1", port), timeout=60) as upstream:
-                ends = {self.request: upstream, upstream: self.request}
-                while True:
-                    for end in select.select(list(ends), [], [])[0]:
-                        if not (data := end.recv(65536)):
-                            return
-                        ends[end].sendall(data)
+            # What fails here closes the connection: the client reports that there is no answer.
+            with contextlib.suppress(OSError, Problem):
+                # Of this thread only. A socket belongs to the network of the thread that creates it.
+                with Path(f"/proc/{laboratory.pid('aws')}/ns/net").open() as network:
+                    if ctypes.CDLL(None).setns(network.fileno(), _CLONE_NEWNET):
+                        return
+                with socket.create_connection(("127.0.0.1", port), timeout=60) as upstream:
+                    ends = {self.request: upstream, upstream: self.request}
+                    while True:
+                        for end in select.select(list(ends), [], [])[0]:
+                            if not (data := end.recv(65536)):
+                                return
+                            ends[end].sendall(data)
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Connection) as server:
         server.daemon_threads = True

@@ -85,7 +85,7 @@ class Plan:
     binds: Mapping[str, str] = field(default_factory=dict)
     slurm: Mapping[str, str] = field(default_factory=dict)
     powered_down: tuple[Node, ...] = ()
-    metrics: bool = False
+    metrics_s: int = 0
 
     @property
     def head(self) -> Node:
@@ -141,7 +141,7 @@ def make(
     binds: Mapping[str, str] | None = None,
     slurm: Mapping[str, str] | None = None,
     powered_down: bool = False,
-    metrics: bool = False,
+    metrics_s: int = 0,
 ) -> Plan:
     """The plan for an environment.
 
@@ -155,13 +155,14 @@ def make(
         slurm: slurm.conf parameters that override all others.
         powered_down: also configure the environment's other nodes, up to each compute resource's maximum, as powered
             down. `sbatch --test-only` then behaves as on the whole cluster; a job that needs such a node stays pending.
-        metrics: monitor it as in mode self-hosted (local/slurm/monitoring.py); without it, as in mode off.
+        metrics_s: seconds between two readings of its metrics, as in mode self-hosted (local/slurm/monitoring.py); 0 is
+            mode off.
 
     Raises:
         Problem: `counts` names an unknown compute resource, or there are too many nodes.
     """
     environment = environment.model_copy(
-        update={"observability": Observability(mode="self-hosted" if metrics else "off")}
+        update={"observability": Observability(mode="self-hosted" if metrics_s else "off")}
     )
     resources = {
         f"{queue.name}/{compute.name}": (queue, compute)
@@ -206,7 +207,7 @@ def make(
         binds=dict(binds or {}),
         slurm=dict(slurm or {}),
         powered_down=tuple(asleep),
-        metrics=metrics,
+        metrics_s=metrics_s,
     )
 
 

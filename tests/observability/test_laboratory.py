@@ -118,7 +118,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     plan = make(
         load(ROOT / "environments" / "local.yaml"),
         nodes=NODES,
-        metrics=True,
+        metrics_s=monitoring_config.INTERVAL_S,
         timeouts=Timeouts(slurmd_s=30, message_s=20, kill_wait_s=2),
     )
     try:
@@ -234,7 +234,7 @@ def test_targets_are_found_and_up(cluster: Cluster) -> None:
 @pytest.fixture(scope="module")
 def without_data(cluster: Cluster) -> set[str]:
     """Queries that have no data while the cluster is healthy: those that show only faults."""
-    enough = "count_over_time(up{job='dcgm'}[10m]) >= 4"
+    enough = "count_over_time(up{job='dcgm'}[10m]) >= 3"
     until(cluster, lambda: len(cluster.query(enough)) == NODES, lambda: cluster.query("count_over_time(up[10m])"))
     return empty(cluster)
 
