@@ -22,6 +22,7 @@ FULL = 0.8
 QUEUE_S = 1800
 """Age of the oldest change that waits for its export or import. A queue in use shows a minute or two."""
 UNUSED_MINUTES = 60
+IDLE_MINUTES = 30
 NAT_GIB = 500
 """GiB in one hour from the internet to the nodes; at $0.045 for a GB they cost about $24."""
 _GIB = 2**30
@@ -33,6 +34,11 @@ def runbook(environment: Environment, alarm: str) -> str:
     """Where the documentation describes an alarm or alert."""
     base, anchor = environment.observability.runbooks, alarm.lower()
     return f"{base.rstrip('/')}/runbooks/#{anchor}" if base else f"docs/runbooks.md#{anchor}"
+
+
+def agent_namespace(environment: Environment) -> str:
+    """Namespace of what the CloudWatch agent of nodes with GPUs publishes, with mode cloudwatch."""
+    return f"Trainyard/{environment.name}"
 
 
 class CloudWatchAlarms(Construct):
@@ -68,7 +74,7 @@ class CloudWatchAlarms(Construct):
         for settings in storage.lustre:
             self._lustre(settings, lustre[settings.name])
         if storage.openzfs and openzfs:
-            used = _metric("FSx", "UsedStorageCapacity", {"FileSystemId": openzfs}, "Average", minutes=5)
+            used = _metric("AWS/FSx", "UsedStorageCapacity", {"FileSystemId": openzfs}, "Average", minutes=5)
             what = f"the OpenZFS file system {storage.openzfs.name} ({openzfs}) is over 80 % full"
             first = "df -h; users' snapshots count as well"
             self._alarm("OpenZfsFull", "", used, what, first, limit=FULL * storage.openzfs.capacity_gib * _GIB)
@@ -77,18 +83,25 @@ class CloudWatchAlarms(Construct):
             if reservation is None:
                 continue
             dimensions = {"CapacityReservationId": reservation}
-            free = _metric("EC2CapacityReservations", "AvailableInstanceCount", dimensions, "Minimum", minutes=5)
+            free = _metric("AWS/EC2CapacityReservations", "AvailableInstanceCount", dimensions, "Minimum", minutes=5)
             what = f"instances of {reservation}, queue {queue}, have been unused for an hour, and are paid for"
             first = f"sinfo --partition {queue}"
             periods = UNUSED_MINUTES // 5
             self._alarm("ReservationUnused", reservation, free, what, first, limit=0, periods=periods)
         if nat_gateway:
             self._nat(nat_gateway)
+        if environment.observability.mode == "cloudwatch":
+            # Without a dimension: all GPUs of the environment. Where no node runs, there is no data.
+            name = "nvidia_smi_utilization_gpu"
+            busiest = _metric(agent_namespace(environment), name, {}, "Maximum", minutes=5)
+            what = f"nodes with GPUs run, and no GPU has worked for {IDLE_MINUTES} minutes"
+            first = "squeue; sinfo: does a job hold the nodes, or the queue's min?"
+            self._alarm("GpusIdle", "", busiest, what, first, limit=5, compare=_BELOW, periods=IDLE_MINUTES // 5)
 
     def _lustre(self, lustre: Lustre, file_system: str) -> None:
         which = f"the Lustre file system {lustre.name} ({file_system}, {lustre.mount})"
         # A point for each storage target every minute: only the sum over one minute is what is free in all.
-        free = _metric("FSx", "FreeDataStorageCapacity", {"FileSystemId": file_system}, "Sum", minutes=1)
+        free = _metric("AWS/FSx", "FreeDataStorageCapacity", {"FileSystemId": file_system}, "Sum", minutes=1)
         limit, first = (1 - FULL) * lustre.capacity_gib * _GIB, f"lfs df -h {lustre.mount}"
         what = f"{which} is over 80 % full"
         self._alarm("LustreFull", lustre.name, free, what, first, limit=limit, compare=_BELOW, periods=5)
@@ -96,18 +109,18 @@ class CloudWatchAlarms(Construct):
             if not any(getattr(item, f"{way.lower()}_events") for item in lustre.associations):
                 continue
             dimensions = {"FileSystemId": file_system, "Publisher": f"Auto{way}"}
-            age = _metric("FSx", "AgeOfOldestQueuedMessage", dimensions, "Maximum", minutes=5)
+            age = _metric("AWS/FSx", "AgeOfOldestQueuedMessage", dimensions, "Maximum", minutes=5)
             what = f"a change in {which} has waited over {QUEUE_S // 60} minutes for its {way.lower()}"
             first = f"aws fsx describe-data-repository-associations --filters Name=file-system-id,Values={file_system}"
             self._alarm(f"{way}QueueOld", lustre.name, age, what, first, limit=QUEUE_S, periods=3)
 
     def _nat(self, nat_gateway: str) -> None:
         dimensions = {"NatGatewayId": nat_gateway}
-        errors = _metric("NATGateway", "ErrorPortAllocation", dimensions, "Sum", minutes=5)
+        errors = _metric("AWS/NATGateway", "ErrorPortAllocation", dimensions, "Sum", minutes=5)
         what = f"the NAT gateway {nat_gateway} has no port left for new connections"
         first = "ss -s on the nodes: which one opens thousands of connections to one address?"
         self._alarm("NatPortsExhausted", "", errors, what, first, limit=0)
-        traffic = _metric("NATGateway", "BytesInFromDestination", dimensions, "Sum", minutes=60)
+        traffic = _metric("AWS/NATGateway", "BytesInFromDestination", dimensions, "Sum", minutes=60)
         what = f"over {NAT_GIB} GiB came through the NAT gateway {nat_gateway} in an hour"
         first = "which job downloads? Data in S3 of this region takes the free S3 endpoint"
         self._alarm("NatTraffic", "", traffic, what, first, limit=NAT_GIB * _GIB)
@@ -145,7 +158,7 @@ def _metric(
     namespace: str, name: str, dimensions: Mapping[str, str], statistic: str, *, minutes: int
 ) -> cloudwatch.Metric:
     return cloudwatch.Metric(
-        namespace=f"AWS/{namespace}",
+        namespace=namespace,
         metric_name=name,
         dimensions_map=dict(dimensions),
         statistic=statistic,

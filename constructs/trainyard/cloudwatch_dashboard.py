@@ -9,21 +9,19 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from settings.model import Environment
+from trainyard.cloudwatch_alarms import agent_namespace
 
+_UTILIZATION = "nvidia_smi_utilization_gpu"
 _WIDTH = 12
 """Columns of a widget; a row has 24."""
-
-
-def agent_namespace(environment: Environment) -> str:
-    """Namespace of what the nodes' CloudWatch agent publishes."""
-    return f"Trainyard/{environment.name}"
 
 
 class CloudWatchDashboard(Construct):
     """GPUs by the nodes' CloudWatch agent, file systems, S3 queues and alarms, on one page.
 
     ParallelCluster's own dashboard has the head node, its logs and errors of nodes: this one links to it.
-    The agent's metrics have one series for each GPU; a widget shows at most 100 (CloudWatch quotas, dashboards).
+    The agent aggregates the GPUs of a node (steps/metrics.sh, aggregation_dimensions): one line for each node, of which
+    a widget shows at most 100 (SEARCH, CloudWatch guide).
     """
 
     def __init__(
@@ -49,10 +47,10 @@ class CloudWatchDashboard(Construct):
         dashboard.add_widgets(cloudwatch.TextWidget(markdown=text, width=2 * _WIDTH, height=1))
         dashboard.add_widgets(cloudwatch.AlarmStatusWidget(alarms=list(alarms), width=2 * _WIDTH, height=3))
         dashboard.add_widgets(
-            self._gpus("GPU utilisation, %", "nvidia_smi_utilization_gpu"),
-            self._gpus("GPU memory in use, MiB", "nvidia_smi_memory_used"),
-            self._gpus("GPU temperature, °C", "nvidia_smi_temperature_gpu"),
-            self._gpus("GPU power, W", "nvidia_smi_power_draw"),
+            self._gpus("GPU utilisation of each node, mean, %", _UTILIZATION, "Average"),
+            self._gpus("GPU utilisation of each node, its least used GPU, %", _UTILIZATION, "Minimum"),
+            self._gpus("GPU memory in use, the fullest GPU of each node, MiB", "nvidia_smi_memory_used", "Maximum"),
+            self._gpus("GPU temperature, the hottest GPU of each node, °C", "nvidia_smi_temperature_gpu", "Maximum"),
         )
         for name, file_system in lustre.items():
             dashboard.add_widgets(
@@ -60,8 +58,8 @@ class CloudWatchDashboard(Construct):
                 self._file_system(f"{name}: bytes a minute", file_system, "DataReadBytes", "DataWriteBytes"),
             )
 
-    def _gpus(self, title: str, metric: str) -> cloudwatch.GraphWidget:
-        search = f"SEARCH('Namespace=\"{self._namespace}\" MetricName=\"{metric}\"', 'Average', 60)"
+    def _gpus(self, title: str, metric: str, statistic: str) -> cloudwatch.GraphWidget:
+        search = f"SEARCH('{{{self._namespace},InstanceId}} MetricName=\"{metric}\"', '{statistic}', 60)"
         expression = cloudwatch.MathExpression(
             expression=search, using_metrics={}, label="", period=Duration.minutes(1)
         )

@@ -27,6 +27,12 @@ FAST = """\
       throughput: 125
 """
 
+NOTIFY = """\
+  notify:
+    emails: [team@example.com]
+    webhook_secret: none/has/been/created
+"""
+
 LocalOf = Callable[[str], Local]
 
 
@@ -66,6 +72,9 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     # docs/storage.md, "Replace a file system": add.
     local.edit("  openzfs:\n", f"{FAST}  openzfs:\n")
 
+    # A wrong webhook, which must fail neither the deployment nor a message.
+    local.edit(r"(\nobservability:\n)", rf"\1{NOTIFY}")
+
     emulator = launch.find(local.state)
     assert emulator is not None
     keys = Emulated(emulator, local.file).user(
@@ -87,6 +96,10 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
         assert words in deployed.stdout, deployed.stdout
     assert "Missing permission" not in deployed.stdout
     assert "Not checked" not in deployed.stdout
+
+    notified = local.ok("notify", "--test")
+    assert "A test message was sent. 2 confirmed, 0 pending" in notified
+    assert "team@example.com" in notified
 
     local.edit(r"\n      - name: shared\n(        .*\n)+", "\n")
     # Remove. Without its associations and the repositories, two stacks are empty.

@@ -167,6 +167,7 @@ def test_an_undelivered_message_is_an_alarm_that_cannot_repeat_itself() -> None:
         ("OpenZfsFull", "UsedStorageCapacity Average", (300, 1), ("GreaterThan", 0.8 * 64 * 2**30)),
         ("ReservationUnused-cr-0123456789abcdef0", "AvailableInstanceCount Minimum", (300, 12), ("GreaterThan", 0)),
         ("NatPortsExhausted", "ErrorPortAllocation Sum", (300, 1), ("GreaterThan", 0)),
+        ("GpusIdle", "nvidia_smi_utilization_gpu Maximum", (300, 6), ("LessThan", 5)),
         ("NatTraffic", "BytesInFromDestination Sum", (3600, 1), ("GreaterThan", 500 * 2**30)),
     ],
 )
@@ -231,7 +232,7 @@ def test_the_dashboard_shows_every_gpu_and_links_to_parallelclusters() -> None:
     text = json.dumps(body)
     for metric in ("nvidia_smi_utilization_gpu", "nvidia_smi_memory_used"):
         assert metric in text
-    assert "Trainyard/unit" in text
+    assert "{Trainyard/unit,InstanceId}" in text
     assert "dashboards:name=unit-eu-central-1" in text
 
 

@@ -135,7 +135,8 @@ def test_every_alert_has_its_runbook_and_every_runbook_its_alert() -> None:
     link = r"runbooks\.md#(\w+)|runbook\(environment, ['\"](\w+)"
     linked = {"".join(name).lower() for file in sources for name in re.findall(link, file.read_text("utf-8"))}
     sections = {name.lower() for name in re.findall(r"^### (\w+)$", alarms, re.MULTILINE)}
-    assert linked - {name.lower() for name in ALERTS} == sections
+    # GpusIdle exists in mode cloudwatch only, which has no golden.
+    assert linked - {name.lower() for name in ALERTS} | {"gpusidle"} == sections
 
 
 def test_a_page_is_sent_within_90_seconds() -> None:
