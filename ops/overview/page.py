@@ -47,7 +47,8 @@ def overview(environment: str, prometheus: Prometheus, now: float, refresh: int 
     simulated = bool(prometheus.instant(_SIMULATED, now))
     urgent = [one for one in alerts if one["labels"].get("severity") == "page"]
     named = f"{_plural(len(urgent), 'urgent alert')}, {_plural(len(alerts) - len(urgent), 'warning')}"
-    panels = [panel for panel in OVERVIEW.panels if panel.kind != "figure"]
+    charts = [_chart(panel, found, now) for panel in OVERVIEW.panels if panel.kind in ("lines", "stacked")]
+    empty = ", ".join(chart.title for chart in charts if not chart.series)
     return Report(
         title=f"{environment}: overview of the last hour, {_time(now)}" + (" (simulated)" if simulated else ""),
         headline=f"{named}." if alerts else "No alert fires.",
@@ -58,8 +59,9 @@ def overview(environment: str, prometheus: Prometheus, now: float, refresh: int 
         alarm=Section(
             "Alerts", ("Severity", "Alert", "What", "First command", "Since (UTC)"), tuple(map(_alert, alerts))
         ),
-        charts=tuple(_chart(panel, found) for panel in panels if panel.kind in ("lines", "stacked")),
-        sections=tuple(_section(panel, found) for panel in panels if panel.kind == "table"),
+        charts=tuple(chart for chart in charts if chart.series),
+        sections=tuple(_section(panel, found) for panel in OVERVIEW.panels if panel.kind == "table"),
+        notes=(f"Without data: {empty}.",) if empty else (),
     )
 
 
@@ -86,7 +88,7 @@ def _figure(panel: Panel, found: Found) -> Figure:
     return Figure(panel.title, _text(value, panel.unit), panel.description, tone)
 
 
-def _chart(panel: Panel, found: Found) -> Chart:
+def _chart(panel: Panel, found: Found, now: float) -> Chart:
     lines = [
         (_legend(legend, sample.labels), dict(sample.points))
         for legend in panel.queries
@@ -95,7 +97,8 @@ def _chart(panel: Panel, found: Found) -> Chart:
     more = len(lines) - MOST_LINES
     lines = sorted(lines, key=lambda line: -max(filter(None, line[1].values()), default=0))[:MOST_LINES]
     scale, unit = _scale(panel.unit, [value for _, points in lines for value in points.values()])
-    times = sorted({time for _, points in lines for time in points})
+    # All charts have the same range, however long their series exist.
+    times = sorted({now - SPAN, now, *(time for _, points in lines for time in points)})
     rows = tuple((time, *(_over(points.get(time), scale) for _, points in lines)) for time in times)
     title = panel.title + (f" (the highest {MOST_LINES} of {len(lines) + more} lines)" if more > 0 else "")
     return Chart("recent", title, unit, rows, tuple(name for name, _ in lines))
