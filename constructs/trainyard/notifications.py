@@ -72,30 +72,31 @@ class Notifications(Construct):
         )
 
     def allow_service(self, service: str, *more: str) -> None:
-        """Let a service of AWS publish, and call `more`, for resources of this account."""
-        own = {"aws:SourceAccount": Stack.of(self).account}
+        """Let a service of AWS publish, and call `more`, for resources of this account.
+
+        The topic's policy has the condition, the key's has none, as in the guides (Amazon Managed Service for
+        Prometheus, alert receiver; EventBridge, troubleshooting): not every service names the account to KMS, and
+        messages would be lost without an error.
+        """
+        principal, sid = iam.ServicePrincipal(service), f"Publish{service.partition('.')[0].capitalize()}"
         self.topic.add_to_resource_policy(
             iam.PolicyStatement(
-                sid=f"Publish-{service.partition('.')[0]}",
-                principals=[iam.ServicePrincipal(service)],
+                sid=sid,
+                principals=[principal],
                 actions=["sns:Publish", *more],
                 resources=[self.topic.topic_arn],
-                conditions={"StringEquals": own},
+                conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
             )
         )
-        self._allow_key(f"Publish-{service.partition('.')[0]}", iam.ServicePrincipal(service), own)
+        self._allow_key(sid, principal)
 
-    def grant_publish(self, role: iam.IRole) -> None:
-        """Let a role publish. The key needs no statement of the role's: see the key's policy."""
-        role.add_to_principal_policy(iam.PolicyStatement(actions=["sns:Publish"], resources=[self.topic.topic_arn]))
-
-    def _allow_key(self, sid: str, principal: iam.IPrincipal, equal: dict[str, str]) -> None:
+    def _allow_key(self, sid: str, principal: iam.IPrincipal, equal: dict[str, str] | None = None) -> None:
         self._key.add_to_resource_policy(
             iam.PolicyStatement(
                 sid=sid,
                 principals=[principal],
                 actions=["kms:Decrypt", "kms:GenerateDataKey*"],
                 resources=["*"],
-                conditions={"StringEquals": equal},
+                conditions={"StringEquals": equal} if equal else None,
             )
         )

@@ -115,6 +115,8 @@ def test_services_and_publishers_may_use_the_key_for_nothing_else() -> None:
     statements = {json.dumps(item["Principal"]): item for item in policy if item["Action"] != "kms:*"}
     services = {name for name in ("cloudwatch", "events") for text in statements if f"{name}.amazonaws.com" in text}
     assert services == {"cloudwatch", "events"}
+    # EventBridge does not name the account to KMS: with a condition no message would arrive.
+    assert not any("Condition" in item for text, item in statements.items() if "amazonaws.com" in text)
     anyone = statements['{"AWS": "*"}']
     equal = anyone["Condition"]["StringEquals"]
     assert equal["kms:CallerAccount"] == "111122223333"
