@@ -71,9 +71,9 @@ promote: setup ## Take this checkout through a pipeline in an emulated AWS (PIPE
 status: setup ## Show what is deployed in the emulated AWS, or in AWS (ON=aws)
 	@$(TRAINYARD) status "$$ENV" $${ON:+--on "$$ON"}
 
-lab: setup ## Slurm on this machine with the bootstrap and jobs of ENV, and a shell on its head node (root, Debian)
+lab: setup ## Slurm on this machine with the bootstrap, jobs and metrics of ENV, and a shell on its head node (root, Debian)
 	@scripts/install-lab-packages.sh
-	@$(TRAINYARD) lab up "$$ENV" --powered-down
+	@$(TRAINYARD) lab up "$$ENV" --powered-down --metrics
 	@$(TRAINYARD) lab shell
 
 lab-down: setup ## Stop the laboratory

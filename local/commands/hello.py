@@ -26,7 +26,8 @@ def run(session: Session, console: Console) -> None:
         Problem: the bootstrap or the job failed.
     """
     console.print(
-        "\nRunning hello-gpu on 2 nodes of a Slurm laboratory here (simulated GPUs; `make lab` opens a shell)"
+        "\nRunning hello-gpu on 2 nodes of a Slurm laboratory here (simulated GPUs). `make lab` starts one with "
+        f"metrics and a shell; meanwhile `trainyard status {session.environment.name} --web` shows its nodes and jobs."
     )
     laboratory = Laboratory(session.state / "lab")
     try:
