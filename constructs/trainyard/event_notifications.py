@@ -72,7 +72,7 @@ class EventNotifications(Construct):
             # Public events concern a whole region, and mostly services that the environment does not use.
             {"eventScopeCode": ["ACCOUNT_SPECIFIC"]},
             f"AWS Health, {field('$.detail.service')}, {field('$.detail.eventTypeCode')}: "
-            f"{field('$.detail.eventDescription[0].latestDescription')} Resources: {field('$.resources')}",
+            f"{field('$.detail.eventDescription[0].latestDescription')} Resources: the account's AWS Health Dashboard",
         )
 
     def _stacks(self, environment: Environment, *parts: str) -> list[dict[str, str]]:
