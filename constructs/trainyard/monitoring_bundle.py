@@ -12,7 +12,7 @@ from trainyard.cluster_bundle import ASSETS, Bundle, archive
 MONITORING = ASSETS / "monitoring"
 HEAD = "head.trainyard"
 """Name of the head node on the host, whose refresh.sh keeps its address in /etc/hosts."""
-_WORKSPACE = "@WORKSPACE@"
+_WORKSPACE = "https://WORKSPACE/"
 """Replaced on the host: the address of a workspace is known when the stack is deployed."""
 
 

@@ -102,7 +102,7 @@ host::main() {
   if [[ "${MODE}" == managed ]]; then
     mkdir -p "${DATA}"
     # The workspace's address is not known when the configuration is rendered.
-    sed -i "s|@WORKSPACE@|${WORKSPACE_URL}|" "${HERE}/config/prometheus.yml"
+    sed -i "s|https://WORKSPACE/|${WORKSPACE_URL}|" "${HERE}/config/prometheus.yml"
   else
     host::volume
     names+=(alertmanager grafana)
