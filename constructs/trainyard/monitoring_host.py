@@ -47,7 +47,7 @@ class MonitoringHost(Construct):
 
     Args:
         topic_arn: the topic to which Alertmanager publishes.
-        assets: the bucket that may hold the pinned programs, below `programs/`.
+        assets: the bucket that may hold the pinned programs, below `cluster/programs/`, as for nodes.
         keep_volume: keep the data volume when the stack is deleted.
         values: more settings of the host, by name.
     """
@@ -97,7 +97,7 @@ class MonitoringHost(Construct):
             managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(managed)],
         )
         statements = [
-            iam.PolicyStatement(actions=["s3:GetObject"], resources=[assets.arn_for_objects("programs/*")]),
+            iam.PolicyStatement(actions=["s3:GetObject"], resources=[assets.arn_for_objects("cluster/programs/*")]),
             iam.PolicyStatement(actions=["sns:Publish"], resources=[topic_arn]),
             iam.PolicyStatement(
                 actions=["cloudwatch:PutMetricData"],
@@ -112,7 +112,9 @@ class MonitoringHost(Construct):
         acknowledge(role, {core: "The AWS policy by which the Systems Manager agent works: sessions and parameters."})
         reasons = {
             ANY_RESOURCE: "These calls of CloudWatch, EC2 and tagging know no resources; metrics have a namespace.",
-            wildcard(self, assets.bucket_arn, "/programs/*", owner=assets): "Programs are named by their version.",
+            wildcard(
+                self, assets.bucket_arn, "/cluster/programs/*", owner=assets
+            ): "Programs are named by their version.",
         }
         acknowledge(policy, reasons)
         return role

@@ -56,7 +56,7 @@ print(file["url"], file["sha256"])' "${HERE}/programs.json" "${name}")
   target="${PROGRAMS}/versions/${sha256}"
   if [[ ! -d "${target}" ]]; then
     file="$(mktemp)"
-    aws s3 cp --only-show-errors "s3://${ASSETS_BUCKET}/programs/${url##*/}" "${file}" 2>/dev/null ||
+    aws s3 cp --only-show-errors "s3://${ASSETS_BUCKET}/cluster/programs/${url##*/}" "${file}" 2>/dev/null ||
       curl -fsSL --retry 5 --retry-connrefused -o "${file}" "${url}"
     if ! sha256sum --check --quiet <<<"${sha256}  ${file}"; then
       rm -f "${file}"
