@@ -68,6 +68,8 @@ class ObservabilityStack(EnvironmentStack):
         )
         if environment.observability.mode == "cloudwatch":
             CloudWatchDashboard(self, "Dashboard", environment=environment, alarms=alarms.alarms, lustre=lustre)
+            console = f"https://{self.region}.console.aws.amazon.com/cloudwatch/home?region={self.region}"
+            self._output("Dashboards", f"{console}#dashboards/dashboard/trainyard-{environment.name}", "In CloudWatch")
         return notifications
 
     def _collect(self, notifications: Notifications) -> None:
@@ -97,14 +99,14 @@ class ObservabilityStack(EnvironmentStack):
         )
         if managed:
             managed.grant_host(host.role)
-        for name, value, what in (
-            ("Dashboards", address, "Grafana; `trainyard connect --dashboards` opens it"),
-            ("Prometheus", query_url, "Prometheus' HTTP API"),
-        ):
-            CfnOutput(self, name, value=value, description=what).override_logical_id(name)
+        self._output("Dashboards", address, "Grafana; `trainyard connect --dashboards` opens it")
+        self._output("Prometheus", query_url, "Prometheus' HTTP API")
         ssm.StringParameter(
             self,
             "PrometheusUrl",
             parameter_name=f"/trainyard/{environment.name}/observability/prometheus-url",
             string_value=query_url,
         )
+
+    def _output(self, name: str, value: str, description: str) -> None:
+        CfnOutput(self, name, value=value, description=description).override_logical_id(name)

@@ -64,6 +64,7 @@ def test_each_mode_has_its_resources_and_a_change_of_modes_removes_the_others() 
         assert (managed <= found) is (mode == "managed"), mode
         assert ("AWS::EC2::Volume" in found) is (mode == "self-hosted"), mode
         assert ("AWS::CloudWatch::Dashboard" in found) is (mode == "cloudwatch"), mode
+        assert ("Dashboards" in template(mode).find_outputs("*")) is (mode != "off"), mode
 
 
 def test_nothing_comes_into_the_host_and_it_reaches_the_exporters_and_https_only() -> None:
