@@ -23,13 +23,13 @@ labels::start() {
 
 # A GPU may already be the next job's.
 labels::end() {
-  local file job
+  local file job mine=()
   for file in "${GPU_JOBS}"/*; do
     job=""
     read -r job <"${file}"
-    [[ "${job}" != "${SLURM_JOB_ID}" ]] || rm -f "${file}"
+    [[ "${job}" != "${SLURM_JOB_ID}" ]] || mine+=("${file}")
   done
-  rm -f "${METRICS}/job-${SLURM_JOB_ID}".*
+  rm -f "${mine[@]}" "${METRICS}/job-${SLURM_JOB_ID}".*
 }
 
 if [[ "${SLURM_JOB_ID}" =~ ^[0-9]+$ && -d "${METRICS}" && -d "${GPU_JOBS}" ]]; then

@@ -63,7 +63,7 @@ health::failures() {
 health::metrics() {
   local -r file="${TRAINYARD_ROOT}/var/lib/trainyard/metrics/node-health"
   local -r now="$(date +%s)"
-  local index ok="" times=""
+  local index ok="# TYPE trainyard_node_check_ok gauge"$'\n' times="# TYPE trainyard_node_check_time_seconds gauge"$'\n'
   for ((index = 0; index < ${#REPORT_NAMES[@]}; index++)); do
     ! grep -qsxF -- "${REPORT_NAMES[index]}" "${HEALTH_SKIP}" || continue
     case "${REPORT_VERDICTS[index]}" in

@@ -187,7 +187,7 @@ metrics::main() {
   case "${mode:-off}" in
     off) parts=(stop stop_cloudwatch) ;;
     cloudwatch) parts=(stop cloudwatch) ;;
-    *) parts=(folders prolog node_collector node_exporter dcgm_exporter cloudwatch) ;;
+    *) parts=(folders prolog node_exporter dcgm_exporter node_collector cloudwatch) ;;
   esac
   for part in "${parts[@]}"; do
     timeout --kill-after=5 300 bash "${BASH_SOURCE[0]}" "${part}" "${mode}" ||

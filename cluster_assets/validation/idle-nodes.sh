@@ -16,7 +16,8 @@ readonly HERE
 idle_nodes::metrics() {
   local -r file="${TRAINYARD_ROOT:-}/var/lib/trainyard/metrics/idle-nodes"
   [[ -d "${file%/*}" ]] || return 0
-  printf 'trainyard_node_check_%s{check="idle-nodes"} %s\n' ok "$1" time_seconds "$(date +%s)" >"${file}.tmp" && mv -f "${file}.tmp" "${file}.prom"
+  printf '# TYPE trainyard_node_check_%s gauge\ntrainyard_node_check_%s{check="idle-nodes"} %s\n' \
+    ok ok "$1" time_seconds time_seconds "$(date +%s)" >"${file}.tmp" && mv -f "${file}.tmp" "${file}.prom"
 }
 
 idle_nodes::main() {

@@ -308,3 +308,4 @@ def test_health_check_leaves_its_results(compute: Node, settings: Settings) -> N
     assert 'trainyard_node_check_ok{check="file-systems"} 1\n' in text
     assert "scratch-size" not in text
     assert text.count("trainyard_node_check_time_seconds{") == text.count("trainyard_node_check_ok{") > 5
+    assert "# TYPE trainyard_node_check_ok gauge\n" in text
