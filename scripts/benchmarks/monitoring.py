@@ -56,9 +56,8 @@ def used(pid: int) -> tuple[float, int]:
 def report(name: str, pid: int, rounds: int) -> None:
     """One line."""
     cpu, memory_kb = used(pid)
-    print(
-        f"{name}: {cpu / rounds / INTERVAL_S:.2%} of one CPU, {cpu / rounds * 1000:.1f} ms a round, {memory_kb >> 10} MiB"
-    )
+    percent, each = 100 * cpu / rounds / INTERVAL_S, cpu / rounds
+    print(f"{name}: {percent:.2f} % of one CPU, {each:.4f} s a round, {memory_kb >> 10} MiB")
 
 
 def main() -> int:
@@ -84,8 +83,8 @@ def main() -> int:
         collector.wait()
         address = f"127.0.0.1:{free.getsockname()[1]}"
         free.close()
-        command = [options.node_exporter, f"--web.listen-address={address}", f"--collector.textfile.directory={root}"]
-        exporter = subprocess.Popen([*command, "--no-collector.infiniband"], stderr=subprocess.DEVNULL)
+        serve = [options.node_exporter, f"--web.listen-address={address}", f"--collector.textfile.directory={root}"]
+        exporter = subprocess.Popen([*serve, "--no-collector.infiniband"], stderr=subprocess.DEVNULL)
         series = ""
         for _ in range(rounds):
             while True:
