@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -144,7 +145,7 @@ class Gpus:
             )
             self._started = now
         if self._process and now - self._started > NVIDIA_SMI_EVERY_S:
-            raise TimeoutError(f"nvidia-smi has not answered for {now - self._started:.0f} s")
+            raise TimeoutError(f"nvidia-smi has not answered for {NVIDIA_SMI_EVERY_S} s")
         if self._found is not None:
             yield "trainyard_gpus_found", {}, self._found
 
@@ -166,58 +167,45 @@ def escape(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
+def exporter(address: str, port: int) -> Iterator[Sample]:
+    """No series: only whether the exporter accepts connections."""
+    socket.create_connection((address, port), timeout=2).close()
+    yield from ()
+
+
+def image(root: Path) -> Iterator[Sample]:
+    """When the AMI was built; nothing where the file is missing."""
+    if (root / BUILT).exists():
+        yield "trainyard_ami_build_time_seconds", {}, int((root / BUILT).stat().st_mtime)
+
+
 class Collector:
-    """All sources of one node."""
+    """All sources of one node: those of GPUs only where the instance type has some."""
 
     def __init__(self, root: Path, address: str, gpus: int) -> None:
-        """Choose the sources: those of GPUs only where the instance type has some."""
-        self._sources: dict[str, Callable[[], Iterator[Sample]]] = {}
-        self._sources["efa"] = lambda: efa(root)
-        self._sources["lustre"] = lambda: lustre(root)
-        self._address, self._gpus, self._root = address, gpus, root
+        """Choose the sources; `address` is where exporters listen, empty for none."""
         self._errors: dict[str, str] = {}
+        self._sources: dict[str, Callable[[], Iterator[Sample]]] = {
+            name: partial(source, root) for name, source in (("efa", efa), ("lustre", lustre), ("image", image))
+        }
         if gpus:
             self._sources |= {"xid": KernelLog(root), "gpus": Gpus(gpus)}
+        for name in ("node", "dcgm") if gpus else ("node",):
+            if address:
+                self._sources[name] = partial(exporter, address, EXPORTERS[name])
 
     def samples(self) -> Iterator[Sample]:
-        """One round."""
+        """One round. An error is logged when it begins, not in each round."""
         for source, collect in self._sources.items():
-            found: list[Sample] = []
             error = ""
             try:
-                for sample in collect():
-                    found.append(sample)
+                yield from collect()
             except (OSError, ValueError, IndexError) as reason:
                 error = str(reason) or type(reason).__name__
-            yield from found
-            yield self._up(source, error)
-        if self._address:
-            for source, port in EXPORTERS.items():
-                if source == "node" or self._gpus:
-                    yield self._up(source, self._refused(port))
-        if (self._root / BUILT).exists():
-            yield "trainyard_ami_build_time_seconds", {}, int((self._root / BUILT).stat().st_mtime)
-
-    def _refused(self, port: int) -> str:
-        try:
-            socket.create_connection((self._address, port), timeout=2).close()
-        except OSError as reason:
-            return f"{self._address}:{port}: {reason}"
-        return ""
-
-    def _up(self, source: str, error: str) -> Sample:
-        """Log an error when it begins, not in each round."""
-        if error and self._errors.get(source) != error:
-            print(f"source {source}: {error}", file=sys.stderr, flush=True)
-        self._errors[source] = error
-        return "trainyard_collector_up", {"source": source}, int(not error)
-
-
-def write(folder: Path, text: str) -> None:
-    """Whole or not at all; node_exporter reads names that end in .prom."""
-    temporary = folder / "node-collector.tmp"
-    temporary.write_text(text)
-    temporary.replace(folder / "node-collector.prom")
+                if self._errors.get(source) != error:
+                    print(f"source {source}: {error}", file=sys.stderr, flush=True)
+            self._errors[source] = error
+            yield "trainyard_collector_up", {"source": source}, int(not error)
 
 
 def main() -> int:
@@ -233,7 +221,10 @@ def main() -> int:
     collector = Collector(options.root, options.address, options.gpus)
     while True:
         try:
-            write(options.folder, render(collector.samples()))
+            # Whole or not at all; node_exporter reads names that end in .prom.
+            temporary = options.folder / "node-collector.tmp"
+            temporary.write_text(render(collector.samples()))
+            temporary.replace(options.folder / "node-collector.prom")
         except OSError as reason:
             print(f"cannot write to {options.folder}: {reason}", file=sys.stderr, flush=True)
         if options.once:

@@ -71,7 +71,7 @@ def main() -> int:
         root = Path(folder)
         make_root(root)
         text = root / "node-collector.prom"
-        command = [sys.executable, COLLECTOR, "--folder", root, "--root", root, "--interval", "0.05"]
+        command = [sys.executable, str(COLLECTOR), "--folder", folder, "--root", folder, "--interval", "0.05"]
         collector = subprocess.Popen(command)
         found, last = 0, 0
         while found < rounds:

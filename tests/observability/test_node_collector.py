@@ -119,6 +119,7 @@ def test_node_with_nothing(tmp_path: Path) -> None:
     run(tmp_path, tmp_path)
     assert series(tmp_path) == {
         'trainyard_collector_up{source="efa"}': 1,
+        'trainyard_collector_up{source="image"}': 1,
         'trainyard_collector_up{source="lustre"}': 1,
     }
 
