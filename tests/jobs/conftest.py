@@ -14,6 +14,7 @@ import pytest
 from local.slurm import Laboratory, Timeouts, bootstrap, make
 from settings import Environment, load
 from tests.slurm.conftest import lab_machine, start
+from trainyard.cluster_config.rendering import MAIL
 
 ROOT = Path(__file__).resolve().parents[2]
 JOBS = ROOT / "cluster_assets" / "jobs"
@@ -24,7 +25,14 @@ TORCH = ROOT / ".trainyard" / "torch-3.11"
 NODE_TORCH = "/opt/torch"
 NOT_TO_BE_HAD = 69
 __all__ = ["lab_machine"]
-WITH_LAB = ("test_documented_jobs", "test_on_slurm", "test_production", "test_sharing", "test_survival")
+WITH_LAB = (
+    "test_documented_jobs",
+    "test_monitored",
+    "test_on_slurm",
+    "test_production",
+    "test_sharing",
+    "test_survival",
+)
 # Jobs that take a part of one node.
 SHARING = ("data-prepare.sbatch", "notebook.sbatch", "tensorboard.sbatch", "train-small.sbatch")
 
@@ -78,6 +86,7 @@ def lab(
         nodes=7,
         binds={NODE_TORCH: str(torch_folder)},
         timeouts=Timeouts(slurmd_s=12, message_s=20, kill_wait_s=2),
+        slurm=MAIL,
     )
     try:
         start(laboratory, plan, lambda: bootstrap.all_nodes(laboratory))

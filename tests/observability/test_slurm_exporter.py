@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -104,13 +105,17 @@ def test_nodes_and_jobs_of_a_real_slurm() -> None:
     assert found["slurm_exporter_jobs_omitted"] == {(): 0}
 
 
-def test_documented_series_are_those_that_exist() -> None:
+def test_series_are_those_of_the_documentation_and_of_the_table(newest: Path) -> None:
+    """The table is what dashboards and alerts may use."""
     page = (ROOT / "docs" / "observability.md").read_text("utf-8")
-    source = (MONITORING / "slurm-exporter.py").read_text("utf-8")
-    for word in ("slurm", "training"):
-        written = {part.split('"')[0] for part in source.split(f'"{word}_')[1:]}
-        named = {part.split("`")[0].split("{")[0] for part in page.split(f"| `{word}_")[1:]}
-        assert written - {"up 0"} == named, word
+    table = json.loads((Path(__file__).parent / "series.json").read_text())["series"]
+    (newest / "7.json").write_text(json.dumps(dict.fromkeys(exporter.FIGURES, 1) | {"ranks": {"0": [1, ""]}}))
+    text = exporter.Slurm().read() + exporter.training(newest, [JOB])
+    found = {one.name: {*one.labels} for family in text_string_to_metric_families(text) for one in family.samples}
+    assert found == {name: {*one["labels"]} for name, one in table.items() if one["source"] == "slurm-exporter"}
+    for name, labels in found.items():
+        [written] = re.findall(rf"^\| `{name}(?:{{(.*)}})?` \|", page, re.MULTILINE)
+        assert labels == {*filter(None, written.split(","))}, name
 
 
 @pytest.mark.usefixtures("recorded")
