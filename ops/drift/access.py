@@ -7,7 +7,7 @@ properties, so it misses policies that are added to a role.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -51,16 +51,22 @@ class Rule:
 
 
 def check_rules(
-    client: EC2Client, stack: DeployedStack, values: Values, skip: Collection[str] = ()
+    client: EC2Client,
+    stack: DeployedStack,
+    values: Values,
+    skip: Collection[str] = (),
+    others: Iterable[DeployedStack] = (),
 ) -> Iterator[Finding]:
     """Rules that were added to the groups of a stack, and rules that were removed.
 
-    `skip` has the logical ids of rules that CloudFormation already reported as deleted. Raises ClientError.
+    `skip` has the logical ids of rules that CloudFormation already reported as deleted; `others` are stacks that may
+    add rules to these groups, as that of the monitoring host does. Raises ClientError.
     """
     groups = {resource.physical_id: resource for resource in stack.of(GROUP) if resource.physical_id}
     expected = _expected_rules(stack, values, groups)
     actual = _actual_rules(client, list(groups))
-    for rule in sorted(actual - set(expected)):
+    elsewhere = {rule for other in others for rule in _expected_rules(other, values, groups)}
+    for rule in sorted(actual - set(expected) - elsewhere):
         yield Finding(stack.name, groups[rule.group].subject, rule.path, ABSENT, str(rule), _ADDED_RULE)
     for rule in sorted(set(expected) - actual):
         if expected[rule] not in skip:

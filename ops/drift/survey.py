@@ -62,7 +62,7 @@ def _survey(report: Report, session: boto3.Session, wanted: Stacks) -> None:
         gone = {finding.subject.partition(" ")[0] for finding in result.findings if finding.actual == "deleted"}
         checks = {
             "FSx": fsx.check(clients["fsx"], deployed, values, result.checked),
-            "EC2": access.check_rules(clients["ec2"], deployed, values, gone),
+            "EC2": access.check_rules(clients["ec2"], deployed, values, gone, ours),
             "IAM": access.check_roles(clients["iam"], deployed, values),
             "S3": assets.check(clients["s3"], deployed, values),
         }

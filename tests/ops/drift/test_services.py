@@ -160,6 +160,16 @@ def test_rules_of_security_groups(rules: list[dict[str, Any]], skip: str, differ
     assert shown(list(access.check_rules(client, GROUPS, Values([GROUPS]), {skip}))) == differences
 
 
+def test_a_rule_that_another_stack_adds_to_a_group_is_not_drift() -> None:
+    added = {"GroupId": "sg-1", "IpProtocol": "tcp", "FromPort": 9100, "ToPort": 9100, "SourceSecurityGroupId": "sg-2"}
+    other = stack_of({"In": (access.INGRESS, "sgr-2", added)})
+    exporter = rule("tcp", 9100, 9100, ReferencedGroupInfo={"GroupId": "sg-2"})
+    for others, differences in (((GROUPS, other), []), ((), [("ingress rule", ABSENT, "tcp 9100 from sg-2")])):
+        client, stubber = stubbed("ec2")
+        stubber.add_response("describe_security_group_rules", {"SecurityGroupRules": [*RULES, exporter]})
+        assert shown(list(access.check_rules(client, GROUPS, Values([GROUPS]), others=others))) == differences
+
+
 # --- roles -----------------------------------------------------------------------------------------------------------
 OWN, WIDER = (
     {"Statement": [{"Effect": "Allow", "Action": action, "Resource": "*"}]} for action in ("s3:GetObject", "s3:*")
