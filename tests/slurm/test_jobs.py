@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 from typing import Any
 
 import pytest
 
 from local.slurm import Laboratory
+from trainyard.cluster_bundle import ASSETS
 
 # One line of JSON a task: what Slurm and the node say.
 TASK = """
@@ -113,6 +115,34 @@ def test_prolog_and_epilog_run_on_every_node(lab: Laboratory) -> None:
             lab.wait(partial(phases, file, expected), f"prolog and epilog on {name}")
     finally:
         lab.run("rm -f /opt/slurm/etc/scripts/*.d/50_test /fsx/phases-*", user="root")
+
+
+def test_job_is_the_label_of_its_gpus(lab: Laboratory) -> None:
+    """By Slurm's own prolog and epilog, with the script and the folders that steps/metrics.sh installs."""
+    node, text = "gpu-dy-p5-3", (ASSETS / "monitoring/job-labels.sh").read_text()
+    metrics, jobs = "/var/lib/trainyard/metrics", "/run/trainyard/gpu-jobs"
+    for phase in ("prolog", "epilog"):
+        lab.write(f"/opt/slurm/etc/scripts/{phase}.d/20_labels", text, user="root", mode=0o755)
+    lab.run(["mkdir", "-p", metrics, jobs], node=node, user="root")
+
+    def holders() -> list[str]:
+        return lab.output(f"cat {jobs}/* 2>/dev/null || true", node=node).split()
+
+    try:
+        options = ["-w", node, "--gpus-per-node=8", "--comment=experiment=llama-7b", "--output=/dev/null"]
+        job = lab.output(["sbatch", "--parsable", *options, "--wrap=sleep 900"])
+        lab.wait(lambda: holders() == [job] * 8, f"the GPUs of job {job}")
+        lines = lab.output(["cat", f"{metrics}/job-{job}.prom"], node=node).splitlines()
+        labels = rf'job="{job}",user="ubuntu",account="[^"]*",experiment="llama-7b",gpu="7"'
+        assert re.fullmatch(rf"trainyard_job_info{{{labels}}} 1", lines[-1]), lines
+        assert len([line for line in lines if not line.startswith("#")]) == 8
+        lab.run(["scancel", job])
+        lab.wait(lambda: not holders(), f"the epilog of job {job}")
+        lab.wait(lambda: not lab.output(["ls", metrics], node=node), f"the end of the series of job {job}")
+    finally:
+        lab.run("scancel --me", check=False)
+        lab.run("rm -f /opt/slurm/etc/scripts/*.d/20_labels", user="root")
+        lab.wait_for_nodes(node, states=("idle",))
 
 
 def test_test_only_judges_by_the_whole_cluster(lab: Laboratory) -> None:
