@@ -47,13 +47,13 @@ def test_exporter_and_mails_of_a_self_hosted_environment(head: Node, settings: S
     assert head.path("/shared/monitoring").stat().st_mode & 0o7777 == 0o755
     spool = head.path("/var/spool/trainyard/mail")
     assert spool.stat().st_mode & 0o7777 == 0o700 and f"slurm: {spool}" in head.calls("chown")
-    started = [call for call in head.calls("systemctl") if "trainyard-" in call]
     names = ("trainyard-slurm-exporter.service", "trainyard-mail.path")
+    started = [call for call in head.calls("systemctl") if call.endswith(names)]
     assert started == [f"{verb} {name}" for name in names for verb in ("enable", "restart")]
     before = head.snapshot()
     assert head.run("updated").returncode == 0
     assert head.snapshot() == before
-    assert [call for call in head.calls("systemctl") if "trainyard-" in call] == started
+    assert [call for call in head.calls("systemctl") if call.endswith(names)] == started
 
 
 def step(node: Node, settings: Settings) -> str:
