@@ -6,9 +6,10 @@
 /targets  for http_sd_configs: the exporters of every node that is up, with the labels node, queue and job
 
 Two threads read, every 15 s: one calls sinfo, squeue and sshare, the other reads the files that the jobs' watchdogs
-write (jobs/watchdog/status.py). A request is answered from the last reading and never waits for Slurm or a file system;
-if Slurm did not answer for 60 s, `slurm_up` is 0 and no other series is served. Jobs' names and comments, and the
-files, are what users wrote: nothing in them can add a series or a label of another job.
+write (jobs/watchdog/status.py). A request is answered from the last reading and never waits for Slurm or a file system.
+`slurm_up` is 0 after a reading that failed; the other series stay for 60 s, so that one slow answer ends no alert.
+Jobs' names and comments, and the files, are what users wrote: nothing in them can add a series or a label of another
+job.
 
 The standard library only, Python 3.9 or later.
 """
@@ -90,11 +91,10 @@ class Slurm:
         waiting = sorted((job for job in jobs if job["State"] == "PENDING"), key=lambda job: -int(job["PendingTime"]))
         omitted = max(0, len(running) - MOST_JOBS) + max(0, len(waiting) - MOST_JOBS)
         self.nodes, self.jobs, self.known = nodes, running[:MOST_JOBS], True
-        page.add("slurm_up", 1)
         for name, node in nodes.items():
             where = {"node": name, "queue": node["PartitionName"]}
             page.add("slurm_node_state", 1, **where, state=node["state"])
-            if node["state"] in ("down", "drained", "draining", "fail"):
+            if node["state"] in ("down", "drained", "draining", "fail", "not_responding"):
                 page.add("slurm_node_reason", 1, **where, reason=node["Reason"])
             page.add("slurm_node_gpus", gpus(node["Gres"]), **where)
             page.add("slurm_node_gpus_allocated", gpus(node["GresUsed"]), **where)
@@ -216,14 +216,14 @@ class Reading(threading.Thread):
             try:
                 self.answer, problem = (self.function(), time.monotonic()), ""
             except Exception as error:  # whatever it is, the next reading may succeed
-                self.answer, problem = ("", -math.inf), f"{type(error).__name__}: {error}"[:300]
+                problem = f"{type(error).__name__}: {error}"[:300]
             if problem != self.problem:
                 print(problem or "the reading succeeds again", file=sys.stderr, flush=True)
             self.problem = problem
             time.sleep(self.interval)
 
     def text(self) -> str:
-        """The last answer; empty if it failed or is too old."""
+        """The last answer; empty if it is too old."""
         text, at = self.answer
         return text if time.monotonic() - at < STALE_S else ""
 
@@ -244,7 +244,9 @@ def server_of(address: str, port: int, folder: Path | None, interval: float) -> 
             if self.path == "/metrics":
                 status, kind = 200, "text/plain; version=0.0.4; charset=utf-8"
                 first, second = (reading.text() for reading in readings)
-                body = first + second if first else "# TYPE slurm_up gauge\nslurm_up 0\n"
+                page = Page()
+                page.add("slurm_up", bool(first) and not readings[0].problem)
+                body = page.text() + (first and first + second)
             elif self.path == "/targets":
                 # Prometheus keeps the list that it has after a status other than 200.
                 status, kind = (200, "application/json") if slurm.known else (503, kind)

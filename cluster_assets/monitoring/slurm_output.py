@@ -53,6 +53,9 @@ def state_of(complete: str) -> str:
     busy = base in ("allocated", "mixed") or "completing" in flags
     if base not in ("down", "unknown", "future", "error") and "drain" in flags:
         return "draining" if busy else "drained"
+    # Long before Slurm calls the node down: ParallelCluster's SlurmdTimeout is 180 s.
+    if "not_responding" in flags and base not in ("down", "unknown", "future", "error"):
+        return "not_responding"
     if base == "idle":
         return next((flag for flag in ("fail", "completing", "maint", "reserved", "planned") if flag in flags), base)
     return base

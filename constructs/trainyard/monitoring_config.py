@@ -52,7 +52,7 @@ def rules() -> dict[str, str]:
 
 
 def sns(topic_arn: str, region: str) -> Receiver:
-    """The receiver of the environment's topic. The message is plain text; the subject has at most 100 characters."""
+    """The receiver of the environment's topic. Plain text; SNS refuses a subject of over 100 characters."""
     template = {name: f'{{{{ template "trainyard.{name}" . }}}}' for name in ("subject", "message")}
     return {"sns_configs": [{"topic_arn": topic_arn, "sigv4": {"region": region}, "send_resolved": True, **template}]}
 

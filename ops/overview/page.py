@@ -115,7 +115,7 @@ def _section(panel: Panel, found: Found) -> Section:
         )
         labels = (Code(sample.labels.get(label, "")) for label in panel.labels)
         rows.append(Row((*labels, *values)))
-    rows.sort(key=lambda row: row.cells)
+    rows.sort(key=lambda row: [(len(cell) if cell.isdigit() else 0, cell) for cell in row.cells])
     note = f"{panel.description} {len(rows)} rows, of which {MOST_ROWS} are shown." if len(rows) > MOST_ROWS else ""
     columns = (*(label.capitalize() for label in panel.labels), *panel.queries)
     return Section(panel.title, columns, tuple(rows[:MOST_ROWS]), note=note or panel.description)
@@ -129,7 +129,7 @@ def _same(sample: Sample, others: list[Sample]) -> Sample | None:
 def _alert(alert: Mapping[str, Any]) -> Row:
     labels, notes, since = alert["labels"], alert["annotations"], alert["activeAt"]
     urgent = labels.get("severity") == "page"
-    cells = (notes.get("summary", ""), Code(notes.get("command", "")), since[11:16])
+    cells = (notes.get("summary", ""), Code(notes.get("command", "")), since[:16].replace("T", " "))
     severity = "urgent" if urgent else labels.get("severity", "")
     return Row((severity, labels["alertname"], *cells), Tone.BAD if urgent else Tone.WARNING)
 

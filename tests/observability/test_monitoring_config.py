@@ -145,10 +145,10 @@ def rendered(folder: Path, name: str, alerts: list[dict[str, Any]], **common: st
 
 @pytest.mark.lab
 def test_a_message_of_one_alert(folder: Path) -> None:
-    assert rendered(folder, "subject", [alert(1)], node="n1") == "Page: XidError on n1 in jakarta"
+    assert rendered(folder, "subject", [alert(1)], node="n1") == "Page: XidError on n1"
     assert rendered(folder, "message", [alert(1)]) == (
         "GPU 3 of node n1 reported Xid 79. Job 17 of alice. \nRun: ssh n1 dmesg\n"
-        "Runbook: https://example.com/docs/runbooks/#xiderror"
+        "Cluster: jakarta\nRunbook: https://example.com/docs/runbooks/#xiderror"
     )
 
 
@@ -164,9 +164,22 @@ def test_a_message_of_many_alerts_names_ten(folder: Path) -> None:
 def test_a_message_of_a_job_and_of_its_end(folder: Path) -> None:
     subject = rendered(folder, "subject", [alert(1)], alertname="GpusIdleInJob", severity="warning", job="17")
     assert subject == "Warning: GpusIdleInJob of job 17 in jakarta"
-    assert rendered(folder, "subject", [alert(1, "resolved")], node="n1") == "Resolved: XidError on n1 in jakarta"
+    assert rendered(folder, "subject", [alert(1, "resolved")], node="n1") == "Resolved: XidError on n1"
     text = rendered(folder, "message", [alert(1, "resolved"), alert(2)])
     assert text.index("node n2") < text.index("Resolved:") < text.index("node n1")
+
+
+@pytest.mark.lab
+def test_sns_takes_every_subject(folder: Path) -> None:
+    """At most 100 characters, with the longest names that the settings allow."""
+    cluster, node, job = "c" * 25, f"{'q' * 25}-dy-{'c' * 25}-1000", "9" * 12
+    done = [alert(1, "resolved")]
+    for text in monitoring_config.rules().values():
+        for name in re.findall(r"alert: (\w+)", text):
+            about = {"job": job} if "Job" in name else {"node": node}
+            assert len(rendered(folder, "subject", done, alertname=name, cluster=cluster, **about)) <= 100
+            many = rendered(folder, "subject", done * 9999, alertname=name, cluster=cluster, **about)
+            assert len(many) <= 100 and cluster in many
 
 
 def test_without_a_documentation_site_messages_name_the_page() -> None:

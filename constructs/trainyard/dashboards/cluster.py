@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainyard.dashboards.model import Dashboard, figure, lines, stacked, table
 
-BAD = 'slurm_node_state{state=~"down|drained|draining|fail|error|unknown"}'
+BAD = 'slurm_node_state{state=~"down|drained|draining|fail|error|not_responding|unknown"}'
 """Nodes to which Slurm sends no jobs although their instances are paid for."""
 ABSENT = 'slurm_node_state{state=~"powered_down|powering_down|powering_up|future"}'
 """Nodes without an instance that is ready."""
