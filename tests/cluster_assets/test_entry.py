@@ -26,7 +26,7 @@ def test_installs_the_bundle_and_runs_the_roles_steps(node: Node, settings: Sett
 
     assert (result.returncode, result.stderr) == (0, "")
     assert str(node.path("/opt/trainyard/current").readlink()) == sha256
-    done = re.findall(r"step (\w+) done in \d+\.\d{3} s", node.log())
+    done = re.findall(r"step ([\w-]+) done in \d+\.\d{3} s", node.log())
     roles = Path(__file__).parents[2] / "cluster_assets" / "roles"
     assert done == (roles / "head-configured").read_text().split()
     assert not list(node.path("/opt/trainyard").glob(".work*"))
