@@ -24,7 +24,7 @@ from trainyard.network import Network
 from trainyard.retention import retain
 from trainyard.security import SecurityGroups
 
-SCRAPED = {"Head": (9100, 9101), "Compute": (9100, 9400), "Login": (9100,)}
+SCRAPED = {"Head": (9100, 9101), "Compute": (9100, 9400)}
 """Ports of nodes that only the host reaches: node_exporter 9100, slurm-exporter.py 9101, dcgm-exporter 9400."""
 ROOT_GIB = 20
 # New instances take the newest image, which has the newest patches. It does not change the template.
@@ -153,7 +153,7 @@ class MonitoringHost(Construct):
         )
         group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "AWS services and releases of programs")
         own = group.security_group_id
-        for node, target in (("Head", groups.head), ("Compute", groups.compute), ("Login", groups.login)):
+        for node, target in (("Head", groups.head), ("Compute", groups.compute)):
             for port in SCRAPED[node]:
                 # L1, for ids that are the same in a pipeline's stage, as in trainyard.security.
                 rule: dict[str, Any] = {"ip_protocol": "tcp", "from_port": port, "to_port": port}

@@ -37,7 +37,7 @@ def step(folder: Path, rank: int, text: str) -> None:
 
 def test_steps_rates_and_ranks(folder: Path) -> None:
     one = made(folder)
-    assert one.status() == {}
+    assert one.status() == {"last_step_time": one.begun}
     step(folder, 0, "5\n")
     step(folder, 1, "damaged")
     (folder / "progress" / ".0-77").write_text("99")
@@ -60,13 +60,14 @@ def test_figures_of_this_attempt_only(folder: Path) -> None:
     metrics = folder.parents[1] / "metrics.jsonl"
     line = {"step": 3, "loss": 2.5, "tokens_per_second": 10.0, "mfu": None, "memory_gib": 1}
     metrics.write_text(json.dumps({**line, "time": one.begun - 5}) + "\n")
-    assert one.status() == {}
+    assert one.status() == {"last_step_time": one.begun}
     with metrics.open("a") as file:
         file.write("x" * 10_000 + "\n" + json.dumps({**line, "time": one.begun + 5}) + '\n{"step": 4, "lo')
-    assert one.status() == {"step": 3, "loss": 2.5, "tokens_per_second": 10.0, "mfu": None}
+    figures = {"step": 3, "loss": 2.5, "tokens_per_second": 10.0, "mfu": None}
+    assert one.status() == {**figures, "last_step_time": one.begun + 5}
     for bad in ("[]\n", "null\n", "{}\n", '{"time": "x"}\n', "\xff\n", ""):
         metrics.write_text(bad, "latin-1")
-        assert one.status() == {}
+        assert one.status() == {"last_step_time": one.begun}
 
 
 def test_the_file_is_complete_readable_and_of_nobody_elses_making(folder: Path) -> None:

@@ -1,7 +1,8 @@
 """Writes the progress of a training job for the head node's exporter (monitoring/slurm-exporter.py), every 15 s.
 
 A JSON file: step, last_step_time (Unix time), steps_per_second and ranks ({RANK: [STEP, NODE]}) from what the ranks
-report (training/progress.py); loss, tokens_per_second and mfu from the last line of the job's metrics.jsonl. What is
+report (training/progress.py); loss, tokens_per_second and mfu from the last line of the job's metrics.jsonl. Without
+ranks, last_step_time is that of this line, and before it that of the attempt's begin. What is
 not known is missing or null. The standard library only, Python 3.9 or later.
 """
 
@@ -70,7 +71,7 @@ class Status(threading.Thread):
                 ranks[path.name] = [int(text), self.node(path.name)]
                 latest, step = max(latest, about.st_mtime), max(step, int(text))
         if not ranks:
-            return self.reported()
+            return {"last_step_time": self.begun, **self.reported()}  # a hang before the first step is one too
         now = time.monotonic()
         self.steps.append((now, step))
         then, first = self.steps[0]
@@ -89,5 +90,6 @@ class Status(threading.Thread):
             file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
             line = json.loads(file.read().rpartition(b"\n")[0].rpartition(b"\n")[2])
             if line["time"] >= self.begun:
-                return {name: line.get(name) for name in ("step", "loss", "tokens_per_second", "mfu")}
+                found = {name: line.get(name) for name in ("step", "loss", "tokens_per_second", "mfu")}
+                return {**found, "last_step_time": line["time"]}
         return {}

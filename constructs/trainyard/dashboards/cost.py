@@ -65,7 +65,7 @@ def cost(environment: Environment) -> Dashboard:
             "Price": tuple(figure(f"USD {name}", "currencyUSD", f"{text} {note}", f"sum({priced[name]})")
                            for name, (text, _) in _KINDS.items()),
             "By queue": (
-                stacked("GPUs of running nodes", "short", "GPUs that are paid for.", {"{{queue}}": running}),
+                stacked("GPUs of running nodes", "short", "Nodes that start or stop cost too.", {"{{queue}}": running}),
                 lines("USD per hour", "currencyUSD", f"GPUs of running nodes. {note}",
                       {"{{queue}}": f"{running} * on (queue) ({usd})"}),
                 table("Queues", f"GPU hours of the time range. {note}", ("queue",),

@@ -162,7 +162,10 @@ def _targets(panel: Panel, region: str) -> Iterator[Target]:
             yield _cloudwatch(name, legend, query, region)
             continue
         made = prometheus.Dataquery().ref_id(name).expr(query).legend_format(legend)
-        yield made.instant().format(PromQueryFormat.TABLE) if panel.kind == "table" else made.range()
+        if panel.kind == "table":
+            made.format(PromQueryFormat.TABLE)
+        # A sum over the time range has one value: at each step it would load twice the range.
+        yield made.instant() if panel.kind == "table" or "$__range:" in query else made.range()
 
 
 def _cloudwatch(name: str, legend: str, metric: Metric, region: str) -> cloudwatch.CloudWatchMetricsQuery:
