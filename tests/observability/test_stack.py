@@ -76,7 +76,7 @@ def test_nothing_comes_into_the_host_and_it_reaches_the_exporters_and_https_only
     own = {"Fn::GetAtt": [next(iter(made.find_resources("AWS::EC2::SecurityGroup"))), "GroupId"]}
     into = [item["Properties"] for item in made.find_resources("AWS::EC2::SecurityGroupIngress").values()]
     assert all(rule["SourceSecurityGroupId"] == own for rule in into)
-    assert sorted(rule["FromPort"] for rule in into) == [9100, 9100, 9100, 9101, 9400]
+    assert sorted(rule["FromPort"] for rule in into) == [9100, 9100, 9101, 9400]
     out = made.find_resources("AWS::EC2::SecurityGroupEgress")
     assert len(out) == len(into)
 
