@@ -112,12 +112,10 @@ class KernelLog:
             yield "trainyard_xid_errors_total", {"gpu": gpu, "xid": xid}, count
 
     def _gpu(self, pci: str) -> str:
-        """The GPU's index; the PCI address where the driver does not know it (any more)."""
-        for folder in self._root.glob("proc/driver/nvidia/gpus/*"):
+        """The index of DCGM and nvidia-smi (the order of PCI addresses, not the minor number); else the address."""
+        for index, folder in enumerate(sorted(self._root.glob("proc/driver/nvidia/gpus/*"))):
             if folder.name.lower().startswith(pci.lower()):
-                minor = re.search(r"Device Minor:\s*(\d+)", (folder / "information").read_text())
-                if minor:
-                    return minor[1]
+                return str(index)
         return pci
 
 

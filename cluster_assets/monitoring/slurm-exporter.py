@@ -17,6 +17,7 @@ The standard library only, Python 3.9 or later.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -32,13 +33,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from slurm_output import JOB, NODE, Row, gpus, hosts, run, seconds, state_of, table
+from slurm_output import JOB, NODE, Row, gpus, hosts, run, seconds, state_of, table, tasks
 
 STALE_S = 60.0
 MOST_JOBS = 1000
 """Jobs with series of their own, running and pending ones each: Prometheus refuses too large an answer."""
-MOST_BYTES, MOST_RANKS, MOST_TEXT = 262_144, 10_000, 128
-"""Limits of a job's file, of the ranks of all jobs, and of the characters of a label."""
+MOST_BYTES, MOST_RANKS, MOST_OF_NODE, MOST_TEXT = 262_144, 10_000, 256, 128
+"""Limits of a job's file, of the ranks of all jobs and of one node of a job, and of the characters of a label."""
 FIGURES = {
     "step": "training_step", "steps_per_second": "training_steps_per_second", "loss": "training_loss",
     "tokens_per_second": "training_tokens_per_second", "mfu": "training_mfu_ratio",
@@ -86,8 +87,11 @@ class Slurm:
             # A node in several partitions counts once, for the queue that it is named after.
             if row["NodeList"] not in nodes or re.match(re.escape(row["PartitionName"]) + "-(st|dy)-", row["NodeList"]):
                 nodes[row["NodeList"]] = {**row, "state": state_of(row["StateComplete"])}
-        jobs = table("squeue", JOB, "--array", "--all")
-        running = [job for job in jobs if job["State"] == "RUNNING"]
+        jobs = table("squeue", JOB, "--all")  # not --array: the tasks of an array that wait are one record
+        places = {job["JobID"]: list(hosts(job["NodeList"])) for job in jobs if job["State"] == "RUNNING"}
+        sizes = {name: 1 + gpus(node["Gres"]) for name, node in nodes.items()}
+        running = [job for job in jobs if job["JobID"] in places]
+        running.sort(key=lambda job: -sum(sizes.get(node, 1) for node in places[job["JobID"]]))
         waiting = sorted((job for job in jobs if job["State"] == "PENDING"), key=lambda job: -int(job["PendingTime"]))
         omitted = max(0, len(running) - MOST_JOBS) + max(0, len(waiting) - MOST_JOBS)
         self.nodes, self.jobs, self.known = nodes, running[:MOST_JOBS], True
@@ -98,10 +102,13 @@ class Slurm:
                 page.add("slurm_node_reason", 1, **where, reason=node["Reason"])
             page.add("slurm_node_gpus", gpus(node["Gres"]), **where)
             page.add("slurm_node_gpus_allocated", gpus(node["GresUsed"]), **where)
-        counts = Counter((job["Partition"], job["State"].lower(), job["Account"], job["UserName"]) for job in jobs)
+        counts = Counter[tuple[str, ...]]()
+        for job in jobs:
+            key = job["Partition"], job["State"].lower(), job["Account"], job["UserName"]
+            counts[key] += tasks(job["ArrayTaskID"]) if job["State"] == "PENDING" else 1
         for (queue, state, account, user), count in counts.items():
             page.add("slurm_jobs", count, queue=queue, state=state, account=account, user=user)
-        self.running(page)
+        self.running(page, places)
         for job in waiting[:MOST_JOBS]:
             labels = {"queue": job["Partition"], "user": job["UserName"], "account": job["Account"]}
             page.add("slurm_job_wait_seconds", float(job["PendingTime"]), job=job["JobID"], **labels)
@@ -110,9 +117,8 @@ class Slurm:
         page.add("slurm_exporter_duration_seconds", time.monotonic() - begun)
         return page.text()
 
-    def running(self, page: Page) -> None:
-        """Add the series of running jobs."""
-        places = {job["JobID"]: list(hosts(job["NodeList"])) for job in self.jobs}
+    def running(self, page: Page, places: dict[str, list[str]]) -> None:
+        """Add the series of running jobs, whose nodes are `places`."""
         crowds = Counter(node for nodes in places.values() for node in nodes)
         for job in self.jobs:
             number, nodes = job["JobID"], places[job["JobID"]]
@@ -174,6 +180,21 @@ def load(path: Path, user: int) -> dict[str, Any]:
     return found
 
 
+def newest(folder: Path, jobs: list[Row]) -> dict[str, Path]:
+    """The newest `<job>.<random>.json` of each job's user, if it was written since the job's (last) start."""
+    owners = {job["JobID"]: (int(job["UserID"]), float(job["StartTime"])) for job in jobs if job["StartTime"].isdigit()}
+    found: dict[str, tuple[float, Path]] = {}
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            job, _, rest = entry.name.partition(".")
+            if job in owners and rest.endswith(".json"):
+                with contextlib.suppress(FileNotFoundError):
+                    about, (user, start) = entry.stat(follow_symlinks=False), owners[job]
+                    if about.st_uid == user and about.st_mtime >= max(start, found.get(job, (0.0, folder))[0]):
+                        found[job] = about.st_mtime, Path(entry)
+    return {job: path for job, (_, path) in found.items()}
+
+
 def finite(value: object) -> float | None:
     """A finite number; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
@@ -183,17 +204,17 @@ def finite(value: object) -> float | None:
 
 def training(folder: Path, jobs: list[Row]) -> str:
     """The page of the running jobs' files."""
-    page = Page()
-    for job in jobs:
+    page, paths = Page(), newest(folder, jobs)
+    for job in (job for job in jobs if job["JobID"] in paths):
         try:
-            found = load(folder / f"{job['JobID']}.json", int(job["UserID"]))
+            found = load(paths[job["JobID"]], int(job["UserID"]))
         except (OSError, ValueError, RecursionError):
-            continue  # most jobs have none
+            continue
         for key, series in FIGURES.items():
             if (value := finite(found.get(key))) is not None:
                 page.add(series, value, job=job["JobID"])
         ranks, nodes = found.get("ranks"), set(hosts(job["NodeList"]))
-        left = MOST_RANKS - len(page.samples.get("training_rank_step", ()))
+        left = min(MOST_RANKS - len(page.samples.get("training_rank_step", ())), len(nodes) * MOST_OF_NODE)
         for rank, one in list(ranks.items())[:left] if isinstance(ranks, dict) else ():
             step, node = one if isinstance(one, list) and len(one) == 2 else (None, None)
             if re.fullmatch(r"[0-9]{1,6}", rank) and (value := finite(step)) is not None:

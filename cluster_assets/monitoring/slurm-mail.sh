@@ -5,7 +5,7 @@
 #   slurm-mail.sh send              publishes the mails of the spool; trainyard-mail.service, as root
 #
 # Two steps, because on a head node with `Imds: Secured` SlurmUser has no access to the instance's credentials. The attribute `user` is the
-# job's owner, so that a subscription's filter can be for one user's jobs. A mail that cannot be published is logged and dropped.
+# job's owner, so that a subscription's filter can be for one user's jobs. The mails of a user that wait together are one message. A mail that cannot be published is logged and dropped.
 set -euo pipefail
 umask 077
 
@@ -41,16 +41,27 @@ mail::queue() {
   mv "${temporary}" "${temporary%/*}/job-${SLURM_JOB_ID:-}${temporary##*/}.json"
 }
 
+# One request for each user. Of many mails the message has the first 100 subjects: an array sends some for each task.
+readonly GROUP='group_by(.MessageAttributes.user.StringValue)[] | length as $count | if $count == 1 then .[0] else .[0] + {
+  Subject: "\($count) mails of Slurm, the first: \(.[0].Subject)"[:99],
+  Message: ([.[:100][] | .Subject] + if $count > 100 then ["and \($count - 100) more"] else [] end | join("\n"))} end'
+
 mail::send() {
-  local region topic file
+  local region topic file request message files=()
   region="$(settings::get .region)"
   topic="$(settings::get .monitoring.topic_arn)"
   for file in "${TRAINYARD_MAILS}"/*.json; do
-    [[ -f "${file}" && ! -L "${file}" ]] || continue
-    aws sns publish --region "${region}" --topic-arn "${topic}" --cli-input-json "file://${file}" --query MessageId --output text \
-      --cli-connect-timeout 10 --cli-read-timeout 20 || log::warn "not published: $(jq -r .Subject "${file}")"
-    rm -f -- "${file}"
+    [[ ! -f "${file}" || -L "${file}" ]] || files+=("${file}")
   done
+  ((${#files[@]})) || return 0
+  files=("${files[@]:0:5000}") # below the kernel's limit of arguments
+  message="$(mktemp)"          # not in the spool, where the user slurm could replace it by a link
+  while IFS= read -r request; do
+    printf '%s' "${request}" >"${message}"
+    aws sns publish --region "${region}" --topic-arn "${topic}" --cli-input-json "file://${message}" --query MessageId \
+      --output text --cli-connect-timeout 10 --cli-read-timeout 20 || log::warn "not published: $(jq -r .Subject <<<"${request}")"
+  done < <(jq -sc "${GROUP}" "${files[@]}")
+  rm -f -- "${message}" "${files[@]}"
 }
 
 case "${1:-}" in

@@ -17,13 +17,14 @@ NODE = {
 JOB = {
     "JobID": 12, "UserName": 64, "UserID": 12, "Account": 64, "Partition": 64, "State": 16, "StartTime": 16,
     "TimeLimit": 16, "PendingTime": 12, "tres-alloc": 256, "NodeList": 1024, "Name": 64, "Comment": 128,
+    "ArrayTaskID": 256,
 }  # fmt: skip
 Row = dict[str, str]
 
 
 def run(*words: str) -> bytes:
     """The output of a command, with times in Unix time; OSError or SubprocessError where it fails."""
-    variables = os.environ | {"SLURM_TIME_FORMAT": "%s"}
+    variables = os.environ | {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": str(JOB["ArrayTaskID"])}
     return subprocess.run(
         words, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_S, check=True, env=variables
     ).stdout
@@ -64,6 +65,12 @@ def state_of(complete: str) -> str:
 def gpus(gres: str) -> int:
     """The GPUs of `gpu:h100:8(IDX:0-7)`."""
     return sum(int(count) for count in re.findall(r"\bgpu(?::[^:,()]+)?:(\d+)", gres))
+
+
+def tasks(expression: str) -> int:
+    """The tasks of `0-8:2,17%4`, as squeue prints those of an array that wait; 1 for a job without an array."""
+    found = re.findall(r"(\d+)(?:-(\d+))?(?::(\d+))?", expression.partition("%")[0])
+    return sum((int(last or first) - int(first)) // int(step or 1) + 1 for first, last, step in found) or 1
 
 
 def hosts(text: str) -> Iterator[str]:

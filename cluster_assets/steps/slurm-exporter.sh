@@ -73,6 +73,8 @@ Description=Slurm's mails to the environment's SNS topic
 StartLimitIntervalSec=0
 [Service]
 Type=oneshot
+# What arrives meanwhile becomes one message per user; and a fault is not tried again without a pause.
+ExecStartPre=/bin/sleep 30
 ExecStart=/bin/bash ${BUNDLE}/monitoring/slurm-mail.sh send
 Nice=10
 END

@@ -274,6 +274,25 @@ def test_job_without_gpus_and_with_an_odd_comment(compute: Node) -> None:
     assert gpu_jobs(compute) == {}
 
 
+def test_an_account_adds_no_series(compute: Node) -> None:
+    """Any text may be given to `sbatch --account` while accounting is not enforced."""
+    hostile = 'x"} 1\ntrainyard_xid_errors_total{gpu="0",xid="79"} 1\n\\'
+    labels(compute, "prolog", 7, SLURM_JOB_ACCOUNT=hostile, SLURM_JOB_USER=hostile)
+    [sample] = [one for one in compute.path(f"{METRICS}/job-7.prom").read_text().splitlines() if one[0] != "#"]
+    assert sample.startswith('trainyard_job_info{job="7",user="x___1_trainyard_xid') and sample.count('"') == 10
+
+
+def test_gpus_have_the_numbers_of_dcgm(compute: Node) -> None:
+    """Slurm's are minor numbers, which differ on some machines (google/gvisor#9389)."""
+    for address, minor in zip(("53", "64", "75", "86"), (2, 3, 0, 1), strict=True):
+        folder = compute.path(f"/proc/driver/nvidia/gpus/0000:{address}:00.0")
+        folder.mkdir(parents=True)
+        (folder / "information").write_text(f"Model: \t\t NVIDIA H100\nDevice Minor: \t {minor}\n")
+    labels(compute, "prolog", 7, SLURM_JOB_GPUS="0,1")
+    assert gpu_jobs(compute) == {"2": "7\n", "3": "7\n"}
+    assert 'gpu="2"} 1\n' in compute.path(f"{METRICS}/job-7.prom").read_text()
+
+
 @pytest.mark.parametrize("phase", ["prolog", "epilog", "task_prolog"])
 def test_no_fault_fails_a_prolog(node: Node, compute: Node, phase: str) -> None:
     """Slurm drains the node of a prolog that fails."""

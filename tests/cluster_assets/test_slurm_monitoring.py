@@ -163,12 +163,28 @@ def test_a_name_of_a_job_stays_a_name(node: Node, mails: Path, name: str) -> Non
 
 def test_what_cannot_be_published_is_logged_and_dropped(node: Node, mails: Path) -> None:
     (node.fake / "fails").touch()
-    for _ in range(2):
-        mail(node, "-s", SUBJECT, "grace", **ENVIRONMENT)
+    for user in ("ada", "grace"):
+        mail(node, "-s", SUBJECT, user, **ENVIRONMENT | {"SLURM_JOB_USER": user})
     (mails / "link.json").symlink_to("/etc/passwd")
     sent = mail(node, "send")
     assert sent.returncode == 0 and sent.stderr.count(f"WARNING: not published: {SUBJECT}") == 2
     assert [path.name for path in mails.iterdir()] == ["link.json"] and len(node.calls("aws")) == 2
+
+
+def test_many_mails_are_one_message_per_user(node: Node, mails: Path) -> None:
+    mail(node, "-s", SUBJECT, "grace", **ENVIRONMENT)
+    [first] = mails.iterdir()
+    for number in range(150):
+        (mails / f"job-{number}.json").write_text(first.read_text())
+    mail(node, "-s", SUBJECT, "ada", **ENVIRONMENT | {"SLURM_JOB_USER": "ada"})
+    assert mail(node, "send").returncode == 0
+    assert not list(mails.glob("*.json")) and len(node.calls("aws")) == 2
+    decoder, text = json.JSONDecoder(), (node.fake / "requests").read_text()
+    single, at = decoder.raw_decode(text)
+    many = decoder.raw_decode(text[at:])[0]
+    assert single["Subject"] == SUBJECT and single["MessageAttributes"]["user"]["StringValue"] == "ada"
+    assert many["Subject"].startswith("151 mails of Slurm, the first: Slurm Job_id=3") and len(many["Subject"]) < 100
+    assert many["Message"].splitlines()[-1] == "and 51 more" and len(many["Message"].splitlines()) == 101
 
 
 def test_without_monitoring_mails_go_nowhere(node: Node, mails: Path) -> None:

@@ -80,11 +80,12 @@ def test_the_file_is_complete_readable_and_of_nobody_elses_making(folder: Path) 
         os.umask(before)
     assert json.loads(one.target.read_text())["step"] == 1
     assert one.target.stat().st_mode & 0o777 == 0o644
+    assert one.target.name.startswith("7.") and one.target.name != made(folder).target.name  # nobody can guess it
     one.target.unlink()
-    one.target.mkdir()  # what another user may have put there
+    one.target.mkdir()
     with pytest.raises(OSError, match="7"):
         one.write()
-    assert [path.name for path in one.target.parent.iterdir()] == ["7.json"]
+    assert [path.name for path in one.target.parent.iterdir()] == [one.target.name]
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -97,7 +98,7 @@ def test_the_watchdog_starts_and_removes_it(folder: Path, there: bool, monkeypat
 
     def alive(_pid: int) -> bool:
         """Until the file is there, if it can be."""
-        seen.append(one.target.exists())
+        seen.append(bool([*one.target.parent.glob("7.*.json")]))
         return not seen[-1] and there
 
     monkeypatch.setattr(watchdog, "alive", alive)
@@ -105,4 +106,4 @@ def test_the_watchdog_starts_and_removes_it(folder: Path, there: bool, monkeypat
     words = ["watch", str(folder), "--pid", "1", "--nodes", "gpu-1", "--job", "7", "--silence", "60", "--stall", "0"]
     history = str(folder.parent / "7.jsonl")
     assert watchdog.main([*words, "--start", "600", "--history", history, "--status", str(one.target)]) == 0
-    assert seen[-1] is there and not one.target.exists()
+    assert seen[-1] is there and not [*one.target.parent.glob("7.*")]

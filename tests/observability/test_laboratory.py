@@ -41,7 +41,7 @@ SHORTER = {
 WITHOUT_DATA: dict[str, str] = {}
 """Queries that the laboratory cannot answer, by dashboard and panel, and why. Those of CloudWatch are not asked."""
 TRAINER = """#!/bin/bash
-file="/shared/monitoring/jobs/${SLURM_JOB_ID}.json"
+file="/shared/monitoring/jobs/${SLURM_JOB_ID}.lab.json"
 for ((step = 1; ; step++)); do
   at="$(date +%s)"
   [[ ! -e "/fsx/hang" || "${SLURM_JOB_NAME}" != hangs ]] || at=$((at - 900))

@@ -52,7 +52,7 @@ def root(tmp_path: Path) -> Path:
     for index, address in enumerate(("0000:53:00.0", "0000:64:00.0")):
         folder = tmp_path / "proc/driver/nvidia/gpus" / address
         folder.mkdir(parents=True)
-        (folder / "information").write_text(f"Model: \t\t NVIDIA H100 80GB HBM3\nDevice Minor: \t {index}\n")
+        (folder / "information").write_text(f"Model: \t\t NVIDIA H100 80GB HBM3\nDevice Minor: \t {1 - index}\n")
     (tmp_path / "dev").mkdir()
     shutil.copy(SAMPLES / "kmsg.txt", tmp_path / "dev/kmsg")
     (tmp_path / "opt/parallelcluster").mkdir(parents=True)

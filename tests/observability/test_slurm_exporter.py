@@ -108,7 +108,7 @@ def test_series_are_those_of_the_documentation_and_of_the_table(newest: Path) ->
     """The table is what dashboards and alerts may use."""
     page = (ROOT / "docs" / "observability.md").read_text("utf-8")
     table = json.loads((Path(__file__).parent / "series.json").read_text())["series"]
-    (newest / "7.json").write_text(json.dumps(dict.fromkeys(exporter.FIGURES, 1) | {"ranks": {"0": [1, ""]}}))
+    (newest / "7.0.json").write_text(json.dumps(dict.fromkeys(exporter.FIGURES, 1) | {"ranks": {"0": [1, ""]}}))
     text = exporter.Slurm().read() + exporter.training(newest, [JOB]) + "slurm_up 1\n"  # the server's
     found = {one.name: {*one.labels} for family in text_string_to_metric_families(text) for one in family.samples}
     assert found == {name: {*one["labels"]} for name, one in table.items() if one["source"] == "slurm-exporter"}
@@ -199,6 +199,30 @@ def test_no_more_jobs_than_prometheus_takes(newest: Path) -> None:
     assert sum(found["slurm_jobs"].values()) == 2 * exporter.MOST_JOBS + 100
 
 
+def test_100_000_waiting_tasks_are_100_records(newest: Path) -> None:
+    """With `squeue --array` they were 100,000 records, and the service was killed for its memory."""
+    pending = {"State": "PENDING", "PendingTime": "5", "UserID": "1", "Partition": "cpu"}
+    rows = [record(slurm_output.JOB, JobID=str(n), ArrayTaskID="0-999%4", **pending) for n in range(100)]
+    (newest / "squeue.out").write_bytes(b"".join(rows))
+    command(newest, "squeue", f'echo "$*" >{newest}/words; cat {newest}/squeue.out')
+    found = samples(exporter.Slurm().read())
+    assert found["slurm_jobs"] == {("cpu", "pending", "", ""): 100_000} and len(found["slurm_job_wait_seconds"]) == 100
+    assert "--array" not in (newest / "words").read_text()
+    counts = {"N/A": 1, "": 1, "7": 1, "0-8:2": 5, "0-2,7,9-10%1": 6, "[0-3]": 4}
+    assert {text: slurm_output.tasks(text) for text in counts} == counts
+
+
+def test_the_largest_jobs_have_series(newest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporter, "MOST_JOBS", 2)
+    running = {"State": "RUNNING", "UserID": "1", "StartTime": "5"}
+    places = {"1": "cpu-dy-c7i-1", "2": "cpu-dy-c7i-1", "3": "cpu-dy-c7i-1", "8": "gpu-dy-p5-1", "9": "gpu-dy-p5-[2-3]"}
+    rows = [record(slurm_output.JOB, JobID=job, NodeList=nodes, **running) for job, nodes in places.items()]
+    (newest / "squeue.out").write_bytes(b"".join(rows))
+    found = samples(exporter.Slurm().read())
+    assert [job for job, *_ in found["slurm_job_info"]] == ["9", "8"]
+    assert found["slurm_exporter_jobs_omitted"] == {(): 3}
+
+
 # --- the text of users
 
 
@@ -245,11 +269,11 @@ def test_labels_stay_labels() -> None:
     assert shown.startswith('a"} 1 slurm_up{x="\\ ') and len(shown) == exporter.MOST_TEXT and shown.isprintable()
 
 
-JOB = {"JobID": "7", "UserID": str(os.getuid()), "NodeList": "gpu-dy-p5-[1-2]"}
+JOB = {"JobID": "7", "UserID": str(os.getuid()), "NodeList": "gpu-dy-p5-[1-2]", "StartTime": "1000"}
 
 
 def test_training_figures(tmp_path: Path) -> None:
-    (tmp_path / "7.json").write_text(
+    (tmp_path / "7.0.json").write_text(
         json.dumps(
             {
                 "step": 12, "steps_per_second": 0.5, "loss": 2.25, "tokens_per_second": 1e6, "mfu": 0.41,
@@ -276,20 +300,20 @@ def test_training_figures(tmp_path: Path) -> None:
     ids=range(11),
 )  # fmt: skip
 def test_a_bad_file_adds_nothing(tmp_path: Path, text: str) -> None:
-    (tmp_path / "7.json").write_text(text, "latin-1")
+    (tmp_path / "7.0.json").write_text(text, "latin-1")
     assert exporter.training(tmp_path, [JOB]) == ""
 
 
 def test_a_file_speaks_for_its_owner_and_its_nodes_only(tmp_path: Path) -> None:
     good = '{"step": 1, "ranks": {"0": [1, "cpu-dy-c7i-1"], "1": [1, 5]}}'
-    (tmp_path / "7.json").write_text(good)
+    (tmp_path / "7.0.json").write_text(good)
     found = samples(exporter.training(tmp_path, [JOB]))
     assert found["training_rank_step"] == {("7", "0", ""): 1, ("7", "1", ""): 1}  # not a node of the job
     assert exporter.training(tmp_path, [{**JOB, "UserID": str(os.getuid() + 1)}]) == ""
     (tmp_path / "target").write_text(good)
-    (tmp_path / "8.json").symlink_to(tmp_path / "target")
-    os.mkfifo(tmp_path / "9.json")
-    (tmp_path / "10.json").mkdir()
+    (tmp_path / "8.0.json").symlink_to(tmp_path / "target")
+    os.mkfifo(tmp_path / "9.0.json")
+    (tmp_path / "10.0.json").mkdir()
     assert exporter.training(tmp_path, [{**JOB, "JobID": n} for n in ("8", "9", "10", "11")]) == ""
     assert exporter.training(tmp_path / "absent", [JOB]) == ""
 
@@ -298,7 +322,7 @@ def test_ranks_are_limited_for_all_jobs_together(tmp_path: Path, monkeypatch: py
     """Prometheus would refuse the whole answer."""
     monkeypatch.setattr(exporter, "MOST_RANKS", 5)
     for job in ("7", "8", "9"):
-        (tmp_path / f"{job}.json").write_text(json.dumps({"ranks": {str(rank): [1, ""] for rank in range(3)}}))
+        (tmp_path / f"{job}.0.json").write_text(json.dumps({"ranks": {str(rank): [1, ""] for rank in range(3)}}))
     found = samples(exporter.training(tmp_path, [{**JOB, "JobID": job} for job in ("7", "8", "9")]))
     assert [key[:2] for key in found["training_rank_step"]] == [
         ("7", "0"),
@@ -307,6 +331,22 @@ def test_ranks_are_limited_for_all_jobs_together(tmp_path: Path, monkeypatch: py
         ("8", "0"),
         ("8", "1"),
     ]
+
+
+def test_a_job_has_no_more_ranks_than_its_nodes_can_run(tmp_path: Path) -> None:
+    (tmp_path / "7.0.json").write_text(json.dumps({"ranks": {str(rank): [1, ""] for rank in range(9999)}}))
+    found = samples(exporter.training(tmp_path, [{**JOB, "NodeList": "cpu-1"}]))
+    assert len(found["training_rank_step"]) == exporter.MOST_OF_NODE
+
+
+def test_the_newest_file_since_the_start_counts(tmp_path: Path) -> None:
+    """An attempt that was killed leaves its file, under the same number of the job."""
+    for name, step, at in (("7.a", 1, 900), ("7.b", 2, 2000), ("7.c", 3, 1500), ("7", 4, 3000)):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"step": step}))
+        os.utime(tmp_path / f"{name}.json", (at, at))
+    (tmp_path / "7.json").rename(tmp_path / "70.x.json")
+    assert samples(exporter.training(tmp_path, [JOB])) == {"training_step": {("7",): 2}}
+    assert exporter.training(tmp_path, [{**JOB, "StartTime": "2500"}]) == ""
 
 
 # --- serving

@@ -1,9 +1,10 @@
 """Writes the progress of a training job for the head node's exporter (monitoring/slurm-exporter.py), every 15 s.
 
-A JSON file: step, last_step_time (Unix time), steps_per_second and ranks ({RANK: [STEP, NODE]}) from what the ranks
-report (training/progress.py); loss, tokens_per_second and mfu from the last line of the job's metrics.jsonl. Without
-ranks, last_step_time is that of this line, and before it that of the attempt's begin. What is
-not known is missing or null. The standard library only, Python 3.9 or later.
+A JSON file, whose name has a random part, so that no other user can take it first: step, last_step_time (Unix time),
+steps_per_second and ranks ({RANK: [STEP, NODE]}) from what the ranks report (training/progress.py); loss,
+tokens_per_second and mfu from the last line of the job's metrics.jsonl. Without ranks, last_step_time is that of this
+line, and before it that of the attempt's begin. What is not known is missing or null. The standard library only,
+Python 3.9 or later.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import tempfile
 import threading
 import time
@@ -29,7 +31,8 @@ class Status(threading.Thread):
 
     def __init__(self, folder: Path, target: Path, metrics: Path) -> None:
         super().__init__(daemon=True, name="status")
-        self.folder, self.target, self.metrics = folder, target, metrics
+        self.folder, self.metrics = folder, metrics
+        self.target = target.with_suffix(f".{secrets.token_hex(8)}.json")
         self.begun, self.ended = time.time(), threading.Event()
         self.nodes: dict[str, str] = {}
         self.steps: deque[tuple[float, int]] = deque(maxlen=9)  # two minutes
