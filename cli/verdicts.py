@@ -123,8 +123,6 @@ def validate(options: argparse.Namespace) -> int:
 def notify(options: argparse.Namespace) -> int:
     """List who receives an environment's notifications, and send a test message with --test.
 
-    Status 1: nobody receives them, or a subscription is not confirmed.
-
     trainyard notify local --test
     trainyard notify my.yaml --on aws
     """

@@ -143,7 +143,7 @@ class CloudWatch:
             raise Problem(
                 f"{environment.name} has no logs in {environment.account}, {environment.region}: neither its stack "
                 f"{stack_name(environment, 'api')} nor a log group /aws/parallelcluster/{environment.cluster_name}-* "
-                f"exists.\nWhat is deployed: trainyard status {environment.name}"
+                f"exists.\nWhat is deployed: trainyard status, with the same environment and options."
             )
 
     def streams(self, since: int, *, job: bool) -> Iterator[Stream]:

@@ -20,7 +20,7 @@ def environment_names() -> list[str]:
 
 
 def environment_file(name: str) -> Path:
-    """The file for a name under environments/, or for a path that ends in .yaml or .yml.
+    """The file for a name under environments/ (the file's or the `name` in it), or for a path in .yaml or .yml.
 
     Raises:
         UnknownName: no file has that name. (A path is returned unchecked: `load` reports what is wrong with it.)
@@ -38,7 +38,10 @@ def _find(name: str, folder: Path, what: str) -> Path:
         shipped = folder / name
         return shipped if "/" not in name and not Path(name).exists() and shipped.exists() else Path(name)
     files = _files(folder)
-    if name not in files:
+    if name not in files:  # messages of the cluster have the environment's name, not its file's
+        named = [file for file in files.values() if f"\nname: {name}\n" in f"\n{file.read_text(encoding='utf-8')}"]
+        if len(named) == 1:
+            return Path(os.path.relpath(named[0]))
         where = folder.relative_to(ENVIRONMENTS.parent)
         raise UnknownName(
             f"There is no {what} {name!r}. Under {where}/ there are: {', '.join(files)}. "

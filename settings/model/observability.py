@@ -19,8 +19,12 @@ _Uuid = Annotated[str, text(_UUID, "an id of the form 01234567-89ab-cdef-0123-45
 _PART = r"[a-zA-Z0-9_=+/.,-]*"
 _TEAMS_CHANNEL = "the encoded id in the channel's link, for example 19%3aabc%40thread.tacv2"
 _TeamsChannel = Annotated[str, text(f"{_PART}%3[aA]{_PART}%40{_PART}", _TEAMS_CHANNEL, 256)]
-_NAME = "the name of a secret in Secrets Manager, for example trainyard/webhook; never the address itself"
-SecretName = Annotated[str, text("[A-Za-z0-9/_+=.@-]+", _NAME, 512)]
+# A dot before the first slash is that of a host.
+_NAME = (
+    "the name of a secret in Secrets Manager, without a dot before its first slash, for example trainyard/webhook; "
+    "never the address itself"
+)
+SecretName = Annotated[str, text(r"([A-Za-z0-9_+=.@-]+|[A-Za-z0-9_+=@-]*/[A-Za-z0-9/_+=.@-]+)", _NAME, 512)]
 _URL = "the address of the documentation, for example https://example.com/trainyard/docs"
 _Url = Annotated[str, text(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[A-Za-z0-9._~/-]*)?", _URL, 200)]
 
@@ -92,8 +96,8 @@ class Observability(Part):
     @model_validator(mode="before")
     @classmethod
     def _short(cls, given: Any) -> Any:  # noqa: ANN401 - whatever the file has
-        """`observability: managed` means `observability: {mode: managed}`; false is a YAML 1.1 editor's `off`."""
-        return given if isinstance(given, dict | cls) else {"mode": "off" if given is False else given}
+        """`observability: managed` means `observability: {mode: managed}`; false and no are YAML 1.1's `off`."""
+        return given if isinstance(given, dict | cls) else {"mode": "off" if given in (False, "no") else given}
 
     @property
     def on(self) -> bool:

@@ -31,6 +31,7 @@ def test_every_command_has_help_with_examples_that_parse(capsys: pytest.CaptureF
     for name, command in commands.items():
         examples = re.findall(r"^  trainyard (.*?)(?: >.*)?$", command.epilog or "", re.MULTILINE)
         assert examples, name
+        assert (command.epilog or "").count("\n") == len(examples), name  # nothing else is printed as one
         for example in examples:
             options = parser().parse_args(example.split())
             assert options.command == name

@@ -414,6 +414,11 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({OB: {"mode": "managed", "notify": {"emails": ["a"]}}}, f"{OB}.notify.emails[0]", "an e-mail address"),
     ({OB: {"mode": "managed", "notify": {"webhook_secret": WEBHOOK}}}, f"{OB}.notify.webhook_secret", "the name of a"),
     (
+        {OB: {"mode": "managed", "notify": {"webhook_secret": WEBHOOK.removeprefix("https://")}}},
+        f"{OB}.notify.webhook_secret",
+        "a dot",
+    ),
+    (
         {OB: {"mode": "managed", "notify": {"slack": {"workspace": "T1", "channel": "#a"}}}},
         f"{OB}.notify.slack.channel",
         "capital letters",

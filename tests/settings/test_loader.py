@@ -261,3 +261,8 @@ def test_no_spoilt_part_of_a_good_file_makes_anything_but_faults(
     chosen = data.draw(st.lists(st.sampled_from(_paths(good)), min_size=1, max_size=4, unique=True))
     leaves = [path for path in chosen if not any(other.startswith(f"{path}.") for other in chosen)]
     _only_faults(edit({path: data.draw(JUNK) for path in leaves}))
+
+
+def test_an_environment_is_found_by_the_name_that_messages_have() -> None:
+    """The cluster's messages name the environment; the command line takes its file's name."""
+    assert settings.environment_file("jakarta") == settings.environment_file("jakarta-80xp5e")

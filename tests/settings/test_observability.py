@@ -64,3 +64,8 @@ def test_the_regions_are_those_of_the_installed_botocore() -> None:
         ]
         for called, name in services.items()
     }
+
+
+def test_no_is_off(edit: Edit) -> None:
+    """As in YAML 1.1, where no and off are false."""
+    assert settings.load(edit({OB: "no"})).observability.mode == "off"  # type: ignore[arg-type]
