@@ -107,7 +107,8 @@ test: setup ## Everything that CI runs: lint, tests, life cycles and the local d
 	@scripts/install-lab-packages.sh --tests
 	@($(LINT)) & lint=$$!; $(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'; tests=$$?; \
 	  wait $$lint || { echo 'lint failed: its output is above, among that of the tests' >&2; exit 1; }; exit $$tests
-	$(PYTEST) -n 3 --dist loadgroup --no-loadscope-reorder --durations 25 -m 'lab or e2e'
+	$(PYTEST) -n 3 --dist loadgroup --no-loadscope-reorder --durations 25 --reruns=1 -rfER --rerun-show-tracebacks \
+	  -m 'lab or e2e'
 
 test-fast: setup ## The tests that need neither the emulated AWS nor the laboratory
 	$(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'

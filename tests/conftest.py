@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+import pytest_rerunfailures
 
 # The CDK's built-in template validation starts a WASM engine: 2.3 s a process, 1.5 s per 100 resources. cfn-lint and
 # cdk-nag check the templates in tests of their own.
@@ -33,3 +34,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if kinds & {"e2e", "lab"} and item.path.parent.name != "e2e":
             half = " 1" if item.path.stem in LIVES else ""
             item.add_marker(pytest.mark.xdist_group(f"{item.path.parent}{half}"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The second attempt of a test (docs/testing.md) gets new fixtures, also those of the session.
+
+    What the first attempt left in a laboratory or a deployment must not decide it.
+    """
+    if getattr(item, "execution_count", 1) > 1:
+        # The plugin would keep fixtures wider than a function for the second attempt.
+        pytest_rerunfailures._restore_suspended_finalizers(item)
+        item.session._setupstate.teardown_exact(None)

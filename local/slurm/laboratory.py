@@ -17,7 +17,7 @@ from local.slurm.host import PATH
 from local.slurm.plan import HEAD_NAME, PLAN_FILE, Node, Plan
 from ops.problem import Problem
 
-READY_SECONDS = 240
+READY_SECONDS = 600
 """Limit of each wait: a busy machine takes several times what a free one takes."""
 POLL_SECONDS = 0.1, 0.5
 """First and longest pause of a wait: each look is a command on a node."""

@@ -141,7 +141,7 @@ def test_seeds_hold_the_reservations_that_the_file_names(tmp_path: Path) -> None
 def a_cdk_that_never_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     sleeper = tmp_path / "node_modules" / ".bin" / "cdk"
     sleeper.parent.mkdir(parents=True)
-    sleeper.write_text("#!/bin/sh\nexec sleep 30\n")
+    sleeper.write_text("#!/bin/sh\nexec sleep 600\n")
     sleeper.chmod(0o755)
     monkeypatch.setattr(runner, "ROOT", tmp_path)
     monkeypatch.setattr(runner, "GUARD_INTERVAL_S", 0.1)
@@ -150,7 +150,7 @@ def a_cdk_that_never_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[bytes]]:
     """A process in the place of an emulator, which the test can end."""
-    with subprocess.Popen(["sleep", "60"]) as sleeping:
+    with subprocess.Popen(["sleep", "600"]) as sleeping:
         yield sleeping
         sleeping.kill()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -120,7 +121,7 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         sys.argv = ["trainyard", "up", "base"]
         with lock.hold(Path({str(tmp_path / "state")!r})):
             print("held", flush=True)
-            time.sleep(60)
+            time.sleep(600)
     """
     line = [sys.executable, "-c", textwrap.dedent(program)]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
@@ -149,7 +150,7 @@ def test_a_second_command_is_refused_with_the_holder_and_a_kill_releases_the_loc
 def test_the_cdk_cli_ends_with_a_killed_command(tmp_path: Path) -> None:
     sleeper = tmp_path / "node_modules" / ".bin" / "cdk"
     sleeper.parent.mkdir(parents=True)
-    sleeper.write_text("#!/bin/sh\necho $$\nexec sleep 60\n")
+    sleeper.write_text("#!/bin/sh\necho $$\nexec sleep 600\n")
     sleeper.chmod(0o755)
     log = tmp_path / "cdk.log"
     program = f"""
@@ -159,10 +160,11 @@ def test_the_cdk_cli_ends_with_a_killed_command(tmp_path: Path) -> None:
         cdk.run("deploy", env={{}}, log=Path({str(log)!r}))
     """
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)]) as command:
-        end = time.monotonic() + 20
-        while not (log.exists() and log.read_text().split()[-1].isdigit()) and time.monotonic() < end:
+        end = time.monotonic() + 300
+        while not (found := re.findall(r"^\d+$", log.read_text() if log.exists() else "", re.M)):
+            assert time.monotonic() < end, "the CLI did not start"
             time.sleep(0.05)
-        pid = int(log.read_text().split()[-1])
+        pid = int(found[-1])
         command.kill()
     while Path(f"/proc/{pid}/stat").exists() and " Z " not in Path(f"/proc/{pid}/stat").read_text():
         assert time.monotonic() < end, "the CLI still runs"

@@ -105,7 +105,7 @@ class Node:
 
     def run(self, role: str, *, bucket: str = BUCKET) -> subprocess.CompletedProcess[str]:
         process = self.start(role, bucket=bucket)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def bootstrap(

@@ -200,7 +200,7 @@ def test_missing_command_is_named(node: Node, settings: Settings) -> None:
 def test_two_runs_at_once_on_one_node(node: Node, settings: Settings) -> None:
     node.publish(settings)
     first, second = node.start("head-configured"), node.start("head-configured")
-    outputs = [process.communicate(timeout=60) for process in (first, second)]
+    outputs = [process.communicate(timeout=300) for process in (first, second)]
     assert (first.returncode, second.returncode) == (0, 0), outputs
     # One after the other, never interleaved.
     marks = re.findall(r"trainyard: (role head-configured(?:,| is done))", node.log())
@@ -209,12 +209,20 @@ def test_two_runs_at_once_on_one_node(node: Node, settings: Settings) -> None:
 
 
 def test_held_lock_is_reported(node: Node, settings: Settings) -> None:
-    node.publish(settings, changed={"steps/limits.sh": "sleep 3"})
+    held, release = node.path("/held"), node.path("/release")
+    node.publish(
+        settings, changed={"steps/limits.sh": f"touch '{held}'; while [[ ! -e '{release}' ]]; do sleep 0.1; done"}
+    )
     node.environment["TRAINYARD_LOCK_SECONDS"] = "1"
     first = node.start("compute-start")
-    time.sleep(1)
-    second = node.run("compute-start")
-    first.communicate(timeout=60)
+    try:
+        while not held.exists():
+            assert first.poll() is None
+            time.sleep(0.1)
+        second = node.run("compute-start")
+    finally:
+        release.touch()
+    first.communicate(timeout=300)
     assert (first.returncode, second.returncode) == (0, 75)
     assert "another run of the bootstrap held" in second.stderr
 
@@ -230,7 +238,7 @@ def test_head_nodes_reason_reaches_the_failure_message(node: Node, settings: Set
     time.sleep(0.3)
     message.write_text("fetch_and_run - Failed to execute OnNodeConfigured script 1, return code: 70.\n")
 
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while "trainyard:" not in message.read_text() and time.monotonic() < deadline:
         time.sleep(0.1)
     first, second = message.read_text().splitlines()

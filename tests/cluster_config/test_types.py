@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cluster_resource.request import restore
@@ -51,6 +51,7 @@ STRUCTURES = st.dictionaries(
 )
 
 
+@settings(deadline=None, derandomize=True)
 @given(STRUCTURES)
 def test_any_structure_comes_back_whole(structure: dict[str, Any]) -> None:
     try:

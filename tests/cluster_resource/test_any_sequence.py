@@ -266,7 +266,9 @@ class Steered(FakeApi):
 
 def test_every_sequence_can_go_on(pytestconfig: pytest.Config) -> None:
     deep = pytestconfig.getoption("--hypothesis-profile") == "deep"
-    profile = settings.get_profile("deep") if deep else settings(max_examples=120, stateful_step_count=8)
+    profile = (
+        settings.get_profile("deep") if deep else settings(max_examples=120, stateful_step_count=8, derandomize=True)
+    )
     run_state_machine_as_test(
         Sequences,
         settings=settings(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import shutil
 import socket
@@ -25,13 +26,16 @@ LIMIT_S = 600
 
 
 def free_ports(count: int = 2) -> int:
-    """First of some neighbouring free ports on loopback."""
+    """First of some neighbouring free ports on loopback.
+
+    They are below Linux's ports of outgoing connections (from 32768), which could take one before the caller does.
+    """
     for _ in range(50):
+        first = random.SystemRandom().randrange(20_000, 32_000)
         with ExitStack() as probes:
-            first: int = probes.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
             try:
-                for more in range(1, count):
-                    probes.enter_context(socket.create_server(("127.0.0.1", first + more)))
+                for port in range(first, first + count):
+                    probes.enter_context(socket.create_server(("127.0.0.1", port)))
             except OSError:
                 continue
             return first

@@ -85,7 +85,7 @@ def lab(
         scaled_down(),
         nodes=7,
         binds={NODE_TORCH: str(torch_folder)},
-        timeouts=Timeouts(slurmd_s=12, message_s=20, kill_wait_s=2),
+        timeouts=Timeouts(slurmd_s=20, message_s=20, kill_wait_s=2),
         slurm=MAIL,
     )
     try:

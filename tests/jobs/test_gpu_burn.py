@@ -154,9 +154,13 @@ def with_tools(
     """The lines of failures and the verdict on two GPUs, with programs that print these texts."""
     module = load_module(FILE)
     monkeypatch.setenv("PATH", str(folder / "bin"))
-    monkeypatch.setattr(module, "_TOOLS", {name: (line, 1) for name, (line, _) in module._TOOLS.items()})
+    monkeypatch.setattr(
+        module, "_TOOLS", {name: (line, 60 if programs.get(name) else 1) for name, (line, _) in module._TOOLS.items()}
+    )
     for name, text in programs.items():
-        fake(folder / "bin", name, f"#!{sys.executable}\nimport time\nprint({text!r})\ntime.sleep({5 * (not text)})\n")
+        fake(
+            folder / "bin", name, f"#!{sys.executable}\nimport time\nprint({text!r})\ntime.sleep({600 * (not text)})\n"
+        )
     (folder / "results").mkdir()
     for where, earlier in (("host", ()), ("container", (str(folder / "results" / "n1-host.txt"),))):
         assert module.main(["tools", *earlier]) == 0

@@ -16,7 +16,7 @@ PROGRAM = ROOT / "local" / "node_modules" / ".bin" / "cdk-assets"
 
 def listed(manifest: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(PROGRAM), "--path", str(manifest), "ls"], capture_output=True, text=True, check=False, timeout=60
+        [str(PROGRAM), "--path", str(manifest), "ls"], capture_output=True, text=True, check=False, timeout=300
     )
 
 

@@ -86,7 +86,7 @@ class Machine:
             env={
                 "PATH": str(self.tools),
                 "TRAINYARD_ROOT": str(self.root),
-                "SCAN_SECONDS": "5",
+                "SCAN_SECONDS": "60",
                 # A function hides the builtin, because a container cannot raise limits.
                 "BASH_FUNC_ulimit%%": f'() {{ [ "$1" = -l ] && echo {self.limits["l"]} || echo {self.limits["n"]}; }}',
                 "SCAN_PATH": "",

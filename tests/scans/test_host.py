@@ -53,7 +53,7 @@ FAULTS: dict[str, tuple[Callable[[Machine], object], dict[str, str], str]] = {
     "seven GPUs": (rows(GPUS[GPUS.rindex("\n") :], ""), {"gpus": "failure"}, "7 x NVIDIA H100 80GB HBM3"),
     "another GPU": (rows("H100 80GB HBM3", "A10G"), {"gpus": "warning"}, "8 x NVIDIA A10G"),
     "no driver": (without("nvidia-smi"), {"gpus": "failure"}, "no nvidia-smi"),
-    "the driver hangs": (tool("nvidia-smi", "sleep 30"), {"gpus": "failure"}, "no answer in 2 s"),
+    "the driver hangs": (tool("nvidia-smi", "sleep 600"), {"gpus": "failure"}, "no answer in 2 s"),
     "the driver fails": (tool("nvidia-smi", "echo broken; exit 255"), {"gpus": "failure"}, "nvidia-smi: broken"),
     "the driver is too old": (rows("580.95.05", "575.57.08"), {"nvidia-driver": "failure"}, "575.57.08"),
     "no persistence": (rows("Enabled", "Disabled", 1), {"gpu-persistence": "warning"}, "off on GPU 0"),
@@ -91,7 +91,7 @@ FAULTS: dict[str, tuple[Callable[[Machine], object], dict[str, str], str]] = {
 def test_one_fault_on_a_compute_node(compute: Machine, fault: str) -> None:
     cause, expected, found = FAULTS[fault]
     cause(compute)
-    compute.environment["SCAN_SECONDS"] = "2" if fault == "the driver hangs" else "20"
+    compute.environment["SCAN_SECONDS"] = "2" if fault == "the driver hangs" else "60"
     report = compute.report(SCRIPT, "compute")
     assert bad(report) == expected
     assert found in line(report, next(iter(expected)))["found"]

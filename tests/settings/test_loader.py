@@ -223,7 +223,10 @@ SHAPED = st.recursive(
 
 
 @budget(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(junk=st.dictionaries(st.sampled_from(sorted(settings.Environment.model_fields)), SHAPED) | SHAPED)
 def test_no_data_makes_anything_but_faults(tmp_path: Path, junk: object) -> None:
@@ -233,7 +236,7 @@ def test_no_data_makes_anything_but_faults(tmp_path: Path, junk: object) -> None
     _only_faults(file)
 
 
-@budget(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@budget(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(raw=st.binary(max_size=200) | st.text(alphabet="ab:-[]{}&*!|>'\"#%@\n\t ,?~0", max_size=60).map(str.encode))
 def test_no_bytes_make_anything_but_faults(tmp_path: Path, raw: bytes) -> None:
     file = tmp_path / "junk.yaml"
@@ -253,7 +256,7 @@ def _paths(data: object, path: tuple[str, ...] = ()) -> list[str]:
     return [".".join(path)] * bool(path) + [one for key, value in inner for one in _paths(value, (*path, str(key)))]
 
 
-@budget(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@budget(max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_spoilt_part_of_a_good_file_makes_anything_but_faults(
     edit: Callable[[Mapping[str, object]], Path], good: dict[str, Any], data: st.DataObject

@@ -46,7 +46,7 @@ def lab_machine() -> None:
 def plan_of(nodes: int) -> Plan:
     """A plan from the shipped local environment."""
     return make(
-        load(ENVIRONMENT), nodes=nodes, powered_down=True, timeouts=Timeouts(slurmd_s=8, message_s=15, kill_wait_s=2)
+        load(ENVIRONMENT), nodes=nodes, powered_down=True, timeouts=Timeouts(slurmd_s=20, message_s=20, kill_wait_s=2)
     )
 
 

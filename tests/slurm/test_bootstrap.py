@@ -45,7 +45,7 @@ def many(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     plan = make(
         environment.model_copy(update={"cluster": cluster}),
         nodes=NODES,
-        timeouts=Timeouts(slurmd_s=30, message_s=10, kill_wait_s=2),
+        timeouts=Timeouts(slurmd_s=30, message_s=20, kill_wait_s=2),
         slurm=SLURM,
     )
     try:

@@ -36,15 +36,16 @@ def test_a_job_is_requeued_when_its_node_loses_power(lab: Laboratory) -> None:
 
 
 # ParallelCluster's BatchStartTimeout in seconds (aws-parallelcluster-cookbook f75d84c, slurm.conf.erb), and how many
-# times shorter the timeouts are here. The check takes longer than the genuine one and is within ours.
-GENUINE, FASTER, CHECK = 180, 20, 29
+# times shorter the timeouts are here. Slurm adds MessageTimeout, 10 s at most, and compares when the node registers.
+GENUINE, FASTER = 180, 8
+REGISTRATION, CHECK = GENUINE // FASTER + 10 + 5, 75
 
 
 @pytest.mark.parametrize(
     ("timeout", "restarts"), [(GENUINE, "1"), (int(LONG_GPU_CHECK["BatchStartTimeout"]), "0")], ids=["genuine", "ours"]
 )
 def test_a_long_gpu_check_does_not_requeue_the_job(lab: Laboratory, timeout: int, restarts: str) -> None:
-    """The node registers during the check. Slurm adds MessageTimeout to the timeout, 10 s at most."""
+    """The node registers during the check, after the genuine timeout and before ours."""
     prolog, conf = "/opt/slurm/etc/scripts/prolog.d/90_check", lab.path("/opt/slurm/etc/slurm.conf")
     before = conf.read_text()
     try:
@@ -53,10 +54,12 @@ def test_a_long_gpu_check_does_not_requeue_the_job(lab: Laboratory, timeout: int
         lab.run(["scontrol", "reconfigure"], user="root")
         job = lab.output(["sbatch", "--parsable", "-N1", "--output=/dev/null", "--wrap=true"])
         lab.wait_for_job(job, states=("RUNNING",))
+        time.sleep(REGISTRATION)
+        # The node registers once its running prologs end, or after 10 s. Once only: slurmd's SIGHUP can interrupt the
+        # poll of a prolog, and Slurm 22.05 then kills the prolog and drains the node.
+        lab.run(["scontrol", "reconfigure"], user="root")
 
         def ended() -> bool:
-            time.sleep(2)
-            lab.run(["scontrol", "reconfigure"], user="root")
             found = lab.job(job)
             return found["Restarts"] != "0" or found["JobState"] == "COMPLETED"
 
@@ -66,7 +69,11 @@ def test_a_long_gpu_check_does_not_requeue_the_job(lab: Laboratory, timeout: int
         lab.run("scancel --me", check=False)
         lab.run(["rm", prolog], user="root")
         conf.write_text(before)
+        lab.wait(lambda: not lab.output("squeue -h"), "the end of the cancelled job")
         lab.run(["scontrol", "reconfigure"], user="root")
+        lab.run(
+            "scontrol update nodename=$(sinfo -hN -t drain -o %N | paste -sd,) state=resume", user="root", check=False
+        )
         lab.wait_for_nodes(states=("idle",))
 
 

@@ -49,7 +49,7 @@ def test_openssh_connects_through_systems_manager(folder: str, system: str, user
     (tools / "aws").chmod(0o755)
     calls = tmp_path / "calls"
     paths = {"PATH": f"{tools}:{os.environ['PATH']}", "CALLS": str(calls), "HOME": str(tmp_path)}
-    subprocess.run(["ssh", "-F", str(file), "small", "true"], env=paths, capture_output=True, timeout=20, check=False)
+    subprocess.run(["ssh", "-F", str(file), "small", "true"], env=paths, capture_output=True, timeout=300, check=False)
     sent, started = (call.splitlines() for call in calls.read_text().split("END\n")[:-1])
     assert sent[:2] == ["ec2-instance-connect", "send-ssh-public-key"]
     assert started[:2] == ["ssm", "start-session"]

@@ -40,7 +40,7 @@ class Deployed:
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(url, data=data, method=method, headers={"Content-Type": "application/json"})
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - loopback
+            with urllib.request.urlopen(request, timeout=300) as answer:  # noqa: S310 - loopback
                 return answer.status, json.loads(answer.read() or b"{}")
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read() or b"{}")
@@ -48,7 +48,7 @@ class Deployed:
     def configuration(self) -> dict[str, Any]:
         """The configuration that the cluster has."""
         address = self.api("GET", "")[1]["clusterConfiguration"]["url"]
-        with urllib.request.urlopen(address, timeout=60) as answer:  # noqa: S310 - loopback
+        with urllib.request.urlopen(address, timeout=300) as answer:  # noqa: S310 - loopback
             found: dict[str, Any] = json.loads(answer.read())
         return found
 
