@@ -42,16 +42,26 @@ BUILT = "opt/parallelcluster/.bootstrapped"
 
 
 def efa(root: Path) -> Iterator[Sample]:
-    """Nothing without EFA interfaces; counters that the driver lacks are left out."""
+    """Nothing without EFA interfaces. One that fails, as during a reset, does not hide the others."""
+    failed = []
     for device in sorted(root.glob("sys/class/infiniband/*")):
-        if (device / "device/driver").resolve().name != "efa":
-            continue
-        for port in sorted(device.glob("ports/*")):
-            for counter in EFA_COUNTERS:
-                file = port / "hw_counters" / counter
-                if file.exists():
-                    labels = {"device": device.name, "port": port.name}
-                    yield f"trainyard_efa_{counter}_total", labels, int(file.read_text())
+        if (device / "device/driver").resolve().name == "efa":
+            try:
+                yield from efa_device(device)
+            except (OSError, ValueError) as reason:
+                failed.append(f"{device.name}: {reason}")
+    if failed:
+        raise OSError("; ".join(failed))
+
+
+def efa_device(device: Path) -> Iterator[Sample]:
+    """Counters that the driver lacks are left out."""
+    for port in sorted(device.glob("ports/*")):
+        for counter in EFA_COUNTERS:
+            file = port / "hw_counters" / counter
+            if file.exists():
+                labels = {"device": device.name, "port": port.name}
+                yield f"trainyard_efa_{counter}_total", labels, int(file.read_text())
 
 
 def lustre(root: Path) -> Iterator[Sample]:
@@ -133,9 +143,11 @@ class Gpus:
         """The last answer, at most a minute and an interval old; none while nvidia-smi does not answer."""
         yield "trainyard_gpus_expected", {}, self._expected
         if self._process and self._process.poll() is not None:
-            output = self._process.communicate()[0]
+            process, self._process, self._found = self._process, None, None
+            output = process.communicate()[0]
+            if process.returncode < 0:  # by the limit of memory, for example: this says nothing about GPUs
+                raise OSError(f"nvidia-smi was ended by signal {-process.returncode}")
             self._found = len(re.findall(r"^GPU \d+: .*UUID: GPU-", output, re.M))
-            self._process = None
         now = time.monotonic()
         if self._process is None and now - self._started >= NVIDIA_SMI_EVERY_S:
             self._process = subprocess.Popen(

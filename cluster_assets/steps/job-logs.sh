@@ -5,7 +5,8 @@
 # hard links to the outputs of the last day, which a timer makes and removes. A link to a symbolic link is that link, and is removed: nothing
 # that a user puts into a folder for logs makes the agent read another file. A failure here is a warning.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
-trap '(($? == 0)) || log::warn "outputs of jobs are not sent to CloudWatch Logs: the reason is above"; exit 0' EXIT
+# shellcheck source=cluster_assets/lib/monitoring.sh
+. "${TRAINYARD_LIB}/monitoring.sh"
 
 readonly AGENT="${TRAINYARD_ROOT}/opt/aws/amazon-cloudwatch-agent/bin/amazon-cloudwatch-agent-ctl"
 readonly AGENT_FILE="${TRAINYARD_ROOT}/opt/trainyard/cloudwatch-agent-jobs.json"
@@ -27,7 +28,7 @@ job_logs::link() {
     files::folder "${links}" 0700
     [[ -d "${TRAINYARD_ROOT}${folder}" ]] || continue
     while IFS= read -r -d '' file; do
-      link="${links}/${file##*/}"
+      link="${links}/${folder//\//_}_${file##*/}"
       [[ -e "${link}" ]] || ln -P -- "${file}" "${link}" 2>/dev/null || continue
       [[ -f "${link}" && ! -L "${link}" ]] || rm -f -- "${link}"
     done < <(find "${TRAINYARD_ROOT}${folder}" -maxdepth 1 -type f -name '*-[0-9]*.out' -mmin -1440 -print0)
@@ -70,11 +71,7 @@ OnUnitInactiveSec=60
 [Install]
 WantedBy=timers.target
 END
-  if ((FILES_WRITTEN)); then
-    systemctl daemon-reload
-    systemctl enable trainyard-job-logs.timer
-    systemctl restart trainyard-job-logs.timer
-  fi
+  monitoring::start trainyard-job-logs.timer
   FILES_WRITTEN=0
   # One stream for each file: job_ and its path, with _ for / (amazon-cloudwatch-agent v1.300070.0, logfile.go, generateLogStreamName).
   files::write "${AGENT_FILE}" 0644 < <(job_logs::folders | jq -Rn --arg group "${group}" --arg links "${LINKS}" '
@@ -96,8 +93,8 @@ job_logs::main() {
   fi
 }
 
-if [[ "${1:-}" == link ]]; then
-  job_logs::link
+if (($#)); then
+  "job_logs::$1"
 else
-  job_logs::main
+  monitoring::part "outputs of jobs are not sent to CloudWatch Logs: the reason is above" main
 fi

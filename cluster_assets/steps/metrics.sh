@@ -4,6 +4,8 @@
 # the reason that a bootstrap fails: each part runs in a process of its own, and its failure is a warning here and, by the missing exporter,
 # `trainyard_collector_up 0`.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+# shellcheck source=cluster_assets/lib/monitoring.sh
+. "${TRAINYARD_LIB}/monitoring.sh"
 # shellcheck source=cluster_assets/lib/programs.sh
 . "${TRAINYARD_LIB}/programs.sh"
 
@@ -41,7 +43,7 @@ metrics::gpus() {
   }
   # shellcheck disable=SC2016 # expanded by the inner shell
   found="$(bash -c '. "$1/lib/scan.sh" && . "$1/lib/node.sh" && node::identify compute && [[ "${INSTANCE_KNOWN}" == yes ]] && echo "${INSTANCE_GPUS}"' \
-    gpus "${TRAINYARD_LIB}/../scans")" || found="$(compgen -G "${TRAINYARD_ROOT}/dev/nvidia[0-9]*" | wc -l)"
+    gpus "${TRAINYARD_LIB}/../scans")" || found="$(find "${TRAINYARD_ROOT}/dev" -maxdepth 1 -name 'nvidia[0-9]*' | wc -l)"
   echo "${found}"
 }
 
@@ -64,7 +66,7 @@ metrics::unit() {
     # A process that fails because of a missing DCGM is started again, without end and slowly.
     printf 'Restart=always\nRestartSec=15\nNoNewPrivileges=yes\nPrivateTmp=yes\nNice=10\n[Install]\nWantedBy=multi-user.target\n'
   )
-  ((FILES_WRITTEN == 0)) || { systemctl daemon-reload && systemctl enable "$1.service" && systemctl restart "$1.service"; }
+  monitoring::start "$1.service"
 }
 
 # folders: of the text files and of the jobs of GPUs. A restarted node has none of its jobs any more; /run is empty then.
@@ -78,21 +80,23 @@ END
 }
 
 metrics::node_exporter() {
-  local address
+  local address program
   address="$(metrics::address)"
   ! metrics::is_head || programs::share node_exporter
   programs::install node_exporter node_exporter
+  # The path has the SHA-256, so that a new version restarts the service.
+  program="$(readlink -f "${PROGRAMS}/node_exporter")"
   # Without a series per virtual machine guest and per Infiniband port (EFA's counters are our collector's).
   metrics::unit trainyard-node-exporter <<END
 DynamicUser=yes
-ExecStart=/opt/trainyard/programs/node_exporter --web.listen-address=${address}:9100 --collector.textfile.directory=${METRICS} \
+ExecStart=${program#"${TRAINYARD_ROOT}"} --web.listen-address=${address}:9100 --collector.textfile.directory=${METRICS} \
 --no-collector.infiniband --no-collector.cpu.guest --no-collector.arp --no-collector.softnet --no-collector.schedstat --no-collector.nfsd --log.level=warn
 CPUQuota=10%
 MemoryMax=100M
 END
 }
 
-# As root, because debugfs is root's; with no more of its rights than to read files and the kernel's log.
+# As root, because debugfs is root's; with no more of its rights than to read files and the kernel's log. It goes on if its nvidia-smi is killed.
 metrics::node_collector() {
   local address python
   address="$(metrics::address)"
@@ -103,7 +107,8 @@ CapabilityBoundingSet=CAP_SYSLOG CAP_DAC_READ_SEARCH
 ProtectSystem=strict
 ReadWritePaths=${METRICS}
 CPUQuota=10%
-MemoryMax=60M
+MemoryMax=100M
+OOMPolicy=continue
 END
 }
 
@@ -120,11 +125,12 @@ metrics::dcgm_exporter() {
   programs::install dcgm-exporter usr/bin/dcgm-exporter
   metrics::unit trainyard-dcgm-exporter <<END
 DynamicUser=yes
-Environment=DCGM_HPC_JOB_MAPPING_DIR=${GPU_JOBS}
+Environment=DCGM_HPC_JOB_MAPPING_DIR=${GPU_JOBS} GOMEMLIMIT=150MiB GOMAXPROCS=2
 ExecStart=/opt/trainyard/programs/dcgm-exporter --remote-hostengine-info localhost:5555 --address ${address}:9400 \
 --collectors ${BUNDLE}/monitoring/dcgm-counters.csv --collect-interval 15000
 CPUQuota=25%
-MemoryMax=200M
+MemoryHigh=300M
+MemoryMax=400M
 END
 }
 
@@ -164,13 +170,15 @@ metrics::cloudwatch() {
 
 # stop: remove what a mode before this one has started, with the services first.
 metrics::stop() {
-  local unit
+  local unit removed=0
   for unit in "${UNITS[@]}"; do
     [[ -e "${SYSTEMD}/${unit}.service" ]] || continue
     systemctl disable --now "${unit}.service" || true
     rm -f "${SYSTEMD}/${unit}.service"
+    removed=1
     log::info "removed ${unit}"
   done
+  ((removed == 0)) || systemctl daemon-reload
   ! metrics::is_head || rm -f "${SCRIPTS}"/{prolog,epilog}.d/20_trainyard_job_labels
   [[ ! -e "${TMPFILES}" ]] || rm -rf "${TMPFILES}" "${TRAINYARD_ROOT:?}${METRICS}" "${TRAINYARD_ROOT}${GPU_JOBS}"
 }
@@ -182,16 +190,15 @@ metrics::stop_cloudwatch() {
 }
 
 metrics::main() {
-  local mode part parts=()
+  local mode part parts=(folders prolog node_exporter dcgm_exporter node_collector cloudwatch)
   mode="$(settings::get .monitoring.mode)"
-  case "${mode:-off}" in
-    off) parts=(stop stop_cloudwatch) ;;
-    cloudwatch) parts=(stop cloudwatch) ;;
-    *) parts=(folders prolog node_exporter dcgm_exporter node_collector cloudwatch) ;;
+  # Slurm does not know login nodes, so Prometheus has no list of them.
+  case "${mode:-off} ${TRAINYARD_ROLE:-}" in
+    "off "*) parts=(stop stop_cloudwatch) ;;
+    "cloudwatch "* | *" login-"*) parts=(stop cloudwatch) ;;
   esac
   for part in "${parts[@]}"; do
-    timeout --kill-after=5 300 bash "${BASH_SOURCE[0]}" "${part}" "${mode}" ||
-      log::warn "monitoring: ${part//_/ } failed, the bootstrap continues"
+    monitoring::part "monitoring: ${part//_/ } failed, the bootstrap continues" "${part}" "${mode}"
   done
 }
 

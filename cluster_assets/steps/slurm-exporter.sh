@@ -2,17 +2,14 @@
 # Monitoring of Slurm, on the head node: the exporter for Prometheus with the folder where the jobs' watchdogs write, and Slurm's mails as
 # messages of the SNS topic. Monitoring is never the reason that a bootstrap fails: each part is a process, whose failure is a warning.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+# shellcheck source=cluster_assets/lib/monitoring.sh
+. "${TRAINYARD_LIB}/monitoring.sh"
 
 readonly UNITS="${TRAINYARD_ROOT}/etc/systemd/system" MAILS="${TRAINYARD_ROOT}/var/spool/trainyard/mail"
 MODE="$(settings::get .monitoring.mode)"
 BUNDLE="$(cd "${TRAINYARD_LIB}/.." && pwd -P)"
 # Of this version, so that a new bundle restarts the exporter; and the node's path, without the root of the tests.
 readonly MODE BUNDLE="${BUNDLE#"${TRAINYARD_ROOT}"}"
-
-# start UNIT: start a unit if this run has written a file.
-slurm_exporter::start() {
-  ((FILES_WRITTEN == 0)) || { systemctl daemon-reload && systemctl enable "$1" && systemctl restart "$1"; }
-}
 
 # stop UNIT FILE...: stop a unit that an earlier run started.
 slurm_exporter::stop() {
@@ -56,7 +53,7 @@ RestartSec=10
 [Install]
 WantedBy=multi-user.target
 END
-  slurm_exporter::start trainyard-slurm-exporter.service
+  monitoring::start trainyard-slurm-exporter.service
 }
 
 slurm_exporter::mail() {
@@ -86,7 +83,7 @@ PathExistsGlob=/var/spool/trainyard/mail/*.json
 [Install]
 WantedBy=multi-user.target
 END
-  slurm_exporter::start trainyard-mail.path
+  monitoring::start trainyard-mail.path
 }
 
 slurm_exporter::main() {
@@ -95,7 +92,7 @@ slurm_exporter::main() {
     "slurm_exporter::$1"
   else
     for part in exporter mail; do
-      bash "${BASH_SOURCE[0]}" "${part}" || log::warn "Slurm's ${part} is not set up: the reason is above"
+      monitoring::part "Slurm's ${part} is not set up: the reason is above" "${part}"
     done
   fi
 }

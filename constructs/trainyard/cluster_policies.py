@@ -40,8 +40,12 @@ class ClusterPolicies(Construct):
         super().__init__(scope, construct_id)
         self._pull = _pull([repository.repository_arn for repository in repositories])
         both = [buckets.data, buckets.checkpoints]
-        mails = iam.PolicyStatement(sid="PublishMails", actions=["sns:Publish"], resources=[topic_arn or ""])
-        self.head = self._policy("Head", "Head node", both, [mails] if topic_arn else [])
+        mails = (
+            [iam.PolicyStatement(sid="PublishMails", actions=["sns:Publish"], resources=[topic_arn])]
+            if topic_arn
+            else []
+        )
+        self.head = self._policy("Head", "Head node", both, mails)
         self.compute = self._policy("Compute", "Compute nodes", [buckets.checkpoints])
         own = [
             iam.PolicyStatement(

@@ -100,5 +100,7 @@ def tunnel(laboratory: Laboratory, port: int = 9090) -> Iterator[str]:
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Connection) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()

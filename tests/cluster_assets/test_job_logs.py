@@ -70,20 +70,23 @@ def test_recent_outputs_are_linked_and_nothing_else(head: Node, settings: Settin
     logs, models, links = (head.path(p) for p in ("/lustre/logs", "/lustre/model1/logs", "/lustre/.trainyard-job-logs"))
     secret = head.path("/etc/secret")
     secret.write_text("root's")
-    for file in (logs / "hello gpu-7.out", models / "llama-8.out", logs / "old-5.out", logs / "notes.txt"):
+    for file in (logs / "hello gpu-7.out", models / "hello gpu-7.out", logs / "old-5.out", logs / "notes.txt"):
         file.write_text("line\n")
     os.utime(logs / "old-5.out", (1, 1))
     (logs / "x-9.out").symlink_to(secret)
     step(head, settings, "managed", "link")
-    assert sorted(path.name for path in links.iterdir()) == ["hello gpu-7.out", "llama-8.out"]
+    link, other = (links / f"_lustre_{folder}_hello gpu-7.out" for folder in ("logs", "model1_logs"))
+    assert sorted(links.iterdir()) == [link, other]
     assert links.stat().st_mode & 0o7777 == 0o700
     with (logs / "hello gpu-7.out").open("a") as more:
         more.write("another\n")
-    assert (links / "hello gpu-7.out").read_text() == "line\nanother\n"
-    stream = f"{JOB_STREAMS}_lustre_.trainyard-job-logs_hello_gpu-7.out"  # generateLogStreamName of the agent
+    assert link.read_text() == "line\nanother\n"
+    stream = (
+        f"{JOB_STREAMS}_lustre_.trainyard-job-logs__lustre_logs_hello_gpu-7.out"  # generateLogStreamName of the agent
+    )
     assert (found := _JOB_LOG.search(stream)) and found["job"] == "7"
 
-    (models / "llama-8.out").unlink()
+    (models / "hello gpu-7.out").unlink()
     past = (logs / "hello gpu-7.out").stat().st_mtime - 2 * DAY_S
     os.utime(logs / "hello gpu-7.out", (past, past))
     step(head, settings, "managed", "link")
@@ -96,6 +99,16 @@ def test_a_link_that_replaced_an_output_is_removed(head: Node, settings: Setting
     head.command("find", f'[[ "$*" != *print0* ]] || printf "%s\\0" "{head.path("/lustre/logs")}/x-9.out"')
     step(head, settings, "managed", "link")
     assert not list(head.path("/lustre/.trainyard-job-logs").iterdir())
+
+
+def test_a_stopped_timer_is_started_and_a_hang_is_a_warning(head: Node, settings: Settings) -> None:
+    step(head, settings, "cloudwatch")
+    head.command("systemctl", '[[ "$1" != is-active ]] || exit 3\necho "$*" >>"${FAKE}/again-calls"')
+    assert "WARNING" not in step(head, settings, "cloudwatch")
+    assert "restart trainyard-job-logs.timer" in head.calls("again")
+    head.command("systemctl", "exec sleep 3600")
+    head.environment["TRAINYARD_MONITORING_SECONDS"] = "1"
+    assert "outputs of jobs are not sent to CloudWatch Logs" in step(head, settings, "")
 
 
 def test_without_an_agent_or_with_one_that_refuses(head: Node, settings: Settings) -> None:

@@ -137,7 +137,57 @@ def test_second_run_changes_nothing(monitored: Node, settings: Settings) -> None
     before, calls = monitored.snapshot(), monitored.calls("systemctl")
     step(monitored, settings, "updated")
     assert monitored.snapshot() == before
-    assert [call for call in monitored.calls("systemctl")[len(calls) :] if "trainyard-" in call] == []
+    asked = ("is-active --quiet trainyard-", "is-enabled --quiet trainyard-")
+    assert all(call.startswith(asked) for call in monitored.calls("systemctl")[len(calls) :] if "trainyard-" in call)
+
+
+def test_run_after_a_failure_repairs(monitored: Node, settings: Settings) -> None:
+    systemctl = (monitored.fake / "bin/systemctl").read_text()
+    monitored.command("systemctl", "exit 1")
+    assert "node exporter failed" in step(monitored, settings, "head-configured")
+    assert unit(monitored, UNITS[0])
+    (monitored.fake / "bin/systemctl").write_text(systemctl.replace("echo", '[[ "$1" != is-active ]] || exit 3\necho'))
+    assert "WARNING" not in step(monitored, settings, "head-configured")
+    for name in UNITS[:2]:
+        assert {f"enable {name}.service", f"restart {name}.service"} <= set(monitored.calls("systemctl"))
+
+
+def test_new_version_of_a_program_restarts_it(monitored: Node, settings: Settings) -> None:
+    step(monitored, settings, "head-configured")
+    file = monitored.fake / "programs.json"
+    old = next(iter(json.loads(file.read_text())["node_exporter"]["files"].values()))
+    key = monitored.key(f"cluster/programs/{old['url'].rpartition('/')[2]}")
+    content = key.read_bytes() + b"\0" * 512
+    key.write_bytes(content)
+    new = hashlib.sha256(content).hexdigest()
+    file.write_text(file.read_text().replace(old["sha256"], new))
+    before = monitored.calls("systemctl")
+    step(monitored, settings, "updated")
+    assert f"ExecStart=/opt/trainyard/programs/{new}/node_exporter " in unit(monitored, UNITS[0])
+    restart = f"restart {UNITS[0]}.service"
+    assert restart in monitored.calls("systemctl")[len(before) :]
+
+
+def test_a_hang_ends_with_the_time_of_the_step(monitored: Node, settings: Settings) -> None:
+    monitored.command("systemctl", "exec sleep 3600")
+    monitored.environment["TRAINYARD_MONITORING_SECONDS"] = "1"
+    log = step(monitored, settings, "head-configured")
+    assert "monitoring: node collector failed, the bootstrap continues" in log
+
+
+def test_login_node_sends_logs_only(monitored: Node, settings: Settings) -> None:
+    """Slurm does not know login nodes, so nothing would ask their exporters."""
+    step(monitored, settings, "login-configured")
+    assert not any(unit(monitored, name) for name in UNITS) and len(monitored.calls("agent")) == 1
+
+
+def test_unknown_type_without_gpus(monitored: Node, settings: Settings) -> None:
+    step(monitored, settings, "head-configured")
+    for device in monitored.path("/dev").glob("nvidia*"):
+        device.unlink()
+    settings["queues"] = []
+    log = step(monitored, settings, "compute-configured")
+    assert "dcgm exporter" not in log and "--gpus 0\n" in unit(monitored, UNITS[1])
 
 
 FAULTS: dict[str, tuple[Callable[[Node], object], str, str]] = {

@@ -343,7 +343,7 @@ def without_dcgm(lab: Laboratory, node: str) -> None:
 
 
 def repair(cluster: Cluster) -> None:
-    """Undo what a second run of the test needs undone."""
+    """Undo most faults; /fsx stays small, and node 7 without dcgm-exporter."""
     node = cluster.node
     cluster.root("rm -f /fsx/hang /fsx/big; scancel --name=idles", check=False)
     cluster.root("systemctl start slurmd", node(3), check=False)

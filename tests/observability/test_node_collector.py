@@ -162,6 +162,29 @@ def test_xid_is_counted_once_and_new_ones_are_added(collector: ModuleType, root:
     assert found == {("0", "79"): 2, ("1", "48"): 1, ("0000:75:00", "31"): 1}
 
 
+def test_one_bad_efa_interface_hides_no_other(root: Path, tmp_path: Path) -> None:
+    devices = root / "sys/class/infiniband"
+    shutil.copytree(devices / "rdmap144s27", devices / "rdmap0s1", symlinks=True)
+    (devices / "rdmap0s1/ports/1/hw_counters/tx_bytes").write_text("")
+    result = run(root, tmp_path)
+    found = series(tmp_path)
+    assert found['trainyard_efa_rdma_read_bytes_total{device="rdmap144s27",port="1"}'] == 83829566349996
+    assert found['trainyard_collector_up{source="efa"}'] == 0 and "source efa: rdmap0s1: " in result.stderr
+
+
+def test_killed_nvidia_smi_is_not_a_missing_gpu(
+    collector: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nkill -KILL $$\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    gpus = collector.Gpus(2)
+    list(gpus())
+    gpus._process.wait(timeout=60)
+    with pytest.raises(OSError, match="nvidia-smi was ended by signal 9"):
+        list(gpus())
+
+
 def test_gpus_that_answer_and_a_driver_that_hangs(
     collector: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
