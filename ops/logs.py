@@ -60,7 +60,7 @@ _LAG_MS = 2 * 3_600_000
 _MOST_STREAMS = 100
 """Most streams of one FilterLogEvents."""
 _NODE_LOG = re.compile(r"(?P<host>[^.]+)\.(?P<instance>i-[0-9a-f]+)\.(?:trainyard[-_.])?(?P<log>.+)")
-_JOB_LOG = re.compile(r"-(?P<job>\d+)\.out$")
+_JOB_LOG = re.compile(r"-(?P<job>\d+)(_\d+)?\.out$")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 

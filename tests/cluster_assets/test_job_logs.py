@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +23,10 @@ GROUP = "/aws/parallelcluster/local-202611231800"
 CTL = "/opt/aws/amazon-cloudwatch-agent/bin/amazon-cloudwatch-agent-ctl"
 TOPIC = "arn:aws:sns:us-east-1:111122223333:trainyard-local-notifications"
 DAY_S = 24 * 3600
+SPEC = importlib.util.spec_from_file_location("job_logs", ASSETS / "monitoring" / "job-logs.py")
+assert SPEC and SPEC.loader
+PROGRAM = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(PROGRAM)
 
 
 @pytest.fixture
@@ -34,11 +41,11 @@ def head(node: Node) -> Node:
     return node
 
 
-def step(node: Node, settings: Settings, mode: str, *words: str) -> str:
+def step(node: Node, settings: Settings, mode: str) -> str:
     """Run the step, which never fails; returns its log."""
     monitored = settings | ({"monitoring": {"mode": mode, "topic_arn": TOPIC}} if mode else {})
     (node.fake / "settings.json").write_text(json.dumps(monitored))
-    line = ["bash", str(ASSETS / "steps" / "job-logs.sh"), *words]
+    line = ["bash", str(ASSETS / "steps" / "job-logs.sh")]
     variables = os.environ | node.environment | {"TRAINYARD_SETTINGS": str(node.fake / "settings.json")}
     return subprocess.run(line, env=variables, capture_output=True, text=True, timeout=60, check=True).stderr
 
@@ -48,7 +55,7 @@ def test_the_agent_gets_one_stream_per_output_until_the_mode_is_off(head: Node, 
     file = head.path("/opt/trainyard/cloudwatch-agent-jobs.json")
     assert json.loads(file.read_text())["logs"]["logs_collected"]["files"]["collect_list"] == [
         {
-            "file_path": "/lustre/.trainyard-job-logs/*.out",
+            "file_path": "/var/log/trainyard/jobs/*.out",
             "log_group_name": GROUP,
             "log_stream_name": JOB_STREAMS.rstrip("_"),
             "publish_multi_logs": True,
@@ -56,6 +63,9 @@ def test_the_agent_gets_one_stream_per_output_until_the_mode_is_off(head: Node, 
     ]
     assert head.calls("agent") == [f"-a append-config -m ec2 -c file:{file} -s"]
     timer = head.path("/etc/systemd/system/trainyard-job-logs.timer")
+    unit = timer.with_suffix(".service").read_text()
+    assert "/monitoring/job-logs.py --to /var/log/trainyard/jobs /lustre/logs /lustre/model1/logs\n" in unit
+    assert head.path("/var/log/trainyard/jobs").stat().st_mode & 0o7777 == 0o700
     assert timer.exists() and "restart trainyard-job-logs.timer" in head.calls("systemctl")
     before = head.snapshot()
     step(head, settings, "self-hosted")
@@ -65,40 +75,79 @@ def test_the_agent_gets_one_stream_per_output_until_the_mode_is_off(head: Node, 
     assert head.calls("agent")[1] == f"-a remove-config -m ec2 -c file:{file} -s"
 
 
-def test_recent_outputs_are_linked_and_nothing_else(head: Node, settings: Settings) -> None:
-    """A symbolic link would make the agent, which is root, read a file that its owner may not."""
-    logs, models, links = (head.path(p) for p in ("/lustre/logs", "/lustre/model1/logs", "/lustre/.trainyard-job-logs"))
-    secret = head.path("/etc/secret")
-    secret.write_text("root's")
-    for file in (logs / "hello gpu-7.out", models / "hello gpu-7.out", logs / "old-5.out", logs / "notes.txt"):
-        file.write_text("line\n")
-    os.utime(logs / "old-5.out", (1, 1))
-    (logs / "x-9.out").symlink_to(secret)
-    step(head, settings, "managed", "link")
-    link, other = (links / f"_lustre_{folder}_hello gpu-7.out" for folder in ("logs", "model1_logs"))
-    assert sorted(links.iterdir()) == [link, other]
-    assert links.stat().st_mode & 0o7777 == 0o700
-    with (logs / "hello gpu-7.out").open("a") as more:
+class Outputs:
+    """Two folders for logs, and the folder of the copies."""
+
+    def __init__(self, folder: Path) -> None:
+        self.logs, self.models, self.copies = folder / "logs", folder / "model1" / "logs", folder / "copies"
+        for path in (self.logs, self.models, self.copies):
+            path.mkdir(parents=True)
+
+    def write(self, name: str, text: str = "line\n", uid: int = 1000, folder: Path | None = None) -> Path:
+        file = (folder or self.logs) / name
+        file.write_text(text)
+        os.chown(file, uid, uid)
+        return file
+
+    def copied(self, *, now: float = 0) -> dict[str, str]:
+        PROGRAM.run([str(self.logs), str(self.models)], self.copies, now or time.time())
+        return {file.name.rpartition("logs+")[2]: file.read_text() for file in self.copies.glob("*.out")}
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> Outputs:
+    if os.geteuid():
+        pytest.skip("outputs of several users: needs root")
+    return Outputs(tmp_path)
+
+
+def test_what_is_new_is_copied_once_and_removed_after_a_day(outputs: Outputs) -> None:
+    file = outputs.write("hello gpu-7.out")
+    outputs.write("hello gpu-7.out", "of a model\n", folder=outputs.models)
+    outputs.write("train-8_1.out")
+    outputs.write("notes.txt")
+    os.utime(outputs.write("old-5.out"), (1, 1))
+    outputs.copied()
+    with file.open("a") as more:
         more.write("another\n")
-    assert link.read_text() == "line\nanother\n"
-    stream = (
-        f"{JOB_STREAMS}_lustre_.trainyard-job-logs__lustre_logs_hello_gpu-7.out"  # generateLogStreamName of the agent
-    )
-    assert (found := _JOB_LOG.search(stream)) and found["job"] == "7"
-
-    (models / "hello gpu-7.out").unlink()
-    past = (logs / "hello gpu-7.out").stat().st_mtime - 2 * DAY_S
-    os.utime(logs / "hello gpu-7.out", (past, past))
-    step(head, settings, "managed", "link")
-    assert not list(links.iterdir())
+    outputs.copied()
+    found = sorted(copy.read_text() for copy in outputs.copies.glob("*.out"))
+    assert found == ["line\n", "line\nanother\n", "of a model\n"]
+    names = [f"{JOB_STREAMS}_{str(copy).strip('/').replace('/', '_')}" for copy in outputs.copies.glob("*gpu-7.out")]
+    assert len(names) == 2 and all((job := _JOB_LOG.search(name)) and job["job"] == "7" for name in names)
+    file.write_text("again\n")  # a shorter text in its place
+    assert outputs.copied()["hello%20gpu-7.out"] in ("line\nanother\nagain\n", "of a model\n")
+    assert outputs.copied(now=time.time() + 2 * DAY_S) == {}
+    assert outputs.copied(now=time.time() + 2 * DAY_S) == {}
 
 
-def test_a_link_that_replaced_an_output_is_removed(head: Node, settings: Settings) -> None:
-    """Between the search and the link; here the search itself is a stand-in."""
-    (head.path("/lustre/logs") / "x-9.out").symlink_to("/etc/passwd")
-    head.command("find", f'[[ "$*" != *print0* ]] || printf "%s\\0" "{head.path("/lustre/logs")}/x-9.out"')
-    step(head, settings, "managed", "link")
-    assert not list(head.path("/lustre/.trainyard-job-logs").iterdir())
+def test_no_path_makes_it_read_another_file(outputs: Outputs) -> None:
+    secret = outputs.write("secret", uid=0)
+    (outputs.logs / "link-1.out").symlink_to(secret)
+    os.link(outputs.write("of-another"), outputs.logs / "hard-2.out")
+    outputs.write("root-3.out", uid=0)
+    os.mkfifo(outputs.logs / "fifo-4.out")
+    os.chown(outputs.logs / "fifo-4.out", 1000, 1000)
+    outputs.models.rmdir()
+    outputs.models.symlink_to(outputs.logs)
+    assert outputs.copied() == {}
+    # Exchanged after the check of the name: the open fails, or the descriptor is refused.
+    parent = os.open(outputs.logs, os.O_RDONLY)
+    with pytest.raises(OSError, match="symbolic links"):
+        PROGRAM.copy(parent, "link-1.out", outputs.copies / "x.out", [0, 0], 100)
+    for name in ("hard-2.out", "root-3.out", "fifo-4.out"):
+        assert PROGRAM.copy(parent, name, outputs.copies / "x.out", [0, 0], 100) == [0, 0]
+    os.close(parent)
+    assert not list(outputs.copies.glob("*.out"))
+
+
+def test_copies_are_bounded(outputs: Outputs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PROGRAM, "FILE_BYTES", 6)
+    monkeypatch.setattr(PROGRAM, "ALL_BYTES", 8)
+    outputs.write("a-1.out", "12345678")
+    outputs.write("b-2.out", "12345678")
+    for _ in range(2):
+        assert sorted(map(len, outputs.copied().values())) in ([2, 6], [6])
 
 
 def test_a_stopped_timer_is_started_and_a_hang_is_a_warning(head: Node, settings: Settings) -> None:

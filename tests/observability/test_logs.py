@@ -120,8 +120,8 @@ def account(**other: Any) -> Account:  # noqa: ANN401
         f"ip-10-0-0-2.{NODE}.trainyard-bootstrap": [(NOW + 1, "step mounts")],
         f"ip-10-0-0-3.{OLD}.cloud-init": [(NOW - 1, "of the instance before")],
         f"ip-10-0-0-4.{OLD}.clustermgtd": [(NOW - 100 * HOUR, "long ago")],
-        "job__fsx_.trainyard_job-logs_train-12.out": [(NOW + 3, "step 1")],
-        "job__fsx_.trainyard_job-logs_train-112.out": [(NOW + 3, "of another job")],
+        "job__var_log_trainyard_jobs_fsx+logs+train-12.out": [(NOW + 3, "step 1")],
+        "job__var_log_trainyard_jobs_fsx+logs+train-112.out": [(NOW + 3, "of another job")],
     }
     older = {f"ip-10-0-0-9.{HEAD}.clustermgtd": [(NOW, "of a deleted cluster of this name")]}
     other_name = {f"ip-10-0-0-8.{HEAD}.clustermgtd": [(NOW, "of the cluster small-too")]}

@@ -23,7 +23,7 @@ def test_logs_of_a_deployed_cluster(deployment: Deployed) -> None:
     [group] = logs.describe_log_groups(logGroupNamePrefix="/aws/parallelcluster/local-")["logGroups"]
     sent = {
         f"ip-10-0-0-2.{INSTANCE}.slurmd": "slurmd started",
-        "job__fsx_.trainyard_job-logs_hello-gpu-7.out": "8 GPUs",
+        "job__var_log_trainyard_jobs_fsx+logs+hello-gpu-7.out": "8 GPUs",
     }
     for name, text in sent.items():
         logs.create_log_stream(logGroupName=group["logGroupName"], logStreamName=name)

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Copies what is new in outputs of jobs to a local folder, which the CloudWatch agent reads.
+
+    job-logs.py --to FOLDER OUTPUTS_FOLDER...
+
+Runs as root (steps/job-logs.sh), because users may deny others their outputs. Users can write to the folders with the
+outputs, so a path there is never trusted: each part is opened without following links, and only a regular file that has
+one name and does not belong to root is read, from the descriptor that was checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import stat
+import sys
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+OUTPUT = re.compile(r".*-\d+(_\d+)?\.out")
+DAY_S = 24 * 3600
+FILE_BYTES = 32 << 20
+"""Of one output in a day; the rest stays on the file system."""
+ALL_BYTES = 1 << 30
+"""Of all outputs of a day, for the head node's root volume."""
+READ_BYTES = 1 << 20
+CLOSED = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # O_NONBLOCK: a FIFO must not hold this program
+
+
+def folder(path: str) -> int:
+    """A descriptor of a folder, none of whose parts is a symbolic link."""
+    found = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
+    for part in path.strip("/").split("/"):
+        above = found
+        try:
+            found = os.open(part, os.O_RDONLY | os.O_DIRECTORY | CLOSED, dir_fd=above)
+        finally:
+            os.close(above)
+    return found
+
+
+def accepted(status: os.stat_result) -> bool:
+    """Whether it can be a job's output: not a link, a FIFO, a second name of another's file, or root's."""
+    return stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_uid != 0
+
+
+def copy(parent: int, name: str, target: Path, known: list[int], room: int) -> list[int]:
+    """Append what is new; returns the inode and how far it was read."""
+    source = os.open(name, os.O_RDONLY | CLOSED, dir_fd=parent)
+    try:
+        status = os.fstat(source)
+        inode, offset = known
+        if not accepted(status):
+            return known
+        if inode != status.st_ino or offset > status.st_size:  # replaced or truncated
+            inode, offset = status.st_ino, 0
+        with open(target, "ab", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW, 0o600)) as out:
+            room = min(room, FILE_BYTES - out.tell())
+            while room > 0 and (data := os.pread(source, min(READ_BYTES, room), offset)):
+                out.write(data)
+                offset, room = offset + len(data), room - len(data)
+    finally:
+        os.close(source)
+    return [inode, offset]
+
+
+def run(folders: list[str], to: Path, now: float) -> None:
+    """One round."""
+    state_file = to / ".state.json"
+    try:
+        before = json.loads(state_file.read_text())
+    except (OSError, ValueError):
+        before = {}
+    for old in to.glob("*.out"):
+        if old.stat().st_mtime < now - DAY_S:
+            old.unlink()
+    after: dict[str, list[int]] = {}
+    room = ALL_BYTES - sum(file.stat().st_size for file in to.glob("*.out"))
+    for path in folders:
+        try:
+            parent = folder(path)
+        except OSError as error:
+            print(f"{path}: {error}", file=sys.stderr)
+            continue
+        try:
+            with os.scandir(parent) as entries:
+                names = [entry.name for entry in entries if OUTPUT.fullmatch(entry.name)]
+            for name in names:
+                # + is in no folder's name and in no quoted one: two outputs never share a stream.
+                key = f"{path.strip('/').replace('/', '+')}+{quote(os.fsencode(name))}"
+                known = before.get(key, [0, 0])
+                try:
+                    status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+                    if accepted(status) and (key in before or status.st_mtime > now - DAY_S):
+                        if known != [status.st_ino, status.st_size]:
+                            started = known[1] if known[0] == status.st_ino else 0
+                            known = copy(parent, name, to / key, known, room)
+                            room -= max(0, known[1] - started)
+                        after[key] = known
+                except OSError as error:
+                    print(f"{path}/{name!r}: {error}", file=sys.stderr)
+        finally:
+            os.close(parent)
+    written = state_file.with_suffix(".new")
+    written.write_text(json.dumps(after))
+    written.replace(state_file)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Copies outputs of jobs for the CloudWatch agent.")
+    parser.add_argument("--to", type=Path, required=True)
+    parser.add_argument("folders", nargs="+")
+    options = parser.parse_args()
+    run(options.folders, options.to, time.time())
+
+
+if __name__ == "__main__":
+    main()
