@@ -59,7 +59,7 @@ class CloudWatchDashboard(Construct):
             )
 
     def _gpus(self, title: str, metric: str, statistic: str) -> cloudwatch.GraphWidget:
-        search = f"SEARCH('{{{self._namespace},InstanceId}} MetricName=\"{metric}\"', '{statistic}', 60)"
+        search = f"SEARCH('{{\"{self._namespace}\",InstanceId}} MetricName=\"{metric}\"', '{statistic}', 60)"
         expression = cloudwatch.MathExpression(
             expression=search, using_metrics={}, label="", period=Duration.minutes(1)
         )

@@ -42,8 +42,8 @@ class MonitoringHost(Construct):
     """An Auto Scaling group of one instance, which replaces a broken one, and a data volume that outlives it.
 
     Nothing connects to the host: users come through Systems Manager. A change of its bundle changes the launch
-    template, so CloudFormation replaces the instance, the old one first. It never waits for the new one: a host that
-    cannot start is not the reason that a deployment fails.
+    template, so CloudFormation replaces the instance, the old one first. It waits until EC2 has launched the new one,
+    but not for its scripts: a launch that EC2 refuses fails the deployment, a program that is missing does not.
 
     Args:
         topic_arn: the topic to which Alertmanager publishes.

@@ -6,10 +6,15 @@ IAM decides who may: `ssm:StartSession` on the instance with the document AWS-St
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shlex
 import shutil
+import signal
+import socket
 import subprocess
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +35,7 @@ def open_dashboards(account: boto3.Session, environment: Environment, console: C
     """Print where the dashboards are; with a host of their own, forward its ports until Ctrl-C.
 
     Raises:
-        Problem: mode off, the stack or the host is missing, a tool is missing, or a session ended.
+        Problem: mode off, the stack or the host is missing, a tool is missing, a port is in use, or a session ended.
     """
     mode, name = environment.observability.mode, environment.name
     if mode == "off":
@@ -42,20 +47,41 @@ def open_dashboards(account: boto3.Session, environment: Environment, console: C
     instance = host(account, environment)
     if missing := [TOOLS[tool] for tool in ("aws", "session-manager-plugin") if shutil.which(tool) is None]:
         raise Problem("Missing on this machine:\n" + "\n".join(missing))
-    sessions = []
+    for what, port in PORTS.items():
+        _check_free(what, port)
+    sessions: list[subprocess.Popen[bytes]] = []
+    # Like Ctrl-C: the sessions, which have groups of their own, must not stay and hold the ports.
+    for name_of_signal in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name_of_signal, signal.default_int_handler)
     try:
         for what, port in PORTS.items():
             words = session(environment, instance, port)
             console.print(f"{what}: http://localhost:{port}   ({shlex.join(words)})", soft_wrap=True, highlight=False)
-            sessions.append(subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
+            # What the plugin prints, errors as well, is on its standard output.
+            sessions.append(subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True))
         console.print("Ctrl-C ends the sessions.")
-        sessions[0].wait()
+        while all(process.poll() is None for process in sessions):
+            time.sleep(0.5)
     except KeyboardInterrupt:
         return
     finally:
         for process in sessions:
-            process.terminate()
-    raise Problem("The session to Grafana ended: its message is above. Is port 3000 of this machine free?")
+            # With its plugin, which a signal to `aws` does not reach.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
+    raise Problem("A session ended, so all were: its message is above. Try again: trainyard connect --dashboards")
+
+
+def _check_free(what: str, port: int) -> None:
+    """Raises a Problem if the port is in use: another program would answer in the session's place."""
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise Problem(
+            f"Port {port} of this machine, for {what}, is in use ({error.strerror}). End what listens there, "
+            "for example another `connect --dashboards` or a laboratory (trainyard lab down)."
+        ) from error
 
 
 def host(account: boto3.Session, environment: Environment) -> str:
@@ -92,5 +118,7 @@ def _outputs(account: boto3.Session, environment: Environment) -> Mapping[str, s
     try:
         [stack] = client.describe_stacks(StackName=name)["Stacks"]
     except client.exceptions.ClientError as error:
-        raise Problem(f"The stack {name} cannot be read: {error}. Deploy it first: trainyard up") from error
+        # CloudFormation's code for a stack that does not exist.
+        advice = " Deploy it first: trainyard up" if error.response["Error"]["Code"] == "ValidationError" else ""
+        raise Problem(f"The stack {name} cannot be read: {error}.{advice}") from error
     return {item["OutputKey"]: item["OutputValue"] for item in stack.get("Outputs", ()) if "Description" in item}

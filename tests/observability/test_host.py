@@ -36,7 +36,7 @@ COMMANDS = {
         case "$*" in
           *api/token*) echo token ;;
           *instance-id*) echo i-0123 ;;
-          *ready*) [[ ! -e "${FAKE}/down" ]] ;;
+          *ready* | *health*) [[ ! -e "${FAKE}/down" || "$*" != *"$(<"${FAKE}/down")"* ]] ;;
           *) cp "${FAKE}/web/$(basename "${@: -1}")" "$(grep -oP '(?<=-o )\\S+' <<<"$*")" ;;
         esac""",
     "mountpoint": '[[ -e "${FAKE}/mounted" ]]',
@@ -116,7 +116,7 @@ def test_everything_is_installed_verified_and_started(host: Machine) -> None:
     assert done.returncode == 0, done.stderr
     for name in SELF_HOSTED:
         assert (host.root / "opt/monitoring" / name / name).read_text() == name
-        assert f"systemctl restart {name}" in host.calls
+        assert f"systemctl start {name}" in host.calls
         assert (host.root / f"etc/systemd/system/{name}.service").is_file()
     arguments = (host.root / "etc/trainyard/prometheus.env").read_text()
     # 70 % of the volume, so that Prometheus cannot fill it.
@@ -148,7 +148,11 @@ def test_a_program_with_another_checksum_is_not_installed(host: Machine) -> None
     assert done.returncode == 1
     assert "does not have the SHA-256" in done.stderr
     assert not (host.root / "opt/monitoring/prometheus").exists()
-    assert "systemctl restart prometheus" not in host.calls
+    assert not [call for call in host.calls if call.startswith("systemctl") and call.endswith(" prometheus")]
+    # The others run, and a later run restarts none of them.
+    assert "systemctl start alertmanager" in host.calls and "systemctl start grafana" in host.calls
+    assert host.run("install.sh").returncode == 1
+    assert not [call for call in host.calls if "restart" in call]
 
 
 def test_without_internet_programs_come_from_the_assets_bucket(host: Machine) -> None:
@@ -180,7 +184,9 @@ def test_the_head_nodes_address_follows_it_and_a_dead_prometheus_gives_no_sign_o
     assert hosts.read_text() == "127.0.0.1 localhost\n10.0.0.2 head.trainyard\n"
     assert any("put-metric-data" in call and "MonitoringHostReady" in call for call in host.calls)
     (host.fake / "calls").unlink()
-    (host.fake / "down").touch()
+    (host.fake / "down").write_text("3000/api/health")  # Grafana alone
+    assert host.run("refresh.sh").returncode != 0
+    (host.fake / "down").write_text("")
     (host.fake / "address").write_text("NONE\n")  # a cluster that does not run
     assert host.run("refresh.sh").returncode != 0
     assert not any("put-metric-data" in call for call in host.calls)
@@ -235,6 +241,8 @@ def test_managed_sends_to_the_workspace_and_writes_dashboards(tmp_path: Path) ->
     assert not [call for call in host.calls if "alertmanager" in call or "attach-volume" in call]
     written = {path for method, path, _ in Grafana.written if method == "POST"}
     assert written == {"/api/datasources", "/api/dashboards/db"}
+    sources = [content["jsonData"] for _, path, content in Grafana.written if path == "/api/datasources"]
+    assert [source.get("sigV4AuthType", source.get("authType")) for source in sources] == ["ec2_iam_role"] * 2
     boards = [content["dashboard"]["uid"] for _, path, content in Grafana.written if path == "/api/dashboards/db"]
     assert len(set(boards)) == len(list((host.bundle / "dashboards").glob("*.json")))
     assert any("delete-workspace-service-account-token" in call and "--token-id 7" in call for call in host.calls)

@@ -234,7 +234,8 @@ def test_the_dashboard_shows_every_gpu_and_links_to_parallelclusters() -> None:
     text = json.dumps(body)
     for metric in ("nvidia_smi_utilization_gpu", "nvidia_smi_memory_used"):
         assert metric in text
-    assert "{Trainyard/unit,InstanceId}" in text
+    # Quoted: the names of environments have hyphens, which the search syntax takes in quotes only.
+    assert json.dumps('SEARCH(\'{\\"Trainyard/unit\\",InstanceId}')[1:-1] in text
     assert "dashboards:name=unit-eu-central-1" in text
 
 

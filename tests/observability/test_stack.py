@@ -86,7 +86,7 @@ def test_the_instance_is_replaced_and_its_volume_stays_encrypted_in_its_zone() -
     group = only(made, "AWS::AutoScaling::AutoScalingGroup")
     assert group["UpdatePolicy"]["AutoScalingRollingUpdate"] == {"MaxBatchSize": 1, "MinInstancesInService": 0}
     assert (group["Properties"]["MinSize"], group["Properties"]["MaxSize"]) == ("1", "1")
-    assert "CreationPolicy" not in group  # a host that does not start fails no deployment
+    assert "CreationPolicy" not in group  # what fails on the host fails no deployment
     volume = only(made, "AWS::EC2::Volume")
     assert volume["Properties"]["Encrypted"] is True
     assert volume["Properties"]["AvailabilityZoneId"] == "use1-az4"

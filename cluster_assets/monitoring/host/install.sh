@@ -73,7 +73,8 @@ print(file["url"], file["sha256"])' "${HERE}/programs.json" "${name}")
   ln -sfn "${target}" "${PROGRAMS}/${name}"
 }
 
-# service NAME: the unit with a user of its own, restarted because its configuration may be new.
+# service NAME: the unit with a user of its own. What runs goes on: another configuration or program is another instance, and a
+# restart would begin the waiting times of alerts anew.
 host::service() {
   local -r name="$1"
   id -u "${name}" >/dev/null 2>&1 || useradd --system --no-create-home --shell /usr/sbin/nologin "${name}"
@@ -83,7 +84,7 @@ host::service() {
   install -m 644 "${HERE}/host/units/${name}.service" "${UNITS}/"
   systemctl daemon-reload
   systemctl enable --quiet "${name}"
-  systemctl restart "${name}"
+  systemctl start "${name}"
 }
 
 host::prometheus_arguments() {
@@ -98,7 +99,7 @@ host::prometheus_arguments() {
 host::main() {
   # shellcheck disable=SC1090
   . "${SETTINGS}"
-  local name names=(node_exporter prometheus)
+  local name names=(node_exporter prometheus) failed=0
   if [[ "${MODE}" == managed ]]; then
     mkdir -p "${DATA}"
     # The workspace's address is not known when the configuration is rendered.
@@ -113,11 +114,19 @@ host::main() {
   systemctl daemon-reload
   systemctl enable --quiet --now refresh.timer
   for name in "${names[@]}"; do
-    host::program "${name}"
-    host::service "${name}"
+    # A program that is missing stops no other. In the background, because `||` switches `set -e` off.
+    {
+      host::program "${name}"
+      host::service "${name}"
+    } &
+    wait $! || failed=1
   done
   if [[ "${MODE}" == managed ]]; then
-    python3 "${HERE}/host/publish_dashboards.py" "${HERE}/dashboards"
+    python3 "${HERE}/host/publish_dashboards.py" "${HERE}/dashboards" || failed=1
+  fi
+  if ((failed)); then
+    log::info "not everything is installed: see above"
+    return 1
   fi
   log::info "installed: ${names[*]}"
 }

@@ -43,10 +43,11 @@ def send(token: str, method: str, path: str, content: object) -> None:
 def publish(token: str, folder: Path) -> int:
     """Creates or replaces the sources and all dashboards; returns how many dashboards."""
     region = os.environ["REGION"]
-    signed = {"sigV4Auth": True, "sigV4AuthType": "workspace-iam-role", "sigV4Region": region, "httpMethod": "POST"}
+    # The workspace's role. Grafana refuses unknown names only when a panel asks (grafana-aws-sdk, ToAuthType).
+    signed = {"sigV4Auth": True, "sigV4AuthType": "ec2_iam_role", "sigV4Region": region, "httpMethod": "POST"}
     sources: list[dict[str, Any]] = [
         {"type": "prometheus", "url": os.environ["WORKSPACE_URL"], "isDefault": True, "jsonData": signed},
-        {"type": "cloudwatch", "jsonData": {"authType": "workspace-iam-role", "defaultRegion": region}},
+        {"type": "cloudwatch", "jsonData": {"authType": "ec2_iam_role", "defaultRegion": region}},
     ]
     for source in sources:
         uid = source["type"]

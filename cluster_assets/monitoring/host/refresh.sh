@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every minute: the head node's address, which changes when the head node is replaced, and a sign of life. Without the latter for
-# five minutes an alarm notifies: a monitoring host that is down sends no alerts.
+# ten minutes an alarm notifies: a monitoring host that is down sends no alerts.
 set -euo pipefail
 
 # shellcheck disable=SC1090
@@ -19,10 +19,10 @@ refresh::head() {
 }
 
 refresh::alive() {
-  local port ports=(9090)
-  [[ "${MODE}" == managed ]] || ports+=(9093)
-  for port in "${ports[@]}"; do
-    curl -fsS --max-time 10 -o /dev/null "http://127.0.0.1:${port}/-/ready"
+  local path paths=(9090/-/ready)
+  [[ "${MODE}" == managed ]] || paths+=(9093/-/ready 3000/api/health)
+  for path in "${paths[@]}"; do
+    curl -fsS --max-time 10 -o /dev/null "http://127.0.0.1:${path}"
   done
   aws cloudwatch put-metric-data --region "${REGION}" --namespace "Trainyard/${ENVIRONMENT}" --metric-name MonitoringHostReady --value 1
 }

@@ -73,6 +73,7 @@ DEPLOYMENT: tuple[str, ...] = tuple(
 """`up`, `status` and `down` on AWS. Everything else they do with the roles of `cdk bootstrap`."""
 
 CONNECT: tuple[str, ...] = (
+    "cloudformation:DescribeStacks",
     "ec2-instance-connect:SendSSHPublicKey",
     "ec2:DescribeInstances",
     "ssm:StartSession",

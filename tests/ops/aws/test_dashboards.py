@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import socket
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -68,30 +71,49 @@ def test_managed_prints_the_stacks_addresses() -> None:
     stack = {"StackName": "unit-observability", "CreationTime": 0, "StackStatus": "CREATE_COMPLETE", "Outputs": outputs}
     answer = {"call": ("describe_stacks", {"Stacks": [stack]}, {"StackName": "unit-observability"})}
     assert shown(Account("cloudformation", answer), "managed") == "Dashboards: https://g-1.example\n"
-    with pytest.raises(Problem, match="cannot be read"):
+    with pytest.raises(Problem, match="Deploy it first"):
         shown(Account("cloudformation", "ValidationError"), "managed")
+    with pytest.raises(Problem) as refused:
+        shown(Account("cloudformation", "AccessDenied"), "managed")
+    assert "Deploy it first" not in str(refused.value)
 
 
-def test_sessions_forward_the_hosts_ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = tmp_path / "calls"
+def test_sessions_forward_the_hosts_ports_and_end_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("aws", "session-manager-plugin"):
-        tool = tmp_path / name
-        # One write for each call: the sessions run at the same time.
-        tool.write_text(f'#!/bin/bash\nprintf "%s\\n" "$*" >>{calls}\n')
-        tool.chmod(0o755)
+        (tmp_path / name).touch(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    # The stand-in of a session ends at once, which is the end of the command.
-    with pytest.raises(Problem, match="session to Grafana ended"):
+    monkeypatch.setattr("socket.create_server", lambda _: SimpleNamespace(close=int))
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    start, started = subprocess.Popen, []
+
+    def record(words: list[str], **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401 - of Popen
+        # The last session ends by itself. The others have a child, as `aws` has the plugin.
+        script = "exit 1" if len(started) == 2 else "sleep 600 & wait"
+        started.append((words, start(["bash", "-c", script], **options)))
+        return started[-1][1]
+
+    monkeypatch.setattr("subprocess.Popen", record)
+    with pytest.raises(Problem, match="A session ended"):
         shown(Account("ec2", instances("i-0123456789abcdef0")), "self-hosted")
-    made = environment(region="eu-central-1")
-    for port in dashboards.PORTS.values():
-        words = dashboards.session(made, "i-0123456789abcdef0", port)
+    assert [process.returncode for _, process in started] == [-15, -15, 1]
+    for (words, _), port in zip(started, (3000, 9090, 9093), strict=True):
         given = dict(zip(words[3::2], words[4::2], strict=True))
         assert (given["--target"], given["--document-name"]) == (
             "i-0123456789abcdef0",
             "AWS-StartPortForwardingSession",
         )
         assert json.loads(given["--parameters"]) == {"portNumber": [str(port)], "localPortNumber": [str(port)]}
+
+
+def test_a_port_in_use_is_refused_before_any_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("aws", "session-manager-plugin"):
+        (tmp_path / name).touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        monkeypatch.setattr(dashboards, "PORTS", {"Prometheus": port})
+        with pytest.raises(Problem, match=f"Port {port} of this machine, for Prometheus, is in use"):
+            shown(Account("ec2", instances("i-0123456789abcdef0")), "self-hosted")
 
 
 def test_without_the_plugin_it_says_where_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
