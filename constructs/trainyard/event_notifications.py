@@ -34,7 +34,7 @@ class EventNotifications(Construct):
         field = events.EventField.from_path
         show = f"First command: trainyard status {environment.name} --on aws"
         stack = f"{field('$.detail.stack-id')} is {field('$.detail.status-details.status')}"
-        # The cluster is the last stack that a deployment changes: one message for each deployment.
+        # One message for each deployment that changes the cluster.
         self._rule(
             "Finished",
             ("aws.cloudformation", "CloudFormation Stack Status Change"),
@@ -42,7 +42,7 @@ class EventNotifications(Construct):
                 "stack-id": self._stacks(environment, "cluster"),
                 "status-details": {"status": ["CREATE_COMPLETE", "UPDATE_COMPLETE", "DELETE_COMPLETE"]},
             },
-            f"deployment finished: {stack}",
+            f"the cluster's stack: {stack}",
         )
         self._rule(
             "Failed",

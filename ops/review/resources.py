@@ -150,13 +150,13 @@ def _changed(change: ResourceChange, resources: tuple[Json, Json], properties: t
 
 
 def _refused(was: Json, now: Json) -> tuple[str, ...]:
-    """What no update does: another type under one logical id; an FSx file system that shrinks."""
+    """What no update does: another type under one logical id; a file system or volume that shrinks."""
     if was["Type"] != now["Type"]:
         return ("Type",)
-    if was["Type"] == "AWS::FSx::FileSystem":
-        sizes = [side.get("Properties", {}).get("StorageCapacity") for side in (was, now)]
-        if all(isinstance(size, int) for size in sizes) and sizes[1] < sizes[0]:
-            return ("StorageCapacity",)
+    key = {"AWS::FSx::FileSystem": "StorageCapacity", "AWS::EC2::Volume": "Size"}.get(was["Type"])
+    sizes = [side.get("Properties", {}).get(key) for side in (was, now)] if key else []
+    if key and all(isinstance(size, int) for size in sizes) and sizes[1] < sizes[0]:
+        return (key,)
     return ()
 
 

@@ -83,7 +83,10 @@ class Observability(Part):
     )
     # The least of a gp3 volume is 1 GiB; Prometheus alone writes several segments of 128 MiB before it deletes any.
     volume_gib: int = Field(
-        50, ge=10, le=16384, description="Size in GiB of the gp3 volume that holds the metrics (self-hosted)."
+        50,
+        ge=10,
+        le=16384,
+        description="Size in GiB of the gp3 volume that holds the metrics (self-hosted). It can only grow.",
     )
     instance_type: str = Field(
         "t3.medium", description="Instance type of the monitoring host (self-hosted, managed), x86_64."

@@ -69,8 +69,17 @@ def read(subject: str, body: str) -> Message:
     return Message(title[:TITLE_CHARACTERS].strip(), text[:TEXT_CHARACTERS].strip())
 
 
+def unlinked(message: Message) -> Message:
+    """Without links and mentions: users of the cluster write some of the words, such as names of jobs.
+
+    Spaces, not escapes: these end a link of Markdown and a mention of Slack in every client.
+    """
+    return Message(*(part.replace("](", "] (").replace("<", "< ") for part in message))
+
+
 def custom_notification(message: Message) -> dict[str, Any]:
     """The custom schema. Source: Amazon Q Developer in chat applications guide, "Custom notifications"."""
+    message = unlinked(message)
     content = {"textType": "client-markdown", "title": message.title, "description": message.text or message.title}
     return {"version": "1.0", "source": "custom", "content": content}
 
@@ -81,6 +90,7 @@ def webhook_body(host: str, message: Message) -> dict[str, Any]:
         # Slack reads <, > and & as markup.
         title, text = (html.escape(part, quote=False) for part in message)
         return {"text": f"*{title}*\n{text}".strip()}
+    message = unlinked(message)
     blocks = [
         {"type": "TextBlock", "text": message.title, "weight": "bolder", "wrap": True},
         {"type": "TextBlock", "text": message.text.replace("\n", "\n\n"), "wrap": True},
