@@ -84,7 +84,8 @@ def test_sessions_forward_the_hosts_ports_and_end_together(tmp_path: Path, monke
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr("socket.create_server", lambda _: SimpleNamespace(close=int))
     monkeypatch.setattr("signal.signal", lambda *_: None)
-    start, started = subprocess.Popen, []
+    start = subprocess.Popen
+    started: list[tuple[list[str], subprocess.Popen[bytes]]] = []
 
     def record(words: list[str], **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401 - of Popen
         # The last session ends by itself. The others have a child, as `aws` has the plugin.
