@@ -9,7 +9,10 @@ from cli.exits import DONE, NO
 from cli.files import read
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ops.aws.deployment import Target
+    from settings import Environment
 
 ONLY_LOCAL = {"port": "--port", "no_hello": "--no-hello", "force": "--force"}
 ONLY_AWS = {"yes": "--yes", "destructive": "--destructive", "despite_checks": "--despite-checks"}
@@ -120,16 +123,25 @@ def on_aws(options: argparse.Namespace) -> bool:
     return aws
 
 
+def state_of(options: argparse.Namespace, environment: Environment) -> Path:
+    """The folder with the state and logs of an environment in an account."""
+    from ops.aws.deployment import ROOT
+
+    name = f"{environment.name}-{environment.account}-{environment.region}"
+    given: Path = getattr(options, "state", None) or ROOT / ".trainyard" / "aws" / name
+    return given.resolve()
+
+
 def _target(options: argparse.Namespace) -> Target:
     import os
 
     import boto3
 
-    from ops.aws.deployment import ROOT, Target, console
+    from ops.aws.deployment import Target, console
 
     file, environment = read(options.environment)
     # The signing of requests to the ParallelCluster API reads the region there.
     os.environ["AWS_DEFAULT_REGION"] = os.environ["AWS_REGION"] = environment.region
-    name = f"{environment.name}-{environment.account}-{environment.region}"
-    state = (getattr(options, "state", None) or ROOT / ".trainyard" / "aws" / name).resolve()
-    return Target(file, environment, state, boto3.Session(region_name=environment.region), console())
+    return Target(
+        file, environment, state_of(options, environment), boto3.Session(region_name=environment.region), console()
+    )

@@ -68,6 +68,8 @@ def support_bundle(options: argparse.Namespace) -> int:
     from contextlib import ExitStack
     from pathlib import Path
 
+    from botocore.exceptions import BotoCoreError, ClientError
+
     from cli.verdicts import session_of
     from ops import support_bundle
     from ops.problem import Problem
@@ -76,11 +78,12 @@ def support_bundle(options: argparse.Namespace) -> int:
     at = time.time()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(at))
     target = (options.output or Path(f"support-{environment.name}-{stamp}.tar.gz")).resolve()
-    parts = support_bundle.local_parts(file, _state_of(options))
+    support_bundle.require_new(target)
+    parts = support_bundle.local_parts(file, _state_of(options, environment))
     with ExitStack() as stack:
         try:
             stack.enter_context(_reached(options, environment))
-        except Problem as problem:
+        except (Problem, BotoCoreError, ClientError) as problem:
             parts["account"] = support_bundle.missing(problem)
         else:
             sources = functools.cache(lambda: _sources(options, environment))
@@ -115,14 +118,14 @@ def _sources(options: argparse.Namespace, environment: Environment) -> list[Sour
     if options.on == "local":
         from local.slurm import logs
 
-        found += logs.sources(_state_of(options), environment)
+        found += logs.sources(_state_of(options, environment), environment)
     return found
 
 
-def _state_of(options: argparse.Namespace) -> Path:
+def _state_of(options: argparse.Namespace, environment: Environment) -> Path:
     """The folder with the logs of deployments."""
     if options.on == "aws":
-        return account._target(options).state
+        return account.state_of(options, environment)
     from local.commands.session import Session
 
     return Session.open(options.environment, options.state).state

@@ -50,6 +50,18 @@ NEVER = (
 Part = Callable[[], str]
 
 
+def require_new(target: Path) -> None:
+    """Refuses a file that exists and a folder that does not.
+
+    Raises:
+        Problem: it names the file or the folder.
+    """
+    if target.exists():
+        raise Problem(f"{target} exists. Give another file with --output.")
+    if not target.parent.is_dir():
+        raise Problem(f"{target.parent} is not a folder. Give a file in an existing folder with --output.")
+
+
 def local_parts(file: Path, state: Path) -> dict[str, Part]:
     """What needs no account: the environment file, versions, logs of deployments in the folder `state`."""
     files = {"environment.yaml": file, **{f"deployment/{log.name}": log for log in sorted(state.glob("*.log"))}}
@@ -58,7 +70,7 @@ def local_parts(file: Path, state: Path) -> dict[str, Part]:
     }
 
 
-def missing(reason: Problem) -> Part:
+def missing(reason: Exception) -> Part:
     """A part that cannot be had."""
 
     def part() -> str:
@@ -125,10 +137,8 @@ def write(target: Path, environment: Environment, parts: Mapping[str, Part], at:
     note = "Account ids, names, addresses and resource ids stay. Read it before you pass it on."
     body = [line for head, lines in lists.items() for line in ("", f"{head}:", *(f"  {one}" for one in lines))]
     members["README.txt"] = "\n".join([title, note, *body, ""])
-    try:
-        target.touch(mode=0o600, exist_ok=False)
-    except FileExistsError as error:
-        raise Problem(f"{target} exists. Give another file with --output.") from error
+    require_new(target)
+    target.touch(mode=0o600, exist_ok=False)
     with tarfile.open(target, mode="w:gz") as archive:
         for name, text in sorted(members.items()):
             info = tarfile.TarInfo(f"{target.name.removesuffix('.tar.gz')}/{name}")

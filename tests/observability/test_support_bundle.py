@@ -43,6 +43,10 @@ SECRETS = {
     "ZG9ja2VyOnBsYW50ZWQ": '{"auths": {"x": {"auth": "ZG9ja2VyOnBsYW50ZWQ="}}}',
     "workflows/planted/trig": "https://prod-1.westus.logic.azure.com:443/workflows/planted/trig?sig=a",
     "wandbplanted": "WANDB_API_KEY='wandbplanted'",
+    "inastring": '{"line": "{\\"password\\": \\"inastring, and more\\"}"}',
+    "withoutanend": 'token: "withoutanend',
+    "inablockofyaml": "secret: |\n  first\n  inablockofyaml\nnext: 1",
+    "xxxplantedhookxxxx": "https://chat.example.com/hooks/xxxplantedhookxxxx",
 }
 TEXT = "\n".join(SECRETS.values())
 KEY = "\n".join(["-----BEGIN RSA PRIVATE KEY-----", *PEM, "-----END RSA PRIVATE KEY-----"])
@@ -113,6 +117,24 @@ def test_a_part_is_cut_at_its_beginning(tmp_path: Path) -> None:
     found = contents(tmp_path / "b.tar.gz")
     assert len(found["logs/slurm.log"]) == support_bundle.MOST_OF_A_PART and found["logs/slurm.log"].endswith("last")
     assert "logs/slurm.log: its beginning; the last 4000000 " in found["README.txt"]
+
+
+def test_the_file_is_checked_before_anything_is_collected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    there = tmp_path / "b.tar.gz"
+    there.touch()
+    for target, says in ((there, "exists. Give another"), (tmp_path / "none" / "b.tar.gz", "none is not a folder")):
+        assert main(["support-bundle", "local", "--state", str(tmp_path), "--output", str(target)]) == 4
+        assert says in capsys.readouterr().err
+
+
+def test_with_a_wrong_profile_there_is_still_a_bundle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nosuchprofile")
+    target = tmp_path / "b.tar.gz"
+    assert main(["support-bundle", "local", "--on", "aws", "--state", str(tmp_path), "--output", str(target)]) == 0
+    assert "Not collected: account: ProfileNotFound: The config profile (nosuchprofile)" in capsys.readouterr().err
+    assert "environment.yaml" in contents(target)
 
 
 def test_without_an_account_there_is_still_a_bundle(
