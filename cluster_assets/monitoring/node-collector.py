@@ -79,7 +79,7 @@ def lustre(root: Path) -> Iterator[Sample]:
 
 
 def lustre_client(text: str, mount: str) -> Iterator[Sample]:
-    """Lines are `NAME COUNT samples [UNIT] MIN MAX SUM SUMSQ`, without what follows the unit where there is no sum."""
+    """Lines are `NAME COUNT samples [UNIT] MIN MAX SUM SUMSQ`; counters without a sum end after the unit."""
     counted = {"read_bytes": 0, "write_bytes": 0}
     for line in text.splitlines():
         words = line.split()

@@ -139,7 +139,7 @@ metrics::prolog() {
   local phase
   metrics::is_head || return 0
   for phase in prolog epilog; do
-    [[ -d "${SCRIPTS}/${phase}.d" ]] || log::fail "${SCRIPTS}/${phase}.d is missing: jobs are no labels of GPUs"
+    [[ -d "${SCRIPTS}/${phase}.d" ]] || log::fail "${SCRIPTS}/${phase}.d is missing: GPU series get no job label"
     files::write "${SCRIPTS}/${phase}.d/20_trainyard_job_labels" 0755 <"${TRAINYARD_LIB}/../monitoring/job-labels.sh"
   done
 }

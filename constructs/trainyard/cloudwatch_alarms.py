@@ -91,7 +91,7 @@ class CloudWatchAlarms(Construct):
         if nat_gateway:
             self._nat(nat_gateway)
         if environment.observability.mode == "cloudwatch":
-            # Without a dimension: all GPUs of the environment. Where no node runs, there is no data.
+            # Without a dimension: all GPUs of the environment. There is no data while no node runs.
             name = "nvidia_smi_utilization_gpu"
             busiest = _metric(agent_namespace(environment), name, {}, "Maximum", minutes=5)
             what = f"nodes with GPUs run, and no GPU has worked for {IDLE_MINUTES} minutes"

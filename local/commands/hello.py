@@ -27,7 +27,7 @@ def run(session: Session, console: Console) -> None:
     """
     console.print(
         "\nRunning hello-gpu on 2 nodes of a Slurm laboratory here (simulated GPUs). `make lab` starts one with "
-        f"metrics and a shell; meanwhile `trainyard status {session.environment.name} --web` shows its nodes and jobs."
+        f"metrics and a shell; while it runs, `trainyard status {session.environment.name} --web` shows its nodes."
     )
     laboratory = Laboratory(session.state / "lab")
     try:

@@ -11,7 +11,7 @@ PROGRAMS="${ROOT}/opt/monitoring"
 UNITS="${ROOT}/etc/systemd/system"
 SETTINGS="${ROOT}/etc/trainyard/monitoring.env"
 WAIT_S="${WAIT_S:-10}"
-# Prometheus counts its write-ahead log in the limit, and needs room beside it to compact blocks.
+# The limit includes the write-ahead log. Compaction needs free space in addition.
 DATA_PERCENT=70
 
 log::info() {
@@ -73,8 +73,8 @@ print(file["url"], file["sha256"])' "${HERE}/programs.json" "${name}")
   ln -sfn "${target}" "${PROGRAMS}/${name}"
 }
 
-# service NAME: the unit with a user of its own. What runs goes on: another configuration or program is another instance, and a
-# restart would begin the waiting times of alerts anew.
+# service NAME: the unit with a user of its own. A running service is not restarted: a new configuration or program
+# comes with a new instance, and a restart would reset the pending times of alerts.
 host::service() {
   local -r name="$1"
   id -u "${name}" >/dev/null 2>&1 || useradd --system --no-create-home --shell /usr/sbin/nologin "${name}"

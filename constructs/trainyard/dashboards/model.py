@@ -22,8 +22,9 @@ class Metric:
 
 
 Queries = Mapping[str, "str | Metric"]
-"""PromQL or a metric, by the name of its series: {{label}} stands for a label's value. PromQL may have the variables of
-its dashboard, `$__rate_interval` and `$__range`."""
+"""PromQL or a metric, by the name of its series; {{label}} in a name becomes the label's value.
+
+PromQL may have the variables of its dashboard, `$__rate_interval` and `$__range`."""
 
 
 @dataclass(frozen=True)
