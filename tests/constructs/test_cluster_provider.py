@@ -12,6 +12,8 @@ from aws_cdk.assertions import Template
 from trainyard.cluster_provider import ClusterProvider
 from trainyard.retention import FunctionLogs
 
+pytestmark = pytest.mark.xdist_group("constructs-cluster-provider")
+
 ROLE = "arn:aws:iam::111122223333:role/PCAPIUserRole-1"
 
 

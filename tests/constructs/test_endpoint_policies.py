@@ -11,6 +11,8 @@ import pytest
 
 from tests.constructs.stacks_of import synthesize
 
+pytestmark = pytest.mark.xdist_group("constructs-endpoint-policies")
+
 OWN, AWS, OTHER = "111122223333", "amazon", "999988887777"
 REGION = "eu-central-1"
 Request = tuple[str, str, str, str | None, str]

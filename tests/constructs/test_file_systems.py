@@ -10,6 +10,8 @@ from aws_cdk.assertions import Match
 
 from tests.constructs.stacks_of import Stacks, only, synthesize
 
+pytestmark = pytest.mark.xdist_group("constructs-file-systems")
+
 LUSTRE: dict[str, Any] = {
     "name": "training",
     "mount": "/fsx",

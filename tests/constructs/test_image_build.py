@@ -18,6 +18,8 @@ from aws_cdk.assertions import Template
 from tests.constructs.stacks_of import only, synthesize
 from trainyard.image_build import CONTEXT
 
+pytestmark = pytest.mark.xdist_group("constructs-image-build")
+
 
 def template(region: str = "eu-central-1", retention: Mapping[str, str] | None = None, **build: object) -> Template:
     return synthesize(region=region, images={"build": build}, retention=retention or {}).images

@@ -15,6 +15,8 @@ from tests.constructs.stacks_of import Stacks, app_without_bundling, build, envi
 from trainyard.addresses import split
 from trainyard.cluster_config import render
 
+pytestmark = pytest.mark.xdist_group("constructs-network")
+
 ENDPOINTS = ("cloudformation", "ec2", "logs", "monitoring", "ssm", "ssmmessages", "ec2messages", "ecr.api", "ecr.dkr")
 
 

@@ -13,16 +13,17 @@ pytestmark = pytest.mark.xdist_group("pipeline-github")
 
 @pytest.fixture(scope="module")
 def github(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
-    """The shipped stages with GitHub alone."""
-    return synthesize_github(tmp_path_factory.mktemp("github"))
+    """Two of the shipped stages with GitHub alone."""
+    return synthesize_github(tmp_path_factory.mktemp("github"), ("staging",))
 
 
-def synthesize_github(folder: Path, *more: str) -> Synthesis:
-    """Synthesize with `github` in place of `source`."""
+def synthesize_github(folder: Path, left_out: tuple[str, ...], *more: str) -> Synthesis:
+    """Synthesize with `github` in place of `source`, without some of the stages."""
     text = FILE.read_text("utf-8")
     source = text[text.index("source:") : text.index("stages:")]
     given = "\n".join(["github:", "  repository: example/trainyard", *more, "\n"])
-    return synthesize(folder / "cdk.out", edited(folder, {source: given}))
+    stages = {f"  - environment: {name}\n": "" for name in left_out}
+    return synthesize(folder / "cdk.out", edited(folder, {source: given, **stages}))
 
 
 def test_github_alone_needs_no_pipeline(github: Synthesis) -> None:
@@ -53,7 +54,7 @@ def test_roles_trust_one_environment_of_one_repository(github: Synthesis) -> Non
 
 
 def test_repository_ids_are_in_the_trust_policy(tmp_path: Path) -> None:
-    numbered = synthesize_github(tmp_path, "  owner_id: 123456", "  repository_id: 456789")
+    numbered = synthesize_github(tmp_path, ("dev", "staging"), "  owner_id: 123456", "  repository_id: 456789")
     template = numbered.stage_templates("prod")["promotion"]
     subjects = {
         statement["Condition"]["StringEquals"]["token.actions.githubusercontent.com:sub"]

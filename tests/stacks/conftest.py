@@ -79,7 +79,10 @@ def _synthesize(name: str, folder: Path) -> Synthesis:
     return Synthesis(environment, folder)
 
 
-@pytest.fixture(scope="session", params=NAMES)
+# One process synthesizes an environment, for all tests that look at it.
+@pytest.fixture(
+    scope="session", params=[pytest.param(name, marks=pytest.mark.xdist_group(f"stacks-{name}")) for name in NAMES]
+)
 def synthesis(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
     """Every environment in turn. Synthesis fails on a cdk-nag finding, so what arrives here has none."""
     return _synthesize(request.param, tmp_path_factory.getbasetemp() / f"cdk.out.{request.param}")

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.stacks.conftest import Synthesis
 from trainyard import cluster_bundle
+
+pytestmark = pytest.mark.xdist_group("stacks-local")
 
 
 def test_nodes_add_objects_and_never_delete_them(local: Synthesis) -> None:

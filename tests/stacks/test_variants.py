@@ -15,6 +15,8 @@ from tests.settings.examples import HOOK
 from tests.stacks.conftest import ROOT, Synthesis, checked_app
 from trainyard import cluster_bundle
 
+pytestmark = pytest.mark.xdist_group("stacks-local")
+
 
 def synthesize(folder: Path, environment: settings.Environment) -> Synthesis:
     """cdk-nag's findings fail the synthesis."""
