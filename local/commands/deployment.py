@@ -11,7 +11,7 @@ import boto3
 from rich.console import Console
 
 from local.commands import cdk, hello
-from local.commands.session import ROOT, Deployed, Session, aws
+from local.commands.session import ROOT, Deployed, Session, aws, forget_users_aws
 from local.emulator import launch
 from local.emulator.processes import log_tail
 from ops import lock
@@ -75,6 +75,7 @@ def force_down(name: str, given: Path | None, *, delete_data: bool) -> None:
     Raises:
         Problem: a bucket holds data and `delete_data` is False; or the folder is that of another environment.
     """
+    forget_users_aws()
     try:
         state = Session.open(name, given).as_deployed().state
     except Faults:

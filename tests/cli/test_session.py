@@ -100,8 +100,9 @@ def test_down_of_a_file_of_the_same_name_leaves_another_environment_alone(
 def test_a_forced_end_keeps_data_until_the_flag_is_given(
     deployed: Path, states: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broken: bool
 ) -> None:
-    monkeypatch.setattr(deployment, "aws", lambda _: None)
-    monkeypatch.setattr(deployment, "user_data", lambda _: [("base-data", 1, "checkpoints/step-1000.pt")])
+    monkeypatch.setenv("AWS_PROFILE", "of-the-user")
+    monkeypatch.setattr(deployment, "aws", lambda _: os.environ.get("AWS_PROFILE"))
+    monkeypatch.setattr(deployment, "user_data", lambda profile: [(profile or "base-data", 1, "checkpoints/step-1000.pt")])
     if broken:
         deployed.write_text("name: [")
     assert main(["down", str(deployed), "--force"]) == 4
