@@ -127,11 +127,14 @@ def notify(options: argparse.Namespace) -> int:
     trainyard notify my.yaml --on aws
     """
     from ops import notify
+    from ops.preflight.aws import Aws, require_account
     from ops.report import write
 
     _, environment = read(options.environment)
     with account_of(options, start=False):
         session = session_of(environment)
+        notify.topic(environment)
+        require_account(Aws(session, environment.region), environment)
         if options.test:
             text = f"This is a test of the notifications of {environment.name}. Nothing is wrong."
             notify.publish(session, environment, f"Test of {environment.name}", text)

@@ -271,8 +271,10 @@ def drain(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     return {"drain": reasons, "out": sorted(out & set(bad))[: results.MOST_FAULTS]}
 
 
-def state(_settings: dict[str, Any], _words: Sequence[str]) -> dict[str, Any]:
+def state(_settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """What Slurm shows, each command's output as far as it fits; of jobs neither names nor users."""
+    if words:
+        refuse(f"{words[0]!r}: state takes nothing")
     commands = {
         "sinfo": ("sinfo", "--format=%P %a %l %D %t %N"),
         "sinfo --list-reasons": ("sinfo", "--list-reasons", "--format=%40E %H %N"),

@@ -19,6 +19,7 @@ from constructs import Construct
 from settings.model import Environment
 from settings.stacks import HOST_TAG
 from trainyard import monitoring_bundle
+from trainyard.cloudwatch_alarms import runbook
 from trainyard.nag import ANY_RESOURCE, acknowledge, wildcard
 from trainyard.network import Network
 from trainyard.retention import retain
@@ -228,13 +229,17 @@ class MonitoringHost(Construct):
     def _alarm(self, topic_arn: str) -> None:
         """Notifies of a host that sends no sign of life; what it runs cannot report itself."""
         name = self._environment.name
-        connect = f"trainyard connect {name} --dashboards"
+        page = runbook(self._environment, "MonitoringHost")
+        find = (
+            f"aws ec2 describe-instances --region {self._environment.region} "
+            f"--filters Name=tag:{HOST_TAG},Values={name} --query 'Reservations[].Instances[].[InstanceId,State.Name]'"
+        )
         cloudwatch.CfnAlarm(
             self,
             "NotReady",
             alarm_name=f"{name}-monitoring-host",
             alarm_description=f"The monitoring host of {name} is not ready, so nothing alerts (expected for a "
-            f"few minutes after the first deployment). Run: {connect}. Runbook: docs/observability.md#faults",
+            f"few minutes after the first deployment).\nFirst command: {find}\nRunbook: {page}",
             namespace=f"Trainyard/{name}",
             metric_name="MonitoringHostReady",
             statistic="Sum",

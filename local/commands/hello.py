@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
-from local.slurm import Laboratory, Unavailable, bootstrap, host, make
+from local.slurm import Laboratory, Unavailable, bootstrap, host, make, monitoring
+from ops.overview.page import overview
+from ops.overview.prometheus import Prometheus
 from ops.problem import Problem
+from ops.report import write
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,6 +21,10 @@ JOB_LIMIT_S = 240
 JOB = "/opt/trainyard/current/jobs/hello-gpu.sbatch"
 OUTPUT = "hello-gpu.out"
 USER = "ubuntu"
+METRICS_S = 2
+MEASURED = f'count(count_over_time(DCGM_FI_DEV_GPU_UTIL{{hpc_job=~".+"}}[1m]) > 2) >= {NODES} and count(slurm_job_gpus)'
+OVERVIEW_S = 120
+OVERVIEW_LIMIT_S = 90
 
 
 def run(session: Session, console: Console) -> None:
@@ -25,14 +33,13 @@ def run(session: Session, console: Console) -> None:
     Raises:
         Problem: the bootstrap or the job failed.
     """
-    console.print(
-        "\nRunning hello-gpu on 2 nodes of a Slurm laboratory here (simulated GPUs). `make lab` starts one with "
-        f"metrics and a shell; while it runs, `trainyard status {session.environment.name} --web` shows its nodes."
-    )
+    console.print("\nRunning hello-gpu on 2 nodes of a Slurm laboratory here (simulated GPUs).")
     laboratory = Laboratory(session.state / "lab")
+    metrics_s = METRICS_S if session.environment.observability.prometheus else 0
+    plan = make(session.environment, nodes=NODES, metrics_s=metrics_s)
     try:
         host.install()
-        laboratory.up(make(session.environment, nodes=NODES), before_slurmd=lambda: bootstrap.all_nodes(laboratory))
+        laboratory.up(plan, before_slurmd=lambda: bootstrap.all_nodes(laboratory))
         home = f"/home/{USER}"
         submit = ["sbatch", "--parsable", f"--chdir={home}", f"--output={OUTPUT}", f"--nodes={NODES}", JOB]
         job = laboratory.output(submit, user=USER).strip()
@@ -40,6 +47,7 @@ def run(session: Session, console: Console) -> None:
             job, states=("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL"), seconds=JOB_LIMIT_S
         )
         said = laboratory.output(["cat", f"{home}/{OUTPUT}"])
+        seen = _overview(laboratory, session) if metrics_s and ended["JobState"] == "COMPLETED" else ""
     except Unavailable as unavailable:
         console.print(f"[yellow]hello-gpu was not run:[/yellow] {unavailable}")
         return
@@ -50,3 +58,24 @@ def run(session: Session, console: Console) -> None:
     if ended["JobState"] != "COMPLETED":
         raise Problem(f"hello-gpu ended as {ended['JobState']}; its output is above.")
     console.print("[green]hello-gpu: COMPLETED[/green]")
+    if seen:
+        console.print(seen, soft_wrap=True)
+
+
+def _overview(laboratory: Laboratory, session: Session) -> str:
+    """Write the metrics of a job on all GPUs to overview.html in the state folder; returns what to print about it."""
+    page, name = session.state / "overview.html", session.environment.name
+    until = time.monotonic() + OVERVIEW_LIMIT_S
+    laboratory.run(["sbatch", "--exclusive", f"--nodes={NODES}", "--gpus-per-node=1", "--wrap=sleep 600"], user=USER)
+    try:
+        with monitoring.tunnel(laboratory) as address:
+            prometheus = Prometheus(address)
+            while time.monotonic() < until and not prometheus.instant(MEASURED, time.time()):
+                time.sleep(1)
+            write(overview(name, prometheus, time.time(), span=OVERVIEW_S), "html", page)
+    except Problem as problem:
+        return f"[yellow]No overview of the metrics:[/yellow] {problem}"
+    return (
+        f"Metrics of a second job (simulated): {page}\n"
+        f"`make lab` starts such a cluster with a shell; `trainyard status {name} --web` then shows its metrics."
+    )

@@ -13,8 +13,7 @@ from trainyard.dashboards.cluster import OVERVIEW
 from trainyard.dashboards.model import Panel, Unit, with_values
 
 SPAN = 3600
-"""Seconds that the charts show."""
-STEP = 30
+"""Seconds that the charts show by default, in steps of 30 seconds."""
 MOST_LINES = 8
 MOST_ROWS = 40
 
@@ -36,21 +35,22 @@ Found = Mapping[tuple[str, str], list[Sample]]
 """What Prometheus has for a query, by the panel's title and the query's legend."""
 
 
-def overview(environment: str, prometheus: Prometheus, now: float, refresh: int = 0) -> Report:
-    """The page. It loads itself again after `refresh` seconds, 0 for never.
+def overview(environment: str, prometheus: Prometheus, now: float, refresh: int = 0, *, span: int = SPAN) -> Report:
+    """The page. It loads itself again after `refresh` seconds, 0 for never; its charts show the last `span` seconds.
 
     Raises:
         Problem: see `Prometheus`.
     """
-    found = _ask(prometheus, now)
+    found = _ask(prometheus, now, span)
     alerts = sorted(prometheus.alerts(), key=lambda one: (one["labels"].get("severity"), one["activeAt"]))
     simulated = bool(prometheus.instant(_SIMULATED, now))
     urgent = [one for one in alerts if one["labels"].get("severity") == "page"]
     named = f"{_plural(len(urgent), 'urgent alert')}, {_plural(len(alerts) - len(urgent), 'warning')}"
-    charts = [_chart(panel, found, now) for panel in OVERVIEW.panels if panel.kind in ("lines", "stacked")]
+    charts = [_chart(panel, found, now, span) for panel in OVERVIEW.panels if panel.kind in ("lines", "stacked")]
     empty = ", ".join(chart.title for chart in charts if not chart.series)
     return Report(
-        title=f"{environment}: overview of the last hour, {_time(now)}" + (" (simulated)" if simulated else ""),
+        title=f"{environment}: overview of the last {'hour' if span == SPAN else f'{span} seconds'}, {_time(now)}"
+        + (" (simulated)" if simulated else ""),
         headline=f"{named}." if alerts else "No alert fires.",
         tone=Tone.BAD if urgent else Tone.WARNING if alerts else Tone.GOOD,
         data={},
@@ -65,12 +65,14 @@ def overview(environment: str, prometheus: Prometheus, now: float, refresh: int 
     )
 
 
-def _ask(prometheus: Prometheus, now: float) -> Found:
+def _ask(prometheus: Prometheus, now: float, span: int) -> Found:
+    step = max(span // 120, 1)
+
     def ask(item: tuple[Panel, str, str]) -> tuple[tuple[str, str], list[Sample]]:
         panel, legend, query = item
-        expr = with_values(query, f"{SPAN}s", f"{4 * STEP}s")
+        expr = with_values(query, f"{span}s", f"{max(4 * step, 30)}s")
         drawn = panel.kind in ("lines", "stacked")
-        samples = prometheus.over_time(expr, now, SPAN, STEP) if drawn else prometheus.instant(expr, now)
+        samples = prometheus.over_time(expr, now, span, step) if drawn else prometheus.instant(expr, now)
         return (panel.title, legend), samples
 
     queries = [(panel, *query) for panel in OVERVIEW.panels for query in panel.queries.items()]
@@ -88,7 +90,7 @@ def _figure(panel: Panel, found: Found) -> Figure:
     return Figure(panel.title, _text(value, panel.unit), panel.description, tone)
 
 
-def _chart(panel: Panel, found: Found, now: float) -> Chart:
+def _chart(panel: Panel, found: Found, now: float, span: int) -> Chart:
     lines = [
         (_legend(legend, sample.labels), dict(sample.points))
         for legend in panel.queries
@@ -98,7 +100,7 @@ def _chart(panel: Panel, found: Found, now: float) -> Chart:
     lines = sorted(lines, key=lambda line: -max(filter(None, line[1].values()), default=0))[:MOST_LINES]
     scale, unit = _scale(panel.unit, [value for _, points in lines for value in points.values()])
     # All charts have the same range, however long their series exist.
-    times = sorted({now - SPAN, now, *(time for _, points in lines for time in points)})
+    times = sorted({now - span, now, *(time for _, points in lines for time in points)})
     rows = tuple((time, *(_over(points.get(time), scale) for _, points in lines)) for time in times)
     title = panel.title + (f" (the highest {MOST_LINES} of {len(lines) + more} lines)" if more > 0 else "")
     return Chart("recent", title, unit, rows, tuple(name for name, _ in lines))

@@ -16,6 +16,10 @@ from settings.regions import partition
 
 _CONFIG = Config(connect_timeout=10, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 8})
 _DENIED = ("AccessDenied", "AccessDeniedException", "AuthorizationError", "UnauthorizedOperation")
+_PREFIXES = {"service-quotas": "servicequotas", "sso-admin": "sso"}
+"""Of IAM actions, where they differ from the name of the client."""
+_HOMES = {"chatbot": "us-east-2"}
+"""Regions of services that have endpoints in few regions and answer there for all (AWS General Reference)."""
 _NOT_ENABLED = ("InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure")
 
 
@@ -57,7 +61,9 @@ class Aws:
     def _client(self, service: str) -> Any:  # noqa: ANN401 - boto3's
         if service not in self._clients:
             untyped: Any = self._session
-            self._clients[service] = untyped.client(service, region_name=self._region, config=_CONFIG)
+            self._clients[service] = untyped.client(
+                service, region_name=_HOMES.get(service, self._region), config=_CONFIG
+            )
         return self._clients[service]
 
 
@@ -102,7 +108,7 @@ def code_of(error: ClientError) -> str:
 def action_of(service: str, operation: str) -> str:
     """The IAM action of a call, `ec2:DescribeVpcs` for boto3's service `ec2` and its method `describe_vpcs`."""
     name = re.sub(r"(^|_)([a-z])", lambda found: found[2].upper(), operation).replace("Aws", "AWS")
-    action = f"{service.replace('service-quotas', 'servicequotas')}:{name}"
+    action = f"{_PREFIXES.get(service, service)}:{name}"
     return "s3:ListBucket" if action == "s3:HeadBucket" else action
 
 

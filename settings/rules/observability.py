@@ -16,6 +16,14 @@ UNUSED = {
     "managed": {"volume_gib"},
 }
 """Keys that a mode does not use. CloudWatch keeps metrics for 15 months; an agent keeps two hours only."""
+XEN = frozenset(
+    (
+        *("c1", "c3", "c4", "d2", "g3", "g3s", "h1", "i2", "i3", "m1", "m2", "m3", "m4"),
+        *("p2", "p3", "r3", "r4", "t1", "t2", "x1", "x1e"),
+    )
+)
+"""Families without NVMe names for EBS volumes. Source: `Hypervisor` of DescribeInstanceTypes, as moto 5.2.5 records it
+(ec2/resources/instance_types.json.gz); for g3, p2 and p3 the EC2 user guide, instances built on Nitro."""
 HOST_MIB, NODE_MIB = 1024, 48
 """Memory of the monitoring host: the system with Grafana, and 6,000 series of 8 KiB for each node."""
 
@@ -58,4 +66,12 @@ def memory(environment: Environment) -> Iterator[Finding]:
         )
 
 
-RULES = (used, region, memory)
+def hypervisor(environment: Environment) -> Iterator[Finding]:
+    """The monitoring host finds its volume by the name that Nitro gives it."""
+    settings = environment.observability
+    if settings.mode == "self-hosted" and settings.instance_type.partition(".")[0] in XEN:
+        allowed = "a type built on Nitro, for example t3.medium: the host finds its volume by its NVMe name"
+        yield Finding(("observability", "instance_type"), settings.instance_type, allowed)
+
+
+RULES = (used, region, memory, hypervisor)

@@ -52,6 +52,10 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     assert "p5.48xlarge" in first
     assert first.count(": 8 GPUs") == 2
     assert "hello-gpu: COMPLETED" in first
+    assert f"Metrics of a second job (simulated): {local.state / 'overview.html'}" in first.replace("\n", "")
+    assert "Tokens/s" in (page := (local.state / "overview.html").read_text()), page
+    assert "overview of the last 120 seconds" in page
+    assert "(simulated)" in page
     # The API acts with the recorded policies of its function. Its validators report some denials as warnings only.
     assert "is not authorized" not in (local.state / "api.log").read_text()
 

@@ -121,8 +121,8 @@ def test_every_series_and_label_is_in_the_table(environment: Environment) -> Non
         for name, counter in re.findall(r"(\w+)\((\w+)(?:\{[^}]*\})?\[(?!\$__range:)", query):
             assert (name, TABLE["series"][counter]["type"]) in {("rate", "counter"), ("increase", "counter")}, where
     expected = {name for name, one in TABLE["series"].items() if name.startswith(("DCGM", "slurm", "training"))}
-    # Shown by other means: the kernel's log has Xid errors of the driver, and the job's labels are on GPU series.
-    assert expected - used == {"DCGM_FI_DEV_XID_ERRORS", "slurm_exporter_jobs_omitted"}
+    # Shown by other means: the kernel's log has Xid errors of the driver.
+    assert expected - used == {"DCGM_FI_DEV_XID_ERRORS"}
 
 
 def test_legends_name_labels_that_remain(environment: Environment) -> None:

@@ -42,10 +42,17 @@ class Sns:
         self.stub.add_response("list_subscriptions_by_topic", {"Subscriptions": list(found)}, {"TopicArn": ARN})
 
 
+def answer_as(monkeypatch: pytest.MonkeyPatch, account: str) -> None:
+    """STS answers with this account."""
+    caller = {"Account": account, "Arn": f"arn:aws:iam::{account}:user/ada"}
+    monkeypatch.setattr("ops.preflight.aws.Aws.call", lambda *_, **__: caller)
+
+
 @pytest.fixture
 def sns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sns]:
     made = Sns()
     monkeypatch.setattr(verdicts, "session_of", lambda _environment: made.session)
+    answer_as(monkeypatch, ENVIRONMENT.account)
     with made.stub:
         yield made
         made.stub.assert_no_pending_responses()
@@ -93,6 +100,14 @@ def test_what_sns_refuses(sns: Sns, capsys: pytest.CaptureFixture[str], code: st
     assert status == 4
     assert advice in said
     assert "Traceback" not in said
+
+
+@pytest.mark.usefixtures("sns")
+def test_credentials_of_another_account(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_as(monkeypatch, "999999999999")
+    status, said = run(capsys, "--test")
+    assert status == 4
+    assert "belong to account 999999999999" in said
 
 
 def test_an_environment_without_observability_says_how_to_get_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -410,6 +410,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({OB: {"mode": "self-hosted", "instance_type": "t3.medum"}}, f"{OB}.instance_type", "did you mean t3.medium?"),
     ({OB: {"mode": "managed", "instance_type": "t4g.medium"}}, f"{OB}.instance_type", "x86_64"),
     ({OB: {"mode": "self-hosted", "instance_type": "t3.nano"}}, f"{OB}.instance_type", "1.3 GiB or more for 6 nodes"),
+    ({OB: {"mode": "self-hosted", "instance_type": "i3.xlarge"}}, f"{OB}.instance_type", "built on Nitro"),
     ({**JAKARTA, OB: "managed"}, f"{OB}.mode", "Amazon Managed Grafana is in"),
     ({OB: {"mode": "managed", "notify": {"emails": ["a"]}}}, f"{OB}.notify.emails[0]", "an e-mail address"),
     ({OB: {"mode": "managed", "notify": {"webhook_secret": WEBHOOK}}}, f"{OB}.notify.webhook_secret", "the name of a"),

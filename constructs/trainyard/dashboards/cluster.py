@@ -117,6 +117,8 @@ SLURM = Dashboard("slurm-shares", "Slurm and shares", "The queue, who waits, who
     ),
     "Exporter": (
         figure("Slurm answers", "short", "1: the exporter's last try reached slurmctld.", "min(slurm_up)"),
+        figure("Jobs without series", "short", "Of more than 1000 running or pending ones: the smallest, the newest.",
+               "max(slurm_exporter_jobs_omitted)", (1, 1000)),
         lines("Time of a collection", "s", "Of the exporter on the head node.",
               {"collection": "max(slurm_exporter_duration_seconds)"}),
     ),

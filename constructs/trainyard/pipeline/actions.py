@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 PREFLIGHT: tuple[str, ...] = (
+    "chatbot:DescribeSlackWorkspaces",
+    "chatbot:ListMicrosoftTeamsConfiguredTeams",
     # ListGroupResources requires this one too, and tag:GetResources.
     "cloudformation:DescribeStacks",
     "cloudformation:ListExports",
@@ -26,6 +28,7 @@ PREFLIGHT: tuple[str, ...] = (
     "s3:ListBucket",
     "servicequotas:ListAWSDefaultServiceQuotas",
     "servicequotas:ListServiceQuotas",
+    "sso:ListInstances",
     # Needs no permission; listed for permissions boundaries.
     "sts:GetCallerIdentity",
     "tag:GetResources",

@@ -24,6 +24,7 @@ from ops.preflight.checks import (
     names,
     offerings,
     quotas,
+    services,
     vcpus,
 )
 from ops.preflight.context import CheckContext, Resource, deployed
@@ -43,6 +44,7 @@ CHECKS: tuple[tuple[str, str, Check], ...] = (
     ("buckets", "names", buckets.check),
     ("existing", "file systems and buckets", existing.check),
     ("names", "repositories and log groups", names.check),
+    ("services", "chat and sign-in", services.check),
     ("cluster", "dry run", cluster.check),
 )
 """Group, subject and function of each check, in order."""

@@ -102,6 +102,9 @@ class Account(Aws):
     buckets: dict[str, str] = field(default_factory=dict)  # an HTTP status, or a region, by name
     repositories: dict[str, str] = field(default_factory=dict)  # the environment in the tag, or empty, by name
     log_groups: list[str] = field(default_factory=list)
+    workspaces: list[str] = field(default_factory=list)
+    teams: list[str] = field(default_factory=list)
+    identity_centers: list[str] = field(default_factory=list)
     stacks: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
     denied: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
@@ -144,6 +147,15 @@ class Account(Aws):
 
     def _describe_log_groups(self, logGroupNamePrefix: str) -> Answer:  # noqa: N803
         return {"logGroups": [{"logGroupName": n} for n in self.log_groups if n.startswith(logGroupNamePrefix)]}
+
+    def _describe_slack_workspaces(self) -> Answer:
+        return {"SlackWorkspaces": [{"SlackTeamId": name, "SlackTeamName": "of a team"} for name in self.workspaces]}
+
+    def _list_microsoft_teams_configured_teams(self) -> Answer:
+        return {"ConfiguredTeams": [{"TenantId": "of a tenant", "TeamId": name} for name in self.teams]}
+
+    def _list_instances(self) -> Answer:
+        return {"Instances": [{"InstanceArn": name} for name in self.identity_centers]}
 
     def _describe_capacity_reservations(self) -> Answer:
         return {"CapacityReservations": self.reservations}

@@ -10,7 +10,7 @@ import pytest
 from aws_cdk.assertions import Template
 
 from ops import pcluster_subprocess
-from ops.preflight.checks import addresses, buckets, existing, images, names, offerings
+from ops.preflight.checks import addresses, buckets, existing, images, names, offerings, services
 from ops.preflight.results import CheckResult, Verdict
 from settings import Environment, environment_file, load
 from settings.regions import fsx_regions
@@ -343,3 +343,33 @@ def test_fixed_names_without_lustre_and_with_another_prefix() -> None:
         "repository ab",
         "repository cd/e",
     ]
+
+
+# --- chat and sign-in ------------------------------------------------------------------------------------------------
+TEAM = "01234567-89ab-cdef-0123-456789abcdef"
+NOTIFY = {
+    "slack": {"workspace": "T01ABCDEFGH", "channel": "C01ABCDEFGH"},
+    "teams": {"tenant": TEAM, "team": TEAM, "channel": "19%3aabc%40thread.tacv2"},
+}
+
+
+@pytest.mark.parametrize(
+    ("there", "verdicts"),
+    [
+        (
+            {"workspaces": ["T01ABCDEFGH"], "teams": [TEAM], "identity_centers": ["arn:aws:sso:::instance/1"]},
+            "ok ok ok",
+        ),
+        ({"workspaces": ["T0OTHER"], "teams": [TEAM]}, "fault ok warning"),
+        ({"workspaces": ["T01ABCDEFGH"]}, "ok fault warning"),
+    ],
+)
+def test_chat_and_sign_in(there: dict[str, Any], verdicts: str) -> None:
+    wanted = environment(observability={"mode": "managed", "notify": NOTIFY})
+    found = results(services.check, Account(**there), wanted)
+    assert " ".join(result.verdict for result in found) == verdicts
+    assert all(result.todo for result in found if result.verdict is not Verdict.OK)
+
+
+def test_nothing_to_sign_in_to() -> None:
+    assert results(services.check, Account(), environment(observability="self-hosted")) == []

@@ -96,6 +96,7 @@ def test_job_has_low_priority_and_its_own_folder(head: HeadNode) -> None:
         (["cancel", "--all"], "is not a job id"),
         (["drain", "/etc"], "is not a folder of a validation"),
         (["drain"], "drain takes FOLDER"),
+        (["state", "x"], "state takes nothing"),
     ],
 )
 def test_refused(head: HeadNode, words: list[str], reason: str) -> None:
