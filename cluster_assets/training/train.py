@@ -368,6 +368,7 @@ def main(arguments: list[str]) -> int:
         print(f"train.py: {error}", file=sys.stderr, flush=True)
         status = 1
     if status == 0:
+        run.checkpoints.close()
         dist.barrier()
     # Without destructors: gloo's process group can deadlock at its end, because its destructor holds the GIL and joins
     # a thread that needs it (PyTorch 2.13).
