@@ -127,7 +127,7 @@ def test_all_pages_are_read() -> None:
 
 def test_permissions_are_reads_that_exist() -> None:
     """Each is an operation of its service, except S3's, which authorizes HeadBucket under another name."""
-    services = {"servicequotas": "service-quotas", "tag": "resourcegroupstaggingapi"}
+    services = {"servicequotas": "service-quotas", "sso": "sso-admin", "tag": "resourcegroupstaggingapi"}
     for action in set(PREFLIGHT) - {"s3:ListBucket"}:
         prefix, _, name = action.partition(":")
         assert name.startswith(("Describe", "List", "Get")), action
