@@ -102,7 +102,9 @@ def test_a_forced_end_keeps_data_until_the_flag_is_given(
 ) -> None:
     monkeypatch.setenv("AWS_PROFILE", "of-the-user")
     monkeypatch.setattr(deployment, "aws", lambda _: os.environ.get("AWS_PROFILE"))
-    monkeypatch.setattr(deployment, "user_data", lambda profile: [(profile or "base-data", 1, "checkpoints/step-1000.pt")])
+    monkeypatch.setattr(
+        deployment, "user_data", lambda profile: [(profile or "base-data", 1, "checkpoints/step-1000.pt")]
+    )
     if broken:
         deployed.write_text("name: [")
     assert main(["down", str(deployed), "--force"]) == 4
