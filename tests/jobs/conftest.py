@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from local.slurm import Laboratory, Timeouts, bootstrap, make
+from local.slurm import Laboratory, Timeouts, bootstrap, make, namespaces
 from settings import Environment, load
 from tests.slurm.conftest import lab_machine, start
 from trainyard.cluster_config.rendering import MAIL
@@ -105,5 +105,7 @@ def jobs(lab: Laboratory) -> str:
 def revive(lab: Laboratory) -> Iterator[None]:
     """Nodes that the test killed come back afterwards."""
     yield
+    running = namespaces.nodes(lab.state)
     for node in lab.plan.compute:
-        bootstrap.start(lab, node.name)
+        if node.name not in running:
+            bootstrap.start(lab, node.name)

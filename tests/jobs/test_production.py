@@ -60,7 +60,18 @@ def test_seven_models_at_once_in_their_own_folders_and_in_s3(
         assert lab.run(["pgrep", "-f", "query-gpu"], node=found["NodeList"], user="root", check=False).stdout == ""
 
 
-@pytest.mark.usefixtures("seven", "revive")
+@pytest.fixture(scope="module")
+def limited(lab: Laboratory, jobs: str) -> str:
+    """A job that is longer than its time limit. It runs for minutes on two nodes while the other tests use the rest."""
+    lab.run("rm -rf /fsx2/model2/checkpoints/step-*")
+    return submit(
+        lab,
+        f"{jobs}/train-model.sbatch --model model2 --nodes 2 --procs 1 --time 3 --grace 60 "
+        f"-- {TRAIN} --steps 280 --every 1000 --step-seconds 0.5",
+    )
+
+
+@pytest.mark.usefixtures("seven", "limited", "revive")
 def test_a_killed_node_and_the_job_comes_back_and_completes(lab: Laboratory, jobs: str) -> None:
     """Two nodes train, one is killed, Slurm requeues, other nodes resume from the newest whole checkpoint."""
     folder = "/fsx2/model1/checkpoints"
@@ -93,24 +104,6 @@ def newest_whole(lab: Laboratory, folder: str) -> int:
     """Step of the newest whole checkpoint, by the program that the jobs ask."""
     done = lab.run(["python3", "/opt/trainyard/current/training/checkpoint.py", "newest", folder], check=False)
     return int(done.stdout.split()[0]) if done.stdout else 0
-
-
-def test_before_the_time_limit_a_checkpoint_is_written_and_the_job_comes_back(lab: Laboratory, jobs: str) -> None:
-    folder = "/fsx2/model2/checkpoints"
-    lab.run(f"rm -rf {folder}/step-*")
-    job = submit(
-        lab,
-        f"{jobs}/train-model.sbatch --model model2 --nodes 2 --procs 1 --time 2 --grace 60 "
-        f"-- {TRAIN} --steps 300 --every 1000 --step-seconds 0.3",
-    )
-    found = lab.wait_for_job(job, seconds=400)
-    output = lab.output(["cat", found["StdOut"]])
-    assert int(found["Restarts"]) >= 1
-    assert "the time limit is 60 s away: asking the program for a checkpoint" in output
-    assert "stopped on request after step" in output
-    assert "requeue: the time limit is near" in output
-    assert f"resumed from {folder}/step-" in output
-    assert "passed: model2 is done at step 300" in output
 
 
 def test_a_program_that_does_not_listen_is_ended_in_time_and_comes_back(lab: Laboratory, jobs: str) -> None:
@@ -229,3 +222,14 @@ def test_megatron_gets_its_recipe_and_folders(lab: Laboratory, jobs: str) -> Non
     refused = lab.run(f"{line} --pipeline 3 -- --mock-data", env=ENV, check=False)
     assert refused.returncode == 64
     assert "tensor 1 x pipeline 3 x context 1 = 3 does not divide 2 nodes x 2 GPUs = 4" in refused.stderr
+
+
+def test_before_the_time_limit_a_checkpoint_is_written_and_the_job_comes_back(lab: Laboratory, limited: str) -> None:
+    found = lab.wait_for_job(limited, seconds=600)
+    output = lab.output(["cat", found["StdOut"]])
+    assert int(found["Restarts"]) >= 1
+    assert "the time limit is 60 s away: asking the program for a checkpoint" in output
+    assert "stopped on request after step" in output
+    assert "requeue: the time limit is near" in output
+    assert "resumed from /fsx2/model2/checkpoints/step-" in output
+    assert "passed: model2 is done at step 280" in output

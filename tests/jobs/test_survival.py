@@ -58,7 +58,34 @@ def kill(pattern: str, signal: str = "KILL") -> str:
 LOSE_ALL = f"pkill -KILL -x slurmd; {kill('^slurmstepd')}; pkill -KILL -u ubuntu; systemctl start slurmd"
 
 
-@pytest.mark.usefixtures("clean")
+HANGS = """
+import os, pathlib, sys, time
+sys.path.insert(0, "/opt/trainyard/current/training")
+import progress, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+first = os.environ.get("SLURM_RESTART_COUNT", "0") == "0"
+def prepare_batch():
+    time.sleep(3600)
+for step in range(1, 4):
+    if first and step == 3 and dist.get_rank() == 1:
+        prepare_batch()
+    dist.all_reduce(torch.ones(1))
+    progress.report(step)
+    time.sleep(1.1)
+dist.barrier()
+os._exit(0)
+"""
+
+
+@pytest.fixture(scope="module")
+def hanging(lab: Laboratory, jobs: str) -> str:
+    """A job of one node that hangs. It runs while another test waits for a job of its own."""
+    lab.write("/fsx1/results/hangs.py", HANGS)
+    line = f"{jobs}/train-torchrun.sbatch --nodes 1 --procs 2 --experiment hangs -- /fsx1/results/hangs.py"
+    return submit(lab, line, ENVIRONMENT)
+
+
+@pytest.mark.usefixtures("clean", "hanging")
 def test_a_node_whose_step_daemon_is_gone_is_left_out_and_reported(lab: Laboratory, jobs: str) -> None:
     """Seen on Slurm 22.05: torchrun on the other node ended, srun waited on, and the job held both nodes."""
     metrics = "/fsx1/results/daemon.json"
@@ -85,30 +112,8 @@ def test_a_node_whose_step_daemon_is_gone_is_left_out_and_reported(lab: Laborato
         lab.run(["scontrol", "update", f"NodeName={victim}", "State=RESUME"], user="root", check=False)
 
 
-HANGS = """
-import os, pathlib, sys, time
-sys.path.insert(0, "/opt/trainyard/current/training")
-import progress, torch, torch.distributed as dist
-dist.init_process_group("gloo")
-first = os.environ.get("SLURM_RESTART_COUNT", "0") == "0"
-def prepare_batch():
-    time.sleep(3600)
-for step in range(1, 4):
-    if first and step == 3 and dist.get_rank() == 1:
-        prepare_batch()
-    dist.all_reduce(torch.ones(1))
-    progress.report(step)
-    time.sleep(1.1)
-dist.barrier()
-os._exit(0)
-"""
-
-
-@pytest.mark.usefixtures("clean")
-def test_the_rank_that_did_not_arrive_at_a_collective_is_named(lab: Laboratory, jobs: str) -> None:
-    lab.write("/fsx1/results/hangs.py", HANGS)
-    line = f"{jobs}/train-torchrun.sbatch --nodes 1 --procs 2 --experiment hangs -- /fsx1/results/hangs.py"
-    found = lab.wait_for_job(submit(lab, line, ENVIRONMENT), seconds=600)
+def test_the_rank_that_did_not_arrive_at_a_collective_is_named(lab: Laboratory, hanging: str) -> None:
+    found = lab.wait_for_job(hanging, seconds=600)
     output = lab.output(["cat", found["StdOut"]])
     assert int(found["Restarts"]) >= 1
     assert "gloo:all_reduce number 3 of default_pg: ranks 0 wait, ranks 1 did not arrive" in output
