@@ -24,6 +24,8 @@ REPORT := $${FORMAT:+--format "$$FORMAT"} $${OUTPUT:+--output "$$OUTPUT"}
 ACCOUNT := $${ON:+--on "$$ON"} $(AT_PORT) $(REPORT)
 PYTEST := .venv/bin/pytest
 QUICK := not e2e and not lifecycle and not lab
+# The others are in these folders: each process reads half as many files.
+LONG_FOLDERS = $(sort $(dir $(shell grep -rlE --include='*.py' 'mark\.(e2e|lab)\b' tests)))
 LINT = .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/deptry --no-ansi . && \
   .venv/bin/shellcheck -x $(SHELL_SCRIPTS) && .venv/bin/shfmt -d -i 2 -ci $(SHELL_SCRIPTS) && $(PY) scripts/lint_nccl.py
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' .ci/run)
@@ -108,7 +110,7 @@ test: setup ## Everything that CI runs: lint, tests, life cycles and the local d
 	@($(LINT)) & lint=$$!; $(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'; tests=$$?; \
 	  wait $$lint || { echo 'lint failed: its output is above, among that of the tests' >&2; exit 1; }; exit $$tests
 	$(PYTEST) -n 3 --dist loadgroup --no-loadscope-reorder --durations 25 --reruns=1 -rfER --rerun-show-tracebacks \
-	  -m 'lab or e2e'
+	  -m 'lab or e2e' $(LONG_FOLDERS)
 
 test-fast: setup ## The tests that need neither the emulated AWS nor the laboratory
 	$(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'
