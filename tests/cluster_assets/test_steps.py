@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,15 +26,17 @@ def mode(path: Path) -> str:
 
 def test_waits_for_a_mount_that_comes_late(node: Node, settings: Settings) -> None:
     (node.fake / "mounts").write_text("/shared\n")
-    node.environment["TRAINYARD_MOUNT_SECONDS"] = "30"
+    node.environment["TRAINYARD_MOUNT_SECONDS"] = "600"
     node.publish(settings)
+    log = node.path("/var/log/trainyard/bootstrap.log")
 
-    timer = threading.Timer(1.5, (node.fake / "mounts").write_text, ["/shared\n/lustre\n/scratch\n"])
-    timer.start()
-    result = node.run("compute-configured")
+    process = node.start("compute-configured")
+    while process.poll() is None and not (log.exists() and "waiting for " in log.read_text()):
+        time.sleep(0.05)
+    (node.fake / "mounts").write_text("/shared\n/lustre\n/scratch\n")
+    errors = process.communicate(timeout=600)[1]
 
-    timer.join()
-    assert (result.returncode, result.stderr) == (0, "")
+    assert (process.returncode, errors) == (0, "")
     assert "waiting for /lustre" in node.log() and "waiting for /lustre /shared" not in node.log()
 
 
