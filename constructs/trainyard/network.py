@@ -247,7 +247,7 @@ class PrivateEndpoints(Construct):
             # The head node reads the health of the login nodes' load balancer; a login node completes its lifecycle
             # hook.
             services |= {"LoadBalancing": service.ELASTIC_LOAD_BALANCING, "AutoScaling": service.AUTOSCALING}
-        if cluster.slurm.accounting is not None:
+        if cluster.slurm.accounting:
             # The head node reads the database's password.
             services |= {"SecretsManager": service.SECRETS_MANAGER}
         if observability.on:

@@ -189,7 +189,7 @@ class Session(App):
     def seeds(self) -> Mapping[str, object]:
         """What the account holds before the deployment: what the file names by id or ARN, and raised quotas."""
         cluster, network = self.environment.cluster, self.environment.network
-        accounting, boundary, existing = cluster.slurm.accounting, cluster.permissions_boundary, network.existing
+        accounting, boundary, existing = cluster.slurm.database, cluster.permissions_boundary, network.existing
         return {
             "policies": [boundary] if boundary else [],
             "secrets": [accounting.password_secret_arn] if accounting else [],

@@ -178,7 +178,16 @@ class Slurm(Part):
     settings: dict[str, str | int] = Field(
         default_factory=dict, description="slurm.conf parameters, in addition to ParallelCluster's own."
     )
-    accounting: Accounting | None = Field(None, description="Accounting in a database. Default: none.")
+    accounting: Accounting | bool = Field(
+        False,
+        description="Accounting in a database. true: the environment makes one (docs/accounting.md). A mapping: a"
+        " database that exists. Default: none.",
+    )
+
+    @property
+    def database(self) -> Accounting | None:
+        """The database that exists already, or None: no accounting, or the environment's own database."""
+        return self.accounting if isinstance(self.accounting, Accounting) else None
 
 
 class Monitoring(Part):

@@ -8,10 +8,13 @@ from pydantic import Field
 
 from settings.model.base import Account, MountPath, Name, Part, PrefixName, Region, Schedule, Tag
 from settings.model.cluster import Cluster
+from settings.model.cost import Cost
 from settings.model.images import Images
 from settings.model.network import Network
 from settings.model.observability import Observability, with_short_form
+from settings.model.people import People
 from settings.model.storage import Storage
+from settings.model.teams import Qos, SlurmReservation, Team
 
 
 class Retention(Part):
@@ -41,6 +44,7 @@ class Model(Part):
     name: Name = Field(description="Name of the project.")
     queue: str = Field(description="Name of the queue that its jobs use.")
     nodes: int = Field(gt=0, description="Number of nodes that a production job of this project uses.")
+    team: Name | None = Field(None, description="Team whose Slurm account pays for its jobs. Default: none.")
     folders: ModelFolders = Field(description="Folders of the project, each below the mount of a shared file system.")
 
 
@@ -89,7 +93,12 @@ class Environment(Part):
         description="Keys of a ParallelCluster configuration that this file has no key for. They are merged last:"
         " mappings by key, lists of items with a Name by Name; other lists replace.",
     )
+    people: People = Field(People(), description="Who works on the cluster. Default: the cluster's user alone.")
+    teams: tuple[Team, ...] = Field((), description="Teams that share the cluster.")
+    qos: tuple[Qos, ...] = Field((), description="Qualities of service of jobs.")
+    reservations: tuple[SlurmReservation, ...] = Field((), description="Nodes that are kept for teams for a time.")
     models: tuple[Model, ...] = Field((), description="The training projects that share the cluster.")
+    cost: Cost = Field(Cost(), description="Prices and budget.")
     validation: Validation = Field(Validation(), description="The validation of a deployed cluster.")
     observability: Observability = Field(
         Observability(),

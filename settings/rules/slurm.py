@@ -61,7 +61,7 @@ def accounting(environment: Environment) -> Iterator[Finding]:
 
     Source: ParallelCluster 3.16.1, DatabaseUriValidator.
     """
-    given = environment.cluster.slurm.accounting
+    given = environment.cluster.slurm.database
     if given is None:
         return
     key = ("cluster", "slurm", "accounting")

@@ -100,7 +100,7 @@ def _slurm_settings(environment: Environment) -> Section:
         # ParallelCluster would write the nodes' Slurm names to a zone of Route 53, which has no VPC endpoint.
         # Source: ParallelCluster guide, "AWS ParallelCluster in a single subnet with no internet access".
         section["Dns"] = {"DisableManagedDns": True, "UseEc2Hostnames": True}
-    if accounting := settings.accounting:
+    if accounting := settings.database:
         section["Database"] = {
             "Uri": accounting.uri,
             "UserName": accounting.user,
