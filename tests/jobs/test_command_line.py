@@ -48,6 +48,18 @@ def test_variables_of_the_table_are_unique_and_read(file: str, settings: Path) -
     assert [name for name in variables if not re.search(rf"\$\{{{name}\b", text)] == []
 
 
+def test_a_first_node_without_an_address_is_named(slurm: str, settings: Path) -> None:
+    write_command(Path(slurm), "scontrol", "echo gpu-9")
+    write_command(Path(slurm), "getent", "exit 2")  # getent(1): the key is not in the database
+    script = (
+        """set -euo pipefail; JOB_FILE=job; TRAINYARD_JOBS="$1"; . "$1/lib/distributed.sh"; distributed::rendezvous"""
+    )
+    env = {"PATH": f"{slurm}:{os.environ['PATH']}", "TRAINYARD_SETTINGS": str(settings), "HOSTNAME": "head"}
+    env |= {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "gpu-[9-10]"}
+    done = subprocess.run(["bash", "-c", script, "job", JOBS], capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 1 and "the name gpu-9 of the job's first node has no address on head" in done.stderr
+
+
 def test_pair_test_mixes_no_rounds_of_two_runs(slurm: str, settings: Path, tmp_path: Path) -> None:
     write_command(Path(slurm), "scontrol", "true")
     copy = tmp_path / "slurm_script"

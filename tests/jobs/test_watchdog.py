@@ -55,6 +55,13 @@ def test_the_flight_recorder_names_the_rank_that_the_others_wait_for(tmp_path: P
     assert ranks == [2]
 
 
+def test_a_real_flight_recorder_of_nccl_names_the_rank_that_did_not_arrive() -> None:
+    """Dumps of PyTorch 2.11 with NCCL 2.28.9 on two H100 GPUs, 25 November 2026; frames without their folders."""
+    lines, ranks = flight.late(Path(__file__).parent / "flight-nccl-2.28.9")
+    assert lines == ["nccl:all_reduce number 3 of default_pg: ranks 0 wait, ranks 1 did not arrive"]
+    assert ranks == [1]
+
+
 def test_a_flight_recorder_is_data_and_not_code(tmp_path: Path) -> None:
     (tmp_path / "0").write_bytes(pickle.dumps({"entries": [os.system]}))
     (tmp_path / "1").write_bytes(b"cut off")

@@ -27,7 +27,7 @@ distributed::nccl() {
 distributed::rendezvous() {
   local first
   first="$(scontrol show hostnames "${SLURM_JOB_NODELIST}" | head -n 1)"
-  MASTER_ADDR="$(getent ahostsv4 "${first}" | awk 'NR == 1 { print $1 }')"
+  MASTER_ADDR="$(getent ahostsv4 "${first}" | awk 'NR == 1 { print $1 }')" || MASTER_ADDR=""
   [[ -n "${MASTER_ADDR}" ]] || log::fail "the name ${first} of the job's first node has no address on ${HOSTNAME}"
   MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000))
   NNODES="${SLURM_JOB_NUM_NODES}"
