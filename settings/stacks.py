@@ -7,8 +7,10 @@ from typing import Literal
 from settings.model import Environment
 from settings.regions import partition
 
-STACKS = ("network", "storage", "data-links", "images", "api", "cluster", "observability", "promotion")
-"""The parts, in the order of deployment. `promotion` exists only where a pipeline deploys the environment."""
+STACKS = ("network", "storage", "data-links", "images", "api", "database", "cluster", "observability", "promotion")
+"""The parts, in the order of deployment. `promotion` exists only where a pipeline deploys the environment, `database`
+only where `cluster.slurm.accounting` makes a database or removes it.
+"""
 
 ENVIRONMENT_TAG = "trainyard:environment"
 """Key of the tag with the environment's name."""

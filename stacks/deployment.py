@@ -8,6 +8,7 @@ from settings.model import Environment
 from stacks.api import ApiStack
 from stacks.cluster import ClusterStack
 from stacks.data_links import DataLinksStack
+from stacks.database import DatabaseStack
 from stacks.images import ImagesStack
 from stacks.network import NetworkStack
 from stacks.observability import ObservabilityStack
@@ -19,15 +20,26 @@ def compose(scope: Construct, environment: Environment) -> None:
 
     Network, images and API do not depend on each other: `cdk deploy --all --concurrency 4` deploys them in parallel.
     The cluster waits for the data links: FSx exports what is written after an association exists, so a job that ran
-    before would leave files that are in no bucket.
+    before would leave files that are in no bucket. The database stack exists where `cluster.slurm.accounting` makes
+    or removes a database: a deployed one stays as it is if the key is left out.
     """
     network = NetworkStack(scope, environment=environment)
     storage = StorageStack(scope, environment=environment, network=network)
     data_links = DataLinksStack(scope, environment=environment, storage=storage)
     images = ImagesStack(scope, environment=environment)
     api = ApiStack(scope, environment=environment)
+    accounting = environment.cluster.slurm.accounting
+    database = None
+    if accounting is not None and accounting.uri is None:
+        database = DatabaseStack(scope, environment=environment, network=network).references
     cluster = ClusterStack(
-        scope, environment=environment, network=network, storage=storage, repositories=images.repositories, api=api
+        scope,
+        environment=environment,
+        network=network,
+        storage=storage,
+        repositories=images.repositories,
+        api=api,
+        database=database,
     )
     cluster.add_stack_dependency(data_links, "files written before an association exists are not exported")
     observability = ObservabilityStack(scope, environment=environment, network=network, storage=storage, api=api)
