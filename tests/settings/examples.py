@@ -61,6 +61,10 @@ JAKARTA = {"region": "ap-southeast-3", f"{N}.zone": "apse3-az1", **HA_1}
 CALGARY = {"region": "ca-west-1", f"{N}.zone": "caw1-az1", **HA_1}
 
 GOOD: list[dict[str, Any]] = [
+    {A: True},
+    {A: False},
+    {A: {"zone": "use1-az6", "max_acu": 8, "snapshot": "rds:old-2026-11-01"}},
+    {A: {"subnet_id": "subnet-0aaaaaaaaaaaaaaaa"}, f"{N}.existing": EXISTING},
     # File systems, associations, buckets and repositories
     {f"{L}.capacity_gib": 2400},
     {f"{L}.capacity_gib": 7200, f"{L}.throughput": 1000},
