@@ -38,6 +38,11 @@ PASSWORD_LENGTH = 40
 """As the rotation function makes them (lambda/database_rotation)."""
 
 
+def engine_version(accounting: Accounting) -> str:
+    """The version as RDS writes it, such as 8.0.mysql_aurora.3.10.4."""
+    return f"{facts('database')['engine_version']}.mysql_aurora.{accounting.version}"
+
+
 class AccountingDatabase(Construct):
     """A cluster of one instance, its secret, and the rules that let the head node in and nothing else.
 
@@ -108,7 +113,7 @@ class AccountingDatabase(Construct):
             "Cluster",
             db_cluster_identifier=identifier,
             engine=known["engine"],
-            engine_version=f"{known['engine_version']}.mysql_aurora.{accounting.version}",
+            engine_version=engine_version(accounting),
             db_cluster_parameter_group_name=parameters.ref,
             db_subnet_group_name=subnets.ref,
             vpc_security_group_ids=[group.security_group_id],

@@ -54,6 +54,7 @@ def expirations(kind: str, was: Json, now: Json) -> tuple[str, ...]:
         "AWS::S3::Bucket": _of_bucket,
         "AWS::ECR::Repository": _of_repository,
         "AWS::FSx::FileSystem": _of_file_system,
+        "AWS::RDS::DBCluster": _of_database,
         "AWS::Logs::LogGroup": _of_log_group,
         "AWS::Scheduler::Schedule": _of_snapshots,
     }.get(kind)
@@ -65,6 +66,12 @@ def is_shorter(was: object, now: object) -> bool:
     if now is None or was == now:
         return False
     return not (isinstance(was, int) and isinstance(now, int) and now > was)
+
+
+def _of_database(was: Json, now: Json) -> Iterator[str]:
+    days, before = (side.get("BackupRetentionPeriod", 1) for side in (now, was))
+    if is_shorter(before, days):
+        yield f"backups are kept for {days} days, and older ones are deleted"
 
 
 def _of_bucket(was: Json, now: Json) -> Iterator[str]:

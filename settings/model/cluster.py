@@ -26,7 +26,7 @@ KeyName = Annotated[str, text(f"{_KEY_WORD}( {_KEY_WORD})*", _KEY_NAME, 255)]
 DatabaseUser = Annotated[str, text("[A-Za-z0-9_][A-Za-z0-9_.-]*", _DATABASE_USER, 32)]
 Database = Annotated[str, text("[0-9a-z_]+", "a database name: lower-case letters, digits and _", 64)]
 # All of aurora-mysql8.0, the family of ParallelCluster's own template (parallelcluster/facts/database.json).
-AuroraVersion = Annotated[str, text(r"3\.\d{2}\.\d{1,2}", "a version 3 of Aurora MySQL, for example 3.10.3")]
+AuroraVersion = Annotated[str, text(r"3\.\d{2}\.\d{1,2}", "a version 3 of Aurora MySQL, for example 3.10.4")]
 _SNAPSHOT = "a cluster snapshot's identifier: lower-case letters, digits and -, after rds: if it is automatic"
 SnapshotId = Annotated[str, text("(rds:)?[a-z][a-z0-9-]*", _SNAPSHOT, 255)]
 SecretArn = Annotated[str, arn("a secret", "secretsmanager", "secret:<name>", "[A-Za-z0-9/_+=.@-]+")]
@@ -177,7 +177,7 @@ class Accounting(Part):
     subnet_id: SubnetId | None = Field(
         None, description="That second subnet, private and in another zone, in an existing network."
     )
-    version: AuroraVersion = Field("3.10.3", description="Version of Aurora MySQL; 3.10 has long-term support.")
+    version: AuroraVersion = Field("3.10.4", description="Version of Aurora MySQL; 3.10 has long-term support.")
     max_acu: int = Field(
         4, ge=1, le=256, description="Highest capacity in Aurora capacity units of 2 GiB; the lowest is 0.5."
     )
