@@ -144,7 +144,6 @@ class AccountingDatabase(Construct):
             publicly_accessible=False,
             # A version is an edit of the environment file.
             auto_minor_version_upgrade=False,
-            copy_tags_to_snapshot=True,
         )
         self._rotate(secret, cluster, instance, logs)
         self.references = DatabaseReferences(

@@ -31,6 +31,7 @@ def install() -> None:
     _wait_conditions_last()
     _attributes()
     _instance_profile()
+    _secret()
     _parents()
     _deletions_that_failed()
 
@@ -161,6 +162,25 @@ def _instance_profile() -> None:
         "create": lambda *given: named(create(*given)),
         "update": lambda physical_id, *given: named(update(arn_of(physical_id), *given)),
         "delete": lambda physical_id, *given: delete(arn_of(physical_id), *given),
+    }
+
+
+def _secret() -> None:
+    # services/cloudformation/provisioners.py:6883: Ref of AWS::SecretsManager::Secret is its name; on AWS it is its
+    # ARN, which has the name, a hyphen and six characters.
+    handler = provisioners._RESOURCE_HANDLERS["AWS::SecretsManager::Secret"]
+    create, update, delete = handler["create"], handler["update"], handler["delete"]
+
+    def name_of(arn: str) -> str:
+        return arn.rpartition(":secret:")[2][:-7]
+
+    def with_arn(made: tuple[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+        return made[1]["Arn"], made[1]
+
+    handler |= {
+        "create": lambda *given: with_arn(create(*given)),
+        "update": lambda physical_id, *given: with_arn(update(name_of(physical_id), *given)),
+        "delete": lambda physical_id, *given: delete(name_of(physical_id), *given),
     }
 
 

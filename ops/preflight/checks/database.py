@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from botocore.exceptions import ClientError
+
+from ops.preflight.aws import code_of
 from ops.preflight.context import CheckContext
 from ops.preflight.results import CheckResult, judged
 from settings.regions import other_zone
@@ -26,13 +29,7 @@ def check(context: CheckContext) -> Iterator[CheckResult]:
     shown = ", ".join(families) or "not offered in this region"
     yield judged(version, "rds:DescribeDBEngineVersions", shown, family, ok=families == [family], todo=todo)
     if network.existing:
-        filters = [{"Name": "subnet-id", "Values": [accounting.subnet_id]}]
-        found = context.aws.call("ec2", "describe_subnets", Filters=filters)["Subnets"]
-        places = [f"{item.get('VpcId')} {item.get('AvailabilityZoneId')}" for item in found]
-        ok = [item.get("VpcId") for item in found] == [network.existing.vpc_id] and network.zone not in places[0]
-        wanted = f"in {network.existing.vpc_id}, not in {network.zone}"
-        subject, todo = f"second subnet {accounting.subnet_id}", f"correct {_KEY}.subnet_id"
-        yield judged(subject, "ec2:DescribeSubnets", ", ".join(places) or "no such subnet", wanted, ok=ok, todo=todo)
+        yield _subnet(context, str(accounting.subnet_id), network.existing.vpc_id)
         return
     zone = accounting.zone or other_zone(network.zone)
     filters = [{"Name": "zone-id", "Values": [zone]}]
@@ -42,3 +39,17 @@ def check(context: CheckContext) -> Iterator[CheckResult]:
     yield judged(
         f"zone {zone}", "ec2:DescribeAvailabilityZones", states, "available", ok=states == "available", todo=todo
     )
+
+
+def _subnet(context: CheckContext, subnet_id: str, vpc_id: str) -> CheckResult:
+    zone, subject, todo = context.environment.network.zone, f"second subnet {subnet_id}", f"correct {_KEY}.subnet_id"
+    try:
+        [found] = context.aws.call("ec2", "describe_subnets", SubnetIds=[subnet_id])["Subnets"]
+    except ClientError as error:
+        if not code_of(error).startswith("InvalidSubnetI"):
+            raise
+        found = {}
+    place = found.get("VpcId"), found.get("AvailabilityZoneId")
+    shown = f"{place[0]}, {place[1]}" if found else "no such subnet"
+    ok = place[0] == vpc_id and place[1] != zone
+    return judged(subject, "ec2:DescribeSubnets", shown, f"{vpc_id}, a zone other than {zone}", ok=ok, todo=todo)
