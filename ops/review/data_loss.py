@@ -39,6 +39,8 @@ def data_disposition(was: Json, now: Json | None) -> str:
     if policies <= {*_KEEPING, "Snapshot"}:
         return f"{KEPT} as a snapshot only"
     kind, properties = str(was["Type"]), was.get("Properties", {})
+    if kind == "AWS::RDS::DBInstance" and "DBClusterIdentifier" in properties:
+        return f"{KEPT} in its cluster, if that is kept"
     if kind == "AWS::S3::Bucket":
         if _EMPTIED in (properties.get("Tags") or ()):
             return f"{LOST}: the bucket is emptied and deleted"

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from ministack.core.responses import get_account_id, get_region, request_scope
-from ministack.services import ec2, iam, s3
+from ministack.services import ec2, iam, rds, s3
 from ministack.services.cloudformation import (
     _exports,
     _stacks,
@@ -32,6 +32,7 @@ def install() -> None:
     _attributes()
     _instance_profile()
     _secret()
+    _protected_database()
     _parents()
     _deletions_that_failed()
 
@@ -182,6 +183,19 @@ def _secret() -> None:
         "update": lambda physical_id, *given: with_arn(update(name_of(physical_id), *given)),
         "delete": lambda physical_id, *given: delete(name_of(physical_id), *given),
     }
+
+
+def _protected_database() -> None:
+    # services/cloudformation/provisioners.py: deletes an AWS::RDS::DBCluster whatever its DeletionProtection; RDS refuses.
+    handler = provisioners._RESOURCE_HANDLERS["AWS::RDS::DBCluster"]
+    original = handler["delete"]
+
+    def delete(physical_id: str, properties: dict[str, Any]) -> None:
+        if rds._clusters.get(physical_id, {}).get("DeletionProtection"):
+            raise ValueError("Cannot delete protected Cluster, please disable deletion protection and try again.")
+        original(physical_id, properties)
+
+    handler["delete"] = delete
 
 
 def _parents() -> None:
