@@ -39,15 +39,14 @@ def data_disposition(was: Json, now: Json | None) -> str:
     if policies <= {*_KEEPING, "Snapshot"}:
         return f"{KEPT} as a snapshot only"
     kind, properties = str(was["Type"]), was.get("Properties", {})
-    if kind == "AWS::RDS::DBInstance" and "DBClusterIdentifier" in properties:
-        return f"{KEPT} in its cluster, if that is kept"
     if kind == "AWS::S3::Bucket":
         if _EMPTIED in (properties.get("Tags") or ()):
             return f"{LOST}: the bucket is emptied and deleted"
         return f"{KEPT} where the bucket holds objects (CloudFormation cannot delete it then); else deleted"
     if kind == "AWS::ECR::Repository" and properties.get("EmptyOnDelete") is not True:
         return f"{KEPT} where the repository holds images (CloudFormation cannot delete it then); else deleted"
-    return LOST
+    in_cluster = kind == "AWS::RDS::DBInstance" and "DBClusterIdentifier" in properties
+    return f"{KEPT} in its cluster, if that is kept" if in_cluster else LOST
 
 
 def expirations(kind: str, was: Json, now: Json) -> tuple[str, ...]:

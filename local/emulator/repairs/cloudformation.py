@@ -186,7 +186,8 @@ def _secret() -> None:
 
 
 def _protected_database() -> None:
-    # services/cloudformation/provisioners.py: deletes an AWS::RDS::DBCluster whatever its DeletionProtection; RDS refuses.
+    # services/cloudformation/provisioners.py deletes an AWS::RDS::DBCluster whatever its DeletionProtection is; RDS
+    # refuses.
     handler = provisioners._RESOURCE_HANDLERS["AWS::RDS::DBCluster"]
     original = handler["delete"]
 

@@ -1,4 +1,4 @@
-"""`environments/local.yaml` with more GPU nodes and an accounting database, deployed by `trainyard up` to an emulator of its own."""
+"""`environments/local.yaml` with more GPU nodes and a database, which `trainyard up` deploys to an own emulator."""
 
 import json
 import urllib.error

@@ -15,7 +15,7 @@ STEPS = ("createSecret", "setSecret", "testSecret", "finishSecret")
 
 
 def test_rotation_as_secrets_manager_asks_for_it(deployment: Deployed) -> None:
-    """Secrets Manager makes the pending version's id; the emulated one starts no rotation, so the test sends its steps."""
+    """The emulated Secrets Manager starts no rotation, so the test sends the steps, for a version that it made."""
     secrets, functions, rds = (deployment.client(name) for name in ("secretsmanager", "lambda", "rds"))
     configured = deployment.configuration()["Scheduling"]["SlurmSettings"]["Database"]
     secret, name = configured["PasswordSecretArn"], configured["Uri"].partition(".")[0]
