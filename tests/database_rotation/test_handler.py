@@ -48,8 +48,8 @@ class Services:
 
 @pytest.fixture
 def services() -> Iterator[Services]:
-    account = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
-    secrets, rds = boto3.client("secretsmanager", **account), boto3.client("rds", **account)
+    account = boto3.Session(region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+    secrets, rds = account.client("secretsmanager"), account.client("rds")
     with Stubber(secrets) as of_secrets, Stubber(rds) as of_rds:
         yield Services(secrets, rds, of_secrets, of_rds)
         of_secrets.assert_no_pending_responses()

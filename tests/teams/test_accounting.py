@@ -1,4 +1,4 @@
-"""The accounting database of a running cluster: its loss, restore, upgrade, new password and removal (docs/accounting.md).
+"""The accounting database of a running cluster: loss, restore, upgrade, new password, removal (docs/accounting.md).
 
 Slurm's own slurmctld and slurmdbd on MariaDB, in the place of Aurora.
 """

@@ -374,7 +374,7 @@ def test_chat_and_sign_in(there: dict[str, Any], verdicts: str) -> None:
 # --- accounting database ---------------------------------------------------------------------------------------------
 ENGINE = {"aurora-mysql 8.0.mysql_aurora.3.10.4": "aurora-mysql8.0"}
 PRIVATE, OTHER = "subnet-0123456789abcdef0", "subnet-0aaaaaaaaaaaaaaaa"
-VPC = {"vpc_id": "vpc-0123456789abcdef0", "vpc_cidr": "10.0.0.0/16", "private_subnet_id": PRIVATE}
+NETWORK = {"vpc_id": "vpc-0123456789abcdef0", "vpc_cidr": "10.0.0.0/16", "private_subnet_id": PRIVATE}
 
 
 @pytest.mark.parametrize(
@@ -396,15 +396,15 @@ def test_version_and_zone_of_the_database(there: dict[str, Any], verdicts: str) 
 @pytest.mark.parametrize(
     ("subnets", "verdict"),
     [
-        ({OTHER: {"VpcId": VPC["vpc_id"], "AvailabilityZoneId": "use1-az2"}}, "ok"),
-        ({OTHER: {"VpcId": VPC["vpc_id"], "AvailabilityZoneId": ZONE}}, "fault"),
+        ({OTHER: {"VpcId": NETWORK["vpc_id"], "AvailabilityZoneId": "use1-az2"}}, "ok"),
+        ({OTHER: {"VpcId": NETWORK["vpc_id"], "AvailabilityZoneId": ZONE}}, "fault"),
         ({OTHER: {"VpcId": "vpc-1", "AvailabilityZoneId": "use1-az2"}}, "fault"),
         ({}, "fault"),
     ],
 )
 def test_second_subnet_of_the_database_in_an_existing_network(subnets: dict[str, Any], verdict: str) -> None:
     accounting = {"slurm": {"accounting": {"subnet_id": OTHER}}}
-    wanted = environment(network={"zone": ZONE, "existing": VPC}, cluster=accounting)
+    wanted = environment(network={"zone": ZONE, "existing": NETWORK}, cluster=accounting)
     [_, found] = results(database.check, Account(engines=ENGINE, subnets=subnets), wanted)
     assert found.verdict == verdict
 
