@@ -374,7 +374,6 @@ def test_chat_and_sign_in(there: dict[str, Any], verdicts: str) -> None:
 # --- accounting database ---------------------------------------------------------------------------------------------
 ENGINE = {"aurora-mysql 8.0.mysql_aurora.3.10.4": "aurora-mysql8.0"}
 PRIVATE, OTHER = "subnet-0123456789abcdef0", "subnet-0aaaaaaaaaaaaaaaa"
-NETWORK = {"vpc_id": "vpc-0123456789abcdef0", "vpc_cidr": "10.0.0.0/16", "private_subnet_id": PRIVATE}
 
 
 @pytest.mark.parametrize(
