@@ -24,6 +24,12 @@ def stack_name(environment: Environment, part: str) -> str:
     return f"{environment.name}-{part}"
 
 
+def has_database_stack(environment: Environment) -> bool:
+    """Whether the file makes or removes a database; a deployed one stays as it is where the key is left out."""
+    accounting = environment.cluster.slurm.accounting
+    return accounting is not None and accounting.uri is None
+
+
 def topic_arn(environment: Environment, of: Literal["notifications", "jobs"] = "notifications") -> str:
     """ARN of a topic of the stack observability: for those who run the cluster, or for users about their jobs.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from constructs import Construct
 
 from settings.model import Environment
+from settings.stacks import has_database_stack
 from stacks.api import ApiStack
 from stacks.cluster import ClusterStack
 from stacks.data_links import DataLinksStack
@@ -28,9 +29,8 @@ def compose(scope: Construct, environment: Environment) -> None:
     data_links = DataLinksStack(scope, environment=environment, storage=storage)
     images = ImagesStack(scope, environment=environment)
     api = ApiStack(scope, environment=environment)
-    accounting = environment.cluster.slurm.accounting
     database = None
-    if accounting is not None and accounting.uri is None:
+    if has_database_stack(environment):
         database = DatabaseStack(scope, environment=environment, network=network).references
     cluster = ClusterStack(
         scope,
