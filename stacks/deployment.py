@@ -31,7 +31,7 @@ def compose(scope: Construct, environment: Environment) -> None:
     api = ApiStack(scope, environment=environment)
     database = None
     if has_database_stack(environment):
-        database = DatabaseStack(scope, environment=environment, network=network).references
+        database = DatabaseStack(scope, environment=environment, network=network)
     cluster = ClusterStack(
         scope,
         environment=environment,
@@ -39,8 +39,10 @@ def compose(scope: Construct, environment: Environment) -> None:
         storage=storage,
         repositories=images.repositories,
         api=api,
-        database=database,
+        database=database.references if database else None,
     )
     cluster.add_stack_dependency(data_links, "files written before an association exists are not exported")
+    if database is not None and database.references is None:
+        database.add_stack_dependency(cluster, "it stops to use the database before the database is removed")
     observability = ObservabilityStack(scope, environment=environment, network=network, storage=storage, api=api)
     observability.add_stack_dependency(cluster, "it finds the cluster's nodes")

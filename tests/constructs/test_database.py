@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
+import aws_cdk as cdk
 import pytest
 from aws_cdk.assertions import Template
 
@@ -189,6 +190,13 @@ def test_the_stack_exists_with_an_own_or_a_removed_database_only() -> None:
         compose(app, environment(cluster={"slurm": {"accounting": accounting}}))
         assert (app.node.try_find_child("database") is not None) is stack, accounting
     assert list(made(False).to_json()["Resources"]) == ["Empty"]
+
+
+def test_the_cluster_stops_to_use_a_database_before_it_is_removed() -> None:
+    app = app_without_bundling()
+    compose(app, environment(cluster={"slurm": {"accounting": False}}))
+    database = cast(cdk.Stack, app.node.find_child("database"))
+    assert app.node.find_child("cluster") in database.dependencies
 
 
 def test_the_cluster_gets_the_address_and_the_secret() -> None:

@@ -30,12 +30,12 @@ class Session:
             self.stubs[service].activate()
         return self.clients[service]
 
-    def answer(self, service: str, operation: str, answer: object, **asked: object) -> None:
+    def answer(self, service: str, operation: str, answer: dict[str, Any], **asked: object) -> None:
         self.client(service)
         self.stubs[service].add_response(operation, answer, asked)
 
 
-def stack(part: str, status: str = "CREATE_COMPLETE") -> dict[str, object]:
+def stack(part: str, status: str = "CREATE_COMPLETE") -> dict[str, Any]:
     name = f"unit-{part}"
     return {
         "StackName": name,
