@@ -19,7 +19,7 @@ from trainyard.addresses import database_block
 from trainyard.cluster_config import DatabaseReferences
 from trainyard.nag import acknowledge
 from trainyard.network import Network
-from trainyard.parallelcluster import facts
+from trainyard.parallelcluster import aurora_version, facts
 from trainyard.python_function import PythonFunction
 from trainyard.retention import FunctionLogs, log_group
 
@@ -36,11 +36,6 @@ _OF_THE_SECRET = (
 )
 PASSWORD_LENGTH = 40
 """As the rotation function makes them (lambda/database_rotation)."""
-
-
-def engine_version(accounting: Accounting) -> str:
-    """The version as RDS writes it, such as 8.0.mysql_aurora.3.10.4."""
-    return f"{facts('database')['engine_version']}.mysql_aurora.{accounting.version}"
 
 
 class AccountingDatabase(Construct):
@@ -113,7 +108,7 @@ class AccountingDatabase(Construct):
             "Cluster",
             db_cluster_identifier=identifier,
             engine=known["engine"],
-            engine_version=engine_version(accounting),
+            engine_version=aurora_version(accounting.version),
             db_cluster_parameter_group_name=parameters.ref,
             db_subnet_group_name=subnets.ref,
             vpc_security_group_ids=[group.security_group_id],

@@ -10,8 +10,7 @@ from ops.preflight.aws import code_of
 from ops.preflight.context import CheckContext
 from ops.preflight.results import CheckResult, judged
 from settings.regions import other_zone
-from trainyard.database import engine_version
-from trainyard.parallelcluster import facts
+from trainyard.parallelcluster import aurora_version, facts
 
 _KEY = "cluster.slurm.accounting"
 
@@ -21,7 +20,7 @@ def check(context: CheckContext) -> Iterator[CheckResult]:
     accounting, network = context.environment.cluster.slurm.accounting, context.environment.network
     if accounting is None or not accounting.own:
         return
-    version, family = engine_version(accounting), facts("database")["family"]
+    version, family = aurora_version(accounting.version), facts("database")["family"]
     engine = facts("database")["engine"]
     offered = context.aws.call("rds", "describe_db_engine_versions", Engine=engine, EngineVersion=version)
     families = [item["DBParameterGroupFamily"] for item in offered["DBEngineVersions"]]
