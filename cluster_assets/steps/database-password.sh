@@ -1,11 +1,20 @@
 #!/usr/bin/env bash
 # A timer on the head node that gives slurmdbd the password of the accounting database after a rotation, where ParallelCluster has set up a
 # database. ParallelCluster's own script compares the secret with slurmdbd's configuration and restarts slurmdbd if they differ; ParallelCluster
-# itself runs it only when it sets up the head node (guide, "Slurm accounting", "Updating the database credentials").
+# itself runs it only when it sets up the head node (guide, "Slurm accounting", "Updating the database credentials"), and its unit of slurmdbd
+# has no Restart= (aws-parallelcluster-cookbook f75d84c3, slurmdbd.service.erb): the timer also starts a slurmdbd that has ended.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 
 readonly UNIT="${TRAINYARD_ROOT}/etc/systemd/system/trainyard-database-password"
 readonly SCRIPT=/opt/parallelcluster/scripts/slurm/update_slurm_database_password.sh
+
+# What the timer runs.
+database_password::update() {
+  local status=0
+  bash "${SCRIPT}" || status=$?
+  systemctl is-active --quiet slurmdbd.service || systemctl start slurmdbd.service
+  return "${status}"
+}
 
 database_password::main() {
   if [[ ! -e "${TRAINYARD_ROOT}${SCRIPT}" ]]; then
@@ -25,7 +34,7 @@ ConditionPathExists=${SCRIPT}
 Type=oneshot
 # Where the AWS CLI is installed.
 Environment=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-ExecStart=/bin/bash ${SCRIPT}
+ExecStart=/bin/bash /opt/trainyard/current/steps/database-password.sh update
 END
   files::write "${UNIT}.timer" 0644 <<'END'
 [Unit]
@@ -43,4 +52,4 @@ END
   fi
 }
 
-database_password::main
+"database_password::${1:-main}"

@@ -151,7 +151,7 @@ def test_timer_of_the_database_password(node: Node, settings: Settings) -> None:
         node.run("updated")
     assert "OnUnitInactiveSec=5min\n" in timer.read_text()
     service = timer.with_suffix(".service").read_text()
-    assert "ExecStart=/bin/bash /opt/parallelcluster/scripts/slurm/update_slurm_database_password.sh\n" in service
+    assert "ExecStart=/bin/bash /opt/trainyard/current/steps/database-password.sh update\n" in service
     assert node.calls("systemctl").count("enable trainyard-database-password.timer") == 1
     script.unlink()
     node.run("updated")

@@ -34,7 +34,7 @@ def shared_lab(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> I
     laboratory = Laboratory(tmp_path_factory.mktemp("lab") / "teams")
     plan = make(
         load(ENVIRONMENT),
-        nodes=2,
+        counts={"gpu/p5": 1, "cpu/c7i": 1},
         timeouts=Timeouts(slurmd_s=20, message_s=20, kill_wait_s=2),
         binds={NEWER: str(base.ensure("trixie"))},
     )
