@@ -25,6 +25,13 @@ def monitoring_regions() -> dict[str, list[str]]:
     return data["regions"]
 
 
+def other_zone(zone: str) -> str:
+    """The id of another zone of the region: its first or second. Source: AWS regions and zones, "Zone IDs"."""
+    prefix = zone.rpartition("-")[0]
+    second = "az3" if prefix == "usw1" else "az2"  # us-west-1 has no az2
+    return f"{prefix}-{second if zone.endswith('-az1') else 'az1'}"
+
+
 def partition(region: str) -> str:
     """The partition of a region: "aws", "aws-cn" or "aws-us-gov"."""
     if region.startswith("cn-"):

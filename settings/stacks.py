@@ -7,8 +7,10 @@ from typing import Literal
 from settings.model import Environment
 from settings.regions import partition
 
-STACKS = ("network", "storage", "data-links", "images", "api", "cluster", "observability", "promotion")
-"""The parts, in the order of deployment. `promotion` exists only where a pipeline deploys the environment."""
+STACKS = ("network", "storage", "data-links", "images", "api", "database", "cluster", "observability", "promotion")
+"""The parts, in the order of deployment. `promotion` exists only where a pipeline deploys the environment, `database`
+only where `cluster.slurm.accounting` makes a database or removes it.
+"""
 
 ENVIRONMENT_TAG = "trainyard:environment"
 """Key of the tag with the environment's name."""
@@ -20,6 +22,12 @@ HOST_TAG = "trainyard:monitoring"
 def stack_name(environment: Environment, part: str) -> str:
     """Name in CloudFormation of the stack of one part, for example `local-network`."""
     return f"{environment.name}-{part}"
+
+
+def has_database_stack(environment: Environment) -> bool:
+    """Whether the file makes or removes a database; a deployed one stays as it is where the key is left out."""
+    accounting = environment.cluster.slurm.accounting
+    return accounting is not None and accounting.uri is None
 
 
 def topic_arn(environment: Environment, of: Literal["notifications", "jobs"] = "notifications") -> str:

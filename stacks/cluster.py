@@ -16,7 +16,7 @@ from stacks.environment_stack import EnvironmentStack
 from stacks.network import NetworkStack
 from stacks.storage import StorageStack
 from trainyard.cluster_assets_publication import ClusterAssetsPublication
-from trainyard.cluster_config import NodeReferences, References, render
+from trainyard.cluster_config import DatabaseReferences, NodeReferences, References, render
 from trainyard.cluster_policies import ClusterPolicies
 from trainyard.cluster_resource import ClusterResource
 from trainyard.cluster_settings import CLUSTER_USERS, cluster_settings
@@ -40,6 +40,7 @@ class ClusterStack(EnvironmentStack):
         storage: StorageStack,
         repositories: Mapping[str, ecr.IRepository],
         api: ApiStack,
+        database: DatabaseReferences | None,
     ) -> None:
         holds = f"the Slurm cluster {environment.cluster_name}"
         super().__init__(scope, "cluster", environment=environment, holds=holds)
@@ -82,6 +83,7 @@ class ClusterStack(EnvironmentStack):
             lustre_ids={name: file_system.file_system_id for name, file_system in storage.lustre.items()},
             openzfs_volume_ids=storage.openzfs.volume_ids if storage.openzfs else {},
             entry_script=assets.entry_script,
+            database=database,
             **names,
         )
         configuration = render(environment, references)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from constructs import Construct
 
 from settings.model import Environment
+from settings.stacks import has_database_stack
 from stacks.api import ApiStack
 from stacks.cluster import ClusterStack
 from stacks.data_links import DataLinksStack
+from stacks.database import DatabaseStack
 from stacks.images import ImagesStack
 from stacks.network import NetworkStack
 from stacks.observability import ObservabilityStack
@@ -19,16 +21,28 @@ def compose(scope: Construct, environment: Environment) -> None:
 
     Network, images and API do not depend on each other: `cdk deploy --all --concurrency 4` deploys them in parallel.
     The cluster waits for the data links: FSx exports what is written after an association exists, so a job that ran
-    before would leave files that are in no bucket.
+    before would leave files that are in no bucket. The database stack exists where `cluster.slurm.accounting` makes
+    or removes a database: a deployed one stays as it is if the key is left out.
     """
     network = NetworkStack(scope, environment=environment)
     storage = StorageStack(scope, environment=environment, network=network)
     data_links = DataLinksStack(scope, environment=environment, storage=storage)
     images = ImagesStack(scope, environment=environment)
     api = ApiStack(scope, environment=environment)
+    database = None
+    if has_database_stack(environment):
+        database = DatabaseStack(scope, environment=environment, network=network)
     cluster = ClusterStack(
-        scope, environment=environment, network=network, storage=storage, repositories=images.repositories, api=api
+        scope,
+        environment=environment,
+        network=network,
+        storage=storage,
+        repositories=images.repositories,
+        api=api,
+        database=database.references if database else None,
     )
     cluster.add_stack_dependency(data_links, "files written before an association exists are not exported")
+    if database is not None and database.references is None:
+        database.add_stack_dependency(cluster, "it stops to use the database before the database is removed")
     observability = ObservabilityStack(scope, environment=environment, network=network, storage=storage, api=api)
     observability.add_stack_dependency(cluster, "it finds the cluster's nodes")

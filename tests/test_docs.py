@@ -11,6 +11,7 @@ from pathlib import Path
 
 import botocore.session
 import pytest
+from botocore import xform_name
 
 from cli.parser import parser
 
@@ -91,10 +92,10 @@ def check_aws(words: list[str]) -> None:
         assert operation in {"cp", "ls", "sync"}
         return
     model = botocore.session.get_session().get_service_model(service)
-    names = {re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower(): name for name in model.operation_names}
+    names = {xform_name(name, "-"): name for name in model.operation_names}
     assert operation in names, f"aws {service} has no {operation}"
     shape = model.operation_model(names[operation]).input_shape
-    known = {re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower() for name in (shape.members if shape else ())}
+    known = {xform_name(name, "-") for name in (shape.members if shape else ())}
     for option in words[3:]:
         name = option.removeprefix("--no-").removeprefix("--")
         if option.startswith("--"):

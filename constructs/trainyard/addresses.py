@@ -1,4 +1,4 @@
-"""The split of a VPC's addresses between its private and its public subnet."""
+"""The split of a VPC's addresses between its subnets."""
 
 from __future__ import annotations
 
@@ -16,3 +16,9 @@ def split(cidr: str) -> tuple[str, str]:
     private, rest = block.subnets(prefixlen_diff=1)
     public = next(rest.subnets(new_prefix=max(24, block.prefixlen + 2)))
     return str(private), str(public)
+
+
+def database_block(cidr: str) -> str:
+    """CIDR of the subnet in a second zone, where only a database is: the last /28 of the VPC, the least of a subnet."""
+    block = IPv4Network(cidr)
+    return str(IPv4Network((int(block.broadcast_address) - 15, 28)))

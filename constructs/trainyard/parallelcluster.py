@@ -48,6 +48,11 @@ def facts(name: str) -> dict[str, Any]:
     return found
 
 
+def aurora_version(version: str) -> str:
+    """A version of Aurora MySQL as RDS writes it, such as 8.0.mysql_aurora.3.10.4."""
+    return f"{facts('database')['engine_version']}.mysql_aurora.{version}"
+
+
 def user_role_pattern() -> str:
     """The name of the API user role, with * for the id of the API's stack (facts: api.json)."""
     name, _ = facts("api")["user_role_name"]["Fn::Sub"]

@@ -120,6 +120,10 @@ def _of_resource(kind: str, properties: Mapping[str, Any], prices: Prices) -> It
         metadata = properties.get("LustreConfiguration", {}).get("MetadataConfiguration", {})
         if iops := metadata.get("Iops"):
             yield Cost(f"{iops} metadata IOPS of Lustre", None)
+    elif kind == "AWS::RDS::DBCluster":
+        capacity = properties["ServerlessV2ScalingConfiguration"]["MinCapacity"]
+        hourly = prices.hourly("aurora_acu_hour")
+        yield Cost(f"Aurora MySQL, {capacity} ACU at least", None if hourly is None else hourly * capacity)
     elif kind == "AWS::EC2::NatGateway":
         yield Cost("NAT gateway", prices.hourly("nat_gateway_hour"))
     elif kind == "AWS::EC2::EIP":

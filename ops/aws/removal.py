@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
     from settings import Environment
 
-_WITH_DATA = ("AWS::S3::Bucket", "AWS::FSx::FileSystem", "AWS::FSx::Volume", "AWS::ECR::Repository")
+_WITH_DATA = (
+    *("AWS::S3::Bucket", "AWS::FSx::FileSystem", "AWS::FSx::Volume", "AWS::ECR::Repository"),
+    "AWS::RDS::DBCluster",
+)
 _KEPT = ("Retain", "RetainExceptOnCreate", "Snapshot")
 _EMPTIED = {"Key": "aws-cdk:auto-delete-objects", "Value": "true"}
 """Tag by which the CDK's function empties a bucket. Source: aws-cdk-lib, aws-s3, Bucket.autoDeleteObjects."""

@@ -167,6 +167,7 @@ def empty_bucket(account: boto3.Session, name: str) -> None:
 def allow_deletion(account: boto3.Session, environment: Environment, statuses: tuple[str, ...] = ()) -> None:
     """Disable the termination protection of the environment's stacks; only of those in `statuses`, if any are given.
 
+    Without `statuses`, also the deletion protection of their databases, of which CloudFormation takes a snapshot.
     The promotion stack keeps its own: it is deployed with the pipeline, not with the environment.
     """
     client = account.client("cloudformation")
@@ -174,3 +175,10 @@ def allow_deletion(account: boto3.Session, environment: Environment, statuses: t
         wanted = not statuses or stack["StackStatus"] in statuses
         if wanted and stack.get("EnableTerminationProtection") and not is_promotion(stack, environment):
             client.update_termination_protection(StackName=stack["StackName"], EnableTerminationProtection=False)
+        if stack["StackName"] == stack_name(environment, "database") and not statuses:
+            resources = client.describe_stack_resources(StackName=stack["StackName"])["StackResources"]
+            for item in resources:
+                if item["ResourceType"] == "AWS::RDS::DBCluster" and item["ResourceStatus"] not in GONE:
+                    account.client("rds").modify_db_cluster(
+                        DBClusterIdentifier=item["PhysicalResourceId"], DeletionProtection=False, ApplyImmediately=True
+                    )

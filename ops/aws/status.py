@@ -64,6 +64,10 @@ def _resources(account: boto3.Session, environment: Environment) -> Rows:
         yield "file system", system["FileSystemId"], f"{_file_system(system)}, {system['Lifecycle']}"
     for volume in described("AWS::FSx::Volume", "describe_volumes", "VolumeIds", "Volumes"):
         yield "file system", volume["VolumeId"], f"OpenZFS volume {volume['Name']}, {volume['Lifecycle']}"
+    for cluster in account.client("rds").describe_db_clusters()["DBClusters"] if "AWS::RDS::DBCluster" in ids else ():
+        if cluster["DBClusterIdentifier"] in ids["AWS::RDS::DBCluster"]:
+            details = f"accounting, {cluster['Engine']} {cluster['EngineVersion']}, {cluster['Status']}"
+            yield "database", cluster["DBClusterIdentifier"], details
     operation = "describe_data_repository_associations"
     for link in described("AWS::FSx::DataRepositoryAssociation", operation, "AssociationIds", "Associations"):
         incoming, outgoing = (

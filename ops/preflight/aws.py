@@ -107,7 +107,7 @@ def code_of(error: ClientError) -> str:
 
 def action_of(service: str, operation: str) -> str:
     """The IAM action of a call, `ec2:DescribeVpcs` for boto3's service `ec2` and its method `describe_vpcs`."""
-    name = re.sub(r"(^|_)([a-z])", lambda found: found[2].upper(), operation).replace("Aws", "AWS")
+    name = re.sub(r"(^|_)([a-z])", lambda found: found[2].upper(), operation).replace("Aws", "AWS").replace("Db", "DB")
     action = f"{_PREFIXES.get(service, service)}:{name}"
     return "s3:ListBucket" if action == "s3:HeadBucket" else action
 

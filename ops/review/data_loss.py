@@ -45,7 +45,8 @@ def data_disposition(was: Json, now: Json | None) -> str:
         return f"{KEPT} where the bucket holds objects (CloudFormation cannot delete it then); else deleted"
     if kind == "AWS::ECR::Repository" and properties.get("EmptyOnDelete") is not True:
         return f"{KEPT} where the repository holds images (CloudFormation cannot delete it then); else deleted"
-    return LOST
+    in_cluster = kind == "AWS::RDS::DBInstance" and "DBClusterIdentifier" in properties
+    return f"{KEPT} in its cluster, if that is kept" if in_cluster else LOST
 
 
 def expirations(kind: str, was: Json, now: Json) -> tuple[str, ...]:
@@ -54,6 +55,7 @@ def expirations(kind: str, was: Json, now: Json) -> tuple[str, ...]:
         "AWS::S3::Bucket": _of_bucket,
         "AWS::ECR::Repository": _of_repository,
         "AWS::FSx::FileSystem": _of_file_system,
+        "AWS::RDS::DBCluster": _of_database,
         "AWS::Logs::LogGroup": _of_log_group,
         "AWS::Scheduler::Schedule": _of_snapshots,
     }.get(kind)
@@ -65,6 +67,12 @@ def is_shorter(was: object, now: object) -> bool:
     if now is None or was == now:
         return False
     return not (isinstance(was, int) and isinstance(now, int) and now > was)
+
+
+def _of_database(was: Json, now: Json) -> Iterator[str]:
+    days, before = (side.get("BackupRetentionPeriod", 1) for side in (now, was))
+    if is_shorter(before, days):
+        yield f"backups are kept for {days} days, and older ones are deleted"
 
 
 def _of_bucket(was: Json, now: Json) -> Iterator[str]:

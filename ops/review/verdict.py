@@ -13,6 +13,7 @@ from ops.review.stacks import Stack, Stacks
 
 # Replacing or removing one of these interrupts running jobs, although it has no data.
 _INTERRUPTING = ("AWS::EC2::", "AWS::FSx::")
+_DATABASE = "AWS::RDS::DBCluster"
 _LOG_GROUP = "AWS::Logs::LogGroup"
 _CLUSTER_LOGS = "Monitoring.Logs.CloudWatch.RetentionInDays"
 # ParallelCluster's default.
@@ -197,6 +198,8 @@ def _of_resources(verdict: Verdict) -> Iterator[Reason]:
         elif change.type == clusters.TYPE and any(one.path.startswith("Hooks") for one in change.differences):
             text = "nodes that start later run them, running nodes keep the former ones until they are replaced"
             yield Reason(Level.DISRUPTIVE, f"hooks changed: {text}")
+        elif change.type == _DATABASE and any(one.path == "EngineVersion" for one in change.differences):
+            yield Reason(Level.DISRUPTIVE, f"{label(change)} is upgraded: it is away for some minutes")
     if rest:
         yield Reason(Level.SAFE, f"{_count(len(rest), 'resource')} added or changed")
     if verdict.left_stacks:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, model_validator
 
 from settings.model.base import STEP, ClusterName, LogDays, MountPath, Part, QueueName, arn, path, resource_id, text
+from settings.model.network import SubnetId, ZoneId
 
 _IAM, _SHOWN_IAM = "arn:aws[a-z-]*:iam:", "arn:aws:iam::<account>"
 _IAM_NAME = "[A-Za-z0-9_+=,.@/-]*[A-Za-z0-9_+=,.@-]"
@@ -24,6 +25,10 @@ ReservationGroup = Annotated[str, arn("a resource group", "resource-groups", "gr
 KeyName = Annotated[str, text(f"{_KEY_WORD}( {_KEY_WORD})*", _KEY_NAME, 255)]
 DatabaseUser = Annotated[str, text("[A-Za-z0-9_][A-Za-z0-9_.-]*", _DATABASE_USER, 32)]
 Database = Annotated[str, text("[0-9a-z_]+", "a database name: lower-case letters, digits and _", 64)]
+# All of aurora-mysql8.0, the family of ParallelCluster's own template (parallelcluster/facts/database.json).
+AuroraVersion = Annotated[str, text(r"3\.\d{2}\.\d{1,2}", "a version 3 of Aurora MySQL, for example 3.10.4")]
+_SNAPSHOT = "a cluster snapshot's identifier: lower-case letters, digits and -, after rds: if it is automatic"
+SnapshotId = Annotated[str, text("(rds:)?[a-z][a-z0-9-]*", _SNAPSHOT, 255)]
 SecretArn = Annotated[str, arn("a secret", "secretsmanager", "secret:<name>", "[A-Za-z0-9/_+=.@-]+")]
 ApiUrl = Annotated[str, text(r"https://[A-Za-z0-9.-]+(:\d{1,5})?(/[A-Za-z0-9._~-]+)+", _API_URL)]
 RoleArn = Annotated[str, text(rf"{_IAM}:\d{{12}}:role/{_IAM_NAME}", f"the ARN of a role, {_SHOWN_IAM}:role/<name>")]
@@ -149,14 +154,60 @@ class Queue(Part):
 
 
 class Accounting(Part):
-    """Slurm accounting in an existing database."""
+    """Slurm accounting (docs/accounting.md): in the environment's own database, or with `uri` in an existing one.
 
-    uri: str = Field(description="Address of a MySQL-compatible server, as host or host:port.")
-    user: DatabaseUser = Field(description="Database user.")
-    password_secret_arn: SecretArn = Field(description="ARN of the Secrets Manager secret with the user's password.")
+    `true` is the short form of the own database with all defaults; `false` removes it.
+    """
+
+    uri: str | None = Field(
+        None, description="Address of an existing MySQL-compatible server, host or host:port. Default: an own database."
+    )
+    user: DatabaseUser | None = Field(None, description="User of the existing database.")
+    password_secret_arn: SecretArn | None = Field(
+        None, description="ARN of the Secrets Manager secret whose text is that user's password."
+    )
     database: Database | None = Field(
         None, description="Name of the database. Default: ParallelCluster derives it from the cluster's name."
     )
+    zone: ZoneId | None = Field(
+        None,
+        description="Zone id of the own database's second subnet, which Aurora requires. Default: another zone of the"
+        " region.",
+    )
+    subnet_id: SubnetId | None = Field(
+        None, description="That second subnet, private and in another zone, in an existing network."
+    )
+    version: AuroraVersion = Field("3.10.4", description="Version of Aurora MySQL; 3.10 has long-term support.")
+    max_acu: int = Field(
+        4, ge=1, le=256, description="Highest capacity in Aurora capacity units of 2 GiB; the lowest is 0.5."
+    )
+    backup_days: int = Field(14, ge=1, le=35, description="Days for which any point in time can be restored.")
+    snapshot: SnapshotId | None = Field(
+        None,
+        description="Cluster snapshot of such a database from which it is created; changing it replaces the database.",
+    )
+    removed: bool = Field(
+        False, description="No accounting; a database that the environment made is deleted after a final snapshot."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, given: Any) -> Any:  # noqa: ANN401 - whatever the file has
+        return {"removed": not given} if isinstance(given, bool) else given
+
+    def __bool__(self) -> bool:
+        """Whether jobs are accounted for."""
+        return not self.removed
+
+    @property
+    def own(self) -> bool:
+        """Whether the environment makes the database."""
+        return self.uri is None and not self.removed
+
+
+def with_switch(schema: dict[str, Any]) -> None:
+    """Adds the short form to the JSON schema of a field that holds an Accounting or nothing."""
+    schema["anyOf"].append({"type": "boolean"})
 
 
 class Slurm(Part):
@@ -178,16 +229,17 @@ class Slurm(Part):
     settings: dict[str, str | int] = Field(
         default_factory=dict, description="slurm.conf parameters, in addition to ParallelCluster's own."
     )
-    accounting: Accounting | bool = Field(
-        False,
-        description="Accounting in a database. true: the environment makes one (docs/accounting.md). A mapping: a"
-        " database that exists. Default: none.",
+    accounting: Accounting | None = Field(
+        None,
+        json_schema_extra=with_switch,
+        description="Accounting in a database: `true` for one of the environment's own, `false` to remove that one, or"
+        " a mapping. Default: none.",
     )
 
     @property
     def database(self) -> Accounting | None:
         """The database that exists already, or None: no accounting, or the environment's own database."""
-        return self.accounting if isinstance(self.accounting, Accounting) else None
+        return self.accounting if self.accounting and self.accounting.uri is not None else None
 
 
 class Monitoring(Part):

@@ -24,6 +24,9 @@ class Retention(Part):
         "keep", description="The data, checkpoint and asset buckets."
     )
     file_systems: Literal["keep", "delete"] = Field("keep", description="FSx for Lustre and FSx for OpenZFS.")
+    databases: Literal["keep", "delete"] = Field(
+        "keep", description="The accounting database. keep: protected; a final snapshot of it is taken."
+    )
     images: Literal["keep", "delete"] = Field("keep", description="ECR repositories with their images.")
     logs: Literal["keep", "delete"] = Field("keep", description="Log groups.")
 

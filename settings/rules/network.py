@@ -18,6 +18,7 @@ PRIVATE = tuple(IPv4Network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "1
 SHORTEST_CLIENT_PREFIX = 8
 RESERVED_BY_AWS = 5
 ENDPOINTS = 17
+OF_DATABASE = 2  # the instance, and a second one while Aurora replaces it
 COMPASS = {"north": "n", "south": "s", "east": "e", "west": "w", "central": "c", "gov": "g"}
 
 
@@ -47,13 +48,14 @@ def address_needs(environment: Environment) -> dict[str, int]:
         cards = [facts.network_cards for name in compute.instance_types if (facts := instance_types().get(name))]
         nodes += compute.max * (1 if compute.efa else max(cards, default=1))
     login = environment.cluster.login_nodes
-    new = environment.network.existing is None
+    accounting, new = environment.cluster.slurm.accounting, environment.network.existing is None
     return {
         "compute nodes": nodes,
         "head node": 1,
         "login nodes and their load balancer": login.count + 1 if login else 0,
         "Lustre servers": sum(-(-lustre.capacity_gib // 1200) + 1 for _, lustre in lustres(environment)),
         "OpenZFS": 1,
+        "accounting database": int(bool(accounting and accounting.own)) * OF_DATABASE,
         "monitoring host": int(environment.observability.prometheus),
         "endpoints": ENDPOINTS if new else 0,
         "reserved by AWS": RESERVED_BY_AWS if new else 0,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from settings.faults import KeyPath
 from settings.model import Environment
+from settings.regions import other_zone
 from settings.rules.items import Finding
 
 DENIED = {
@@ -17,6 +19,7 @@ DENIED_WITH_ACCOUNTING = {
     *("accountingstoragetype", "accountingstoragehost", "accountingstorageport", "accountingstorageuser"),
     "jobacctgathertype",
 }
+OF_OWN_DATABASE = {"zone", "subnet_id", "version", "max_acu", "backup_days", "snapshot"}
 INSTEAD = {"suspendtime": "set slurm.scaledown_minutes"}
 PARAMETER = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 MAX_VALUE = 1024
@@ -57,14 +60,22 @@ def settings(environment: Environment) -> Iterator[Finding]:
 
 
 def accounting(environment: Environment) -> Iterator[Finding]:
-    """The database's address has no scheme and no path, and its secret is in the cluster's region.
+    """An existing database's address has no scheme and no path, and its secret is in the cluster's region.
 
-    Source: ParallelCluster 3.16.1, DatabaseUriValidator.
+    Source: ParallelCluster 3.16.1, DatabaseUriValidator; its schema requires user and secret.
     """
     given = environment.cluster.slurm.database
     if given is None:
         return
     key = ("cluster", "slurm", "accounting")
+    for name in sorted(given.model_fields_set & OF_OWN_DATABASE):
+        allowed = "no value together with uri: it is of a database that the environment makes"
+        yield Finding((*key, name), str(getattr(given, name)), allowed, "remove the key, or uri")
+    for name in ("user", "password_secret_arn"):
+        if getattr(given, name) is None:
+            yield Finding((*key, name), "nothing, with uri", "a value", f"add the key {name}, or remove uri")
+    if given.uri is None or given.password_secret_arn is None:
+        return
     match = DATABASE_ADDRESS.fullmatch(given.uri)
     if not match or (match[2] and not 0 < int(match[2]) <= MAX_PORT):
         yield Finding((*key, "uri"), given.uri, "host or host:port, without mysql:// and without a path")
@@ -74,4 +85,35 @@ def accounting(environment: Environment) -> Iterator[Finding]:
         yield Finding((*key, "password_secret_arn"), f"a secret in {region}", allowed)
 
 
-RULES = (schedule, settings, accounting)
+def own_database(environment: Environment) -> Iterator[Finding]:
+    """The environment's database has subnets in two zones. Source: Aurora user guide, "Working with a DB subnet group".
+
+    Only an existing database has a user, a secret and a name of its own.
+    """
+    given, network = environment.cluster.slurm.accounting, environment.network
+    if given is None or not given.own:
+        return
+    key: KeyPath = ("cluster", "slurm", "accounting")
+    for name in sorted(given.model_fields_set & {"user", "password_secret_arn", "database"}):
+        allowed = "no value without uri: it is of an existing database"
+        yield Finding((*key, name), str(getattr(given, name)), allowed, "remove the key, or add uri")
+    if network.existing and given.zone:
+        advice = "remove the key, and name a subnet in that zone with subnet_id"
+        yield Finding((*key, "zone"), given.zone, "no value in an existing network", advice)
+    elif given.zone and (given.zone == network.zone or given.zone.split("-")[0] != network.zone.split("-")[0]):
+        allowed = f"another zone of {environment.region} than network.zone"
+        yield Finding((*key, "zone"), given.zone, allowed, f"use {other_zone(network.zone)}")
+    if network.existing and given.subnet_id is None:
+        advice = "add the id of a private subnet in another zone, or use an existing database with uri"
+        yield Finding((*key, "subnet_id"), "nothing, in an existing network", "a second subnet", advice)
+    elif network.existing and given.subnet_id in (
+        network.existing.private_subnet_id,
+        network.existing.public_subnet_id,
+    ):
+        yield Finding((*key, "subnet_id"), str(given.subnet_id), "a third subnet, private and in another zone")
+    elif given.subnet_id and not network.existing:
+        advice = "remove the key; zone chooses the zone of the subnet that is made"
+        yield Finding((*key, "subnet_id"), given.subnet_id, "no value without network.existing", advice)
+
+
+RULES = (schedule, settings, accounting, own_database)

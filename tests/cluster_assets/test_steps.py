@@ -139,6 +139,26 @@ def test_timer_of_the_schedule(node: Node, settings: Settings) -> None:
     assert node.calls("systemctl")[-2:] == ["disable --now trainyard-idle-nodes.timer", "daemon-reload"]
 
 
+def test_timer_of_the_database_password(node: Node, settings: Settings) -> None:
+    """There with ParallelCluster's script, which is there with an accounting database, and gone with it."""
+    script = node.path("/opt/parallelcluster/scripts/slurm/update_slurm_database_password.sh")
+    timer = node.path("/etc/systemd/system/trainyard-database-password.timer")
+    node.bootstrap(settings, role="head-configured")
+    assert not timer.exists() and "database-password" not in str(node.calls("systemctl"))
+    script.parent.mkdir(parents=True)
+    script.touch()
+    for _ in range(2):  # the second run changes nothing
+        node.run("updated")
+    assert "OnUnitInactiveSec=5min\n" in timer.read_text()
+    service = timer.with_suffix(".service").read_text()
+    assert "ExecStart=/bin/bash /opt/trainyard/current/steps/database-password.sh update\n" in service
+    assert node.calls("systemctl").count("enable trainyard-database-password.timer") == 1
+    script.unlink()
+    node.run("updated")
+    assert not timer.exists() and not timer.with_suffix(".service").exists()
+    assert "disable --now trainyard-database-password.timer" in node.calls("systemctl")
+
+
 def test_environment_for_every_user(node: Node, settings: Settings, tmp_path: Path) -> None:
     settings["environment"] = "it's $HOME"
     node.bootstrap(settings, role="compute-configured")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import settings
 from settings import Environment
-from trainyard.cluster_config import NodeReferences, References
+from trainyard.cluster_config import DatabaseReferences, NodeReferences, References
 
 ENVIRONMENTS = sorted((Path(__file__).parents[2] / "environments").glob("*.yaml"))
 ACCOUNT = "123456789012"
@@ -28,6 +28,7 @@ def references(environment: Environment) -> References:
         checkpoints_bucket="example-checkpoints",
         assets_bucket="example-assets",
         entry_script=ENTRY_SCRIPT,
+        database=_database() if (cluster.slurm.accounting and cluster.slurm.accounting.own) else None,
     )
 
 
@@ -43,3 +44,8 @@ def _id(kind: str, name: str) -> str:
 def _node(kind: str, subnet: str) -> NodeReferences:
     policy = f"arn:aws:iam::{ACCOUNT}:policy/parallelcluster-{kind}"
     return NodeReferences(_id("subnet", subnet), _id("sg", kind), policy)
+
+
+def _database() -> DatabaseReferences:
+    secret = f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:Password-AbCdEf"
+    return DatabaseReferences("db.cluster-abc.us-east-1.rds.amazonaws.com:3306", "slurm", secret)

@@ -35,6 +35,7 @@ EXPECTED_WARNINGS = {
 }
 
 FEATURES: dict[str, Environment] = {
+    "own-database": environment(cluster={"slurm": {"accounting": True}}),
     "every-feature": environment(
         storage={
             "lustre": [{"name": "data", "mount": "/fsx1", "capacity_gib": 1200}],

@@ -38,6 +38,12 @@ def test_the_laboratory_s_aws_answers_as_awscli(emulator: launch.Emulator, tmp_p
     bucket = "s3api create-bucket --bucket data --create-bucket-configuration LocationConstraint=us-west-2"
     assert run(programs["awscli"], tmp_path, bucket, env).returncode == 0
 
+    (lab / "secrets").mkdir()
+    (lab / "secrets/accounting").write_text("word\n")
+    secret = "secretsmanager create-secret --name accounting --secret-string word"
+    assert run(programs["awscli"], tmp_path, secret, env).returncode == 0
+    text = f"--region {emulator.region} --query SecretString --output text"
+
     answers: dict[str, list[object]] = {}
     for name, program in programs.items():
         folder = tmp_path / name
@@ -67,6 +73,8 @@ def test_the_laboratory_s_aws_answers_as_awscli(emulator: launch.Emulator, tmp_p
             ask("s3 cp --only-show-errors s3://data/tree/two -"),
             ask("s3 cp --only-show-errors s3://data/tree/manifest.json -"),
             ask("s3 cp --only-show-errors s3://data/tree/deep/manifest.json -"),
+            ask(f"secretsmanager get-secret-value --secret-id accounting {text}"),
+            ask(f"secretsmanager get-secret-value --secret-id missing {text}"),
         ]
     for real, simulated in zip(answers["awscli"], answers["laboratory"], strict=True):
         assert simulated == real

@@ -109,7 +109,7 @@ def test_prod_waits_for_its_approval(promoted: Promotion) -> None:
 def test_prod_is_deployed(promoted: Promotion) -> None:
     step = promoted.steps["succeeded"]
     assert set(step.outcomes.values()) == {"succeeded", "left out"}
-    parts = ("network", "storage", "data-links", "images", "api", "cluster", "observability")
+    parts = ("network", "storage", "data-links", "images", "api", "database", "cluster", "observability")
     assert {f"prod-{name}" for name in parts} <= step.prod
     assert promoted.cluster_status(PROD, "prod") == "CREATE_COMPLETE"
 

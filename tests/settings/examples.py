@@ -61,6 +61,10 @@ JAKARTA = {"region": "ap-southeast-3", f"{N}.zone": "apse3-az1", **HA_1}
 CALGARY = {"region": "ca-west-1", f"{N}.zone": "caw1-az1", **HA_1}
 
 GOOD: list[dict[str, Any]] = [
+    {A: True},
+    {A: False},
+    {A: {"zone": "use1-az6", "max_acu": 8, "snapshot": "rds:old-2026-11-01"}},
+    {A: {"subnet_id": "subnet-0aaaaaaaaaaaaaaaa"}, f"{N}.existing": EXISTING},
     # File systems, associations, buckets and repositories
     {f"{L}.capacity_gib": 2400},
     {f"{L}.capacity_gib": 7200, f"{L}.throughput": 1000},
@@ -310,6 +314,20 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({A: ACCOUNTING | {"uri": "mysql://h"}}, "cluster.slurm.accounting.uri", "host:port"),
     ({A: ACCOUNTING | {"uri": "h:70000"}}, "cluster.slurm.accounting.uri", "host:port"),
     ({A: ACCOUNTING | {"password_secret_arn": ELSEWHERE}}, f"{A}.password_secret_arn", "us-east-1"),
+    ({A: {"uri": "h", "password_secret_arn": ELSEWHERE.replace("eu-west", "us-east")}}, f"{A}.user", "add the key"),
+    ({A: {"uri": "h", "user": "slurm"}}, f"{A}.password_secret_arn", "or remove uri"),
+    ({A: ACCOUNTING | {"max_acu": 8}}, f"{A}.max_acu", "remove the key, or uri"),
+    ({A: "on"}, A, "a mapping"),
+    ({A: {"user": "slurm"}}, f"{A}.user", "add uri"),
+    ({A: {"version": "8.0"}}, f"{A}.version", "Aurora MySQL"),
+    ({A: {"snapshot": "Old_1"}}, f"{A}.snapshot", "cluster snapshot"),
+    ({A: {"backup_days": 36}}, f"{A}.backup_days", "35 or less"),
+    ({A: {"zone": "use1-az4"}}, f"{A}.zone", "use use1-az1"),
+    ({A: {"zone": "usw2-az1"}}, f"{A}.zone", "another zone of us-east-1"),
+    ({A: {"subnet_id": "subnet-0123456789abcdef0"}}, f"{A}.subnet_id", "network.existing"),
+    ({A: True, f"{N}.existing": EXISTING}, f"{A}.subnet_id", "existing database"),
+    ({A: {"subnet_id": EXISTING["private_subnet_id"]}, f"{N}.existing": EXISTING}, f"{A}.subnet_id", "a third subnet"),
+    ({A: {"zone": "use1-az1"}, f"{N}.existing": EXISTING}, f"{A}.zone", "with subnet_id"),
     ({f"{C}.timeout_minutes": 721}, "cluster.timeout_minutes", "720 or less"),
     ({f"{C}.name": "green", f"{C}.predecessor": "green"}, "cluster.predecessor", "another name than"),
     ({f"{C}.answer_minutes": 56}, "cluster.answer_minutes", "55 or less"),

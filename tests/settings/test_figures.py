@@ -82,6 +82,7 @@ def test_addresses_that_a_cluster_needs(edit: Callable[[Mapping[str, object]], P
             "login nodes and their load balancer": 4,
             "Lustre servers": 2 + 3,
             "OpenZFS": 1,
+            "accounting database": 0,
             "monitoring host": 0,
             "endpoints": ENDPOINTS,
             "reserved by AWS": RESERVED_BY_AWS,

@@ -55,7 +55,10 @@ def test_stacks_carry_the_environments_name_and_what_keeps_data_is_protected(syn
         "storage": "keep" in (retention.buckets, retention.file_systems),
         "images": retention.images == "keep",
     }
-    assert set(synthesis.stacks) == STACKS
+    accounting = environment.cluster.slurm.accounting
+    own = {"database"} if accounting and accounting.own else set()
+    keeps["database"] = retention.databases == "keep"
+    assert set(synthesis.stacks) == STACKS | own
     for construct_id, stack in synthesis.stacks.items():
         properties = stack["properties"]
         assert properties["stackName"] == f"{environment.name}-{construct_id}"
@@ -68,6 +71,9 @@ def test_stacks_wait_for_what_they_need_and_nothing_else(synthesis: Synthesis) -
     waits = {name: STACKS.intersection(stack.get("dependencies", [])) for name, stack in synthesis.stacks.items()}
     has_links = any(lustre.associations for lustre in synthesis.environment.storage.lustre)
     assert "cluster" in waits.pop("observability")
+    if "database" in waits:
+        assert waits.pop("database") == {"network"}
+        assert "database" in synthesis.stacks["cluster"]["dependencies"]
     assert waits == {
         "network": set(),
         "images": set(),
@@ -105,7 +111,8 @@ def test_the_cluster_gets_its_configuration_as_a_structure(synthesis: Synthesis)
 
 
 FEATURES: dict[str, Callable[[Environment], object]] = {
-    "accounting": lambda environment: environment.cluster.slurm.accounting,
+    "accounting in an existing database": lambda environment: environment.cluster.slurm.database,
+    "accounting in an own database": lambda environment: (own := environment.cluster.slurm.accounting) and own.own,
     "login nodes": lambda environment: environment.cluster.login_nodes,
     "image build": lambda environment: environment.images.build,
     "an existing VPC": lambda environment: environment.network.existing,

@@ -4,8 +4,8 @@
 (which may be CDK tokens). `types_of` lists which of the values are not strings, for the custom resource.
 """
 
-from trainyard.cluster_config.references import NodeReferences, References
+from trainyard.cluster_config.references import DatabaseReferences, NodeReferences, References
 from trainyard.cluster_config.rendering import render
 from trainyard.cluster_config.types import types_of
 
-__all__ = ["NodeReferences", "References", "render", "types_of"]
+__all__ = ["DatabaseReferences", "NodeReferences", "References", "render", "types_of"]

@@ -24,6 +24,20 @@ class NodeReferences:
     policy_arn: str
 
 
+@dataclass(frozen=True)
+class DatabaseReferences:
+    """Of the database that the environment makes.
+
+    Attributes:
+        uri: host:port.
+        password_secret_arn: of a secret whose text is the password of `user`.
+    """
+
+    uri: str
+    user: str
+    password_secret_arn: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class References:
     """Ids, ARNs and names, each a plain string or a CDK token of a string.
@@ -36,6 +50,7 @@ class References:
         entry_script: s3:// URI of the script of every custom action. It must stay the same for the cluster's life.
         lustre_ids: FSx for Lustre file system ids, by the name in the environment file.
         openzfs_volume_ids: FSx for OpenZFS volume ids, by the volume's name in the environment file.
+        database: the environment's own accounting database; None: there is none, or it is not deployed yet.
     """
 
     head: NodeReferences
@@ -47,3 +62,4 @@ class References:
     entry_script: str
     lustre_ids: Mapping[str, str] = field(default_factory=dict)
     openzfs_volume_ids: Mapping[str, str] = field(default_factory=dict)
+    database: DatabaseReferences | None = None

@@ -47,7 +47,7 @@ def render(environment: Environment, references: References) -> Section:
         "Scheduling": {
             "Scheduler": "slurm",
             "ScalingStrategy": cluster.slurm.scaling,
-            "SlurmSettings": _slurm_settings(environment),
+            "SlurmSettings": _slurm_settings(environment, references),
             "SlurmQueues": [queue(environment, references, settings) for settings in cluster.queues],
         },
         **_shared_storage(environment, references),
@@ -82,7 +82,7 @@ def _is_named(item: object) -> bool:
     return isinstance(item, Mapping) and "Name" in item
 
 
-def _slurm_settings(environment: Environment) -> Section:
+def _slurm_settings(environment: Environment, references: References) -> Section:
     settings = environment.cluster.slurm
     # All strings, as in slurm.conf, one parameter in each item. The environment file's parameters come first.
     parameters = {name: str(value) for name, value in settings.settings.items()}
@@ -106,6 +106,12 @@ def _slurm_settings(environment: Environment) -> Section:
             "UserName": accounting.user,
             "PasswordSecretArn": accounting.password_secret_arn,
             **({"DatabaseName": accounting.database} if accounting.database else {}),
+        }
+    elif own := references.database:
+        section["Database"] = {
+            "Uri": own.uri,
+            "UserName": own.user,
+            "PasswordSecretArn": own.password_secret_arn,
         }
     return section
 

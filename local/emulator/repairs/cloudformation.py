@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from ministack.core.responses import get_account_id, get_region, request_scope
-from ministack.services import ec2, iam, s3
+from ministack.services import ec2, iam, rds, s3
 from ministack.services.cloudformation import (
     _exports,
     _stacks,
@@ -31,6 +31,8 @@ def install() -> None:
     _wait_conditions_last()
     _attributes()
     _instance_profile()
+    _secret()
+    _protected_database()
     _parents()
     _deletions_that_failed()
 
@@ -162,6 +164,39 @@ def _instance_profile() -> None:
         "update": lambda physical_id, *given: named(update(arn_of(physical_id), *given)),
         "delete": lambda physical_id, *given: delete(arn_of(physical_id), *given),
     }
+
+
+def _secret() -> None:
+    # services/cloudformation/provisioners.py:6883: Ref of AWS::SecretsManager::Secret is its name; on AWS it is its
+    # ARN, which has the name, a hyphen and six characters.
+    handler = provisioners._RESOURCE_HANDLERS["AWS::SecretsManager::Secret"]
+    create, update, delete = handler["create"], handler["update"], handler["delete"]
+
+    def name_of(arn: str) -> str:
+        return arn.rpartition(":secret:")[2][:-7]
+
+    def with_arn(made: tuple[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+        return made[1]["Arn"], made[1]
+
+    handler |= {
+        "create": lambda *given: with_arn(create(*given)),
+        "update": lambda physical_id, *given: with_arn(update(name_of(physical_id), *given)),
+        "delete": lambda physical_id, *given: delete(name_of(physical_id), *given),
+    }
+
+
+def _protected_database() -> None:
+    # services/cloudformation/provisioners.py deletes an AWS::RDS::DBCluster whatever its DeletionProtection is; RDS
+    # refuses.
+    handler = provisioners._RESOURCE_HANDLERS["AWS::RDS::DBCluster"]
+    original = handler["delete"]
+
+    def delete(physical_id: str, properties: dict[str, Any]) -> None:
+        if rds._clusters.get(physical_id, {}).get("DeletionProtection"):
+            raise ValueError("Cannot delete protected Cluster, please disable deletion protection and try again.")
+        original(physical_id, properties)
+
+    handler["delete"] = delete
 
 
 def _parents() -> None:

@@ -19,6 +19,7 @@ from ops.preflight.checks import (
     buckets,
     capacity,
     cluster,
+    database,
     existing,
     images,
     names,
@@ -44,6 +45,7 @@ CHECKS: tuple[tuple[str, str, Check], ...] = (
     ("buckets", "names", buckets.check),
     ("existing", "file systems and buckets", existing.check),
     ("names", "repositories and log groups", names.check),
+    ("database", "version and zone", database.check),
     ("services", "chat and sign-in", services.check),
     ("cluster", "dry run", cluster.check),
 )

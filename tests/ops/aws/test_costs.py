@@ -123,3 +123,14 @@ def test_the_price_list_api_comes_before_the_file(listed: list[object] | None, e
         prices = costs.Prices("us-east-1", session)
         assert prices.instance("p5.48xlarge") == expected
         assert prices.instance("p5.48xlarge") == expected  # asked once
+
+
+def test_a_database_costs_its_least_capacity_and_is_unknown_without_a_price() -> None:
+    capacity = {"ServerlessV2ScalingConfiguration": {"MinCapacity": 0.5, "MaxCapacity": 4}}
+    template = {"Resources": {"Cluster": {"Type": "AWS::RDS::DBCluster", "Properties": capacity}}}
+    prices = costs.Prices("us-east-1")
+    prices._known = {}
+    stacks = {"database": Stack("database", "unit-database", "us-east-1", template)}
+    assert costs.costs(stacks, prices) == [costs.Cost("Aurora MySQL, 0.5 ACU at least", None)]
+    prices._known = {"aurora_acu_hour": 0.2}
+    assert costs.costs(stacks, prices) == [costs.Cost("Aurora MySQL, 0.5 ACU at least", 0.1)]

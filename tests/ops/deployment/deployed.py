@@ -1,4 +1,4 @@
-"""`environments/local.yaml` with more GPU nodes, deployed by `trainyard up` to an emulator of its own."""
+"""`environments/local.yaml` with more GPU nodes and a database, which `trainyard up` deploys to an own emulator."""
 
 import json
 import urllib.error
@@ -14,7 +14,7 @@ import boto3
 from local.emulator import launch
 from local.slurm.remote import NODES_EACH
 from tests.e2e.conftest import Local, free_ports
-from tests.ops.review.edits import ENVIRONMENTS, GPU_MAX
+from tests.ops.review.edits import ENVIRONMENTS, GPU_MAX, slurm
 
 GPU_NODES = 8
 """Enough to drain two that a job finds bad: a quarter."""
@@ -60,6 +60,7 @@ def deploy(folder: Path) -> Iterator[Deployed]:
     file.write_text((ENVIRONMENTS / "local.yaml").read_text())
     local = Local(file, folder / "state", folder / "home", free_ports())
     local.edit(GPU_MAX, rf"max: {GPU_NODES}\1")
+    local.edit(*slurm("accounting: true"))
     try:
         done = local.run("up", "--no-hello", prefix=("env", f"{NODES_EACH}={GPU_NODES}"))
         assert done.returncode == 0, done.stdout + local.logs()

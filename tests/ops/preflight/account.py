@@ -105,6 +105,8 @@ class Account(Aws):
     workspaces: list[str] = field(default_factory=list)
     teams: list[str] = field(default_factory=list)
     identity_centers: list[str] = field(default_factory=list)
+    zones: dict[str, str] = field(default_factory=dict)  # the state by zone id
+    engines: dict[str, str] = field(default_factory=dict)  # the family by engine and version
     stacks: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
     denied: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
@@ -201,6 +203,15 @@ class Account(Aws):
         if SubnetIds[0] not in self.subnets:
             raise refusal("InvalidSubnetID.NotFound", f"The subnet ID '{SubnetIds[0]}' does not exist", "x")
         return {"Subnets": [{"SubnetId": SubnetIds[0], **self.subnets[SubnetIds[0]]}]}
+
+    def _describe_availability_zones(self, Filters: Any) -> Answer:  # noqa: N803, ANN401
+        assert Filters[0]["Name"] == "zone-id"
+        zones = [zone for zone in Filters[0]["Values"] if zone in self.zones]
+        return {"AvailabilityZones": [{"ZoneId": zone, "State": self.zones[zone]} for zone in zones]}
+
+    def _describe_db_engine_versions(self, Engine: str, EngineVersion: str) -> Answer:  # noqa: N803
+        family = self.engines.get(f"{Engine} {EngineVersion}")
+        return {"DBEngineVersions": [{"DBParameterGroupFamily": family}] if family else []}
 
     def _describe_images(self, **arguments: Any) -> Answer:  # noqa: ANN401
         if "ImageIds" in arguments:

@@ -10,7 +10,7 @@ import pytest
 from aws_cdk.assertions import Template
 
 from ops import pcluster_subprocess
-from ops.preflight.checks import addresses, buckets, existing, images, names, offerings, services
+from ops.preflight.checks import addresses, buckets, database, existing, images, names, offerings, services
 from ops.preflight.results import CheckResult, Verdict
 from settings import Environment, environment_file, load
 from settings.regions import fsx_regions
@@ -369,6 +369,50 @@ def test_chat_and_sign_in(there: dict[str, Any], verdicts: str) -> None:
     found = results(services.check, Account(**there), wanted)
     assert " ".join(result.verdict for result in found) == verdicts
     assert all(result.todo for result in found if result.verdict is not Verdict.OK)
+
+
+# --- accounting database ---------------------------------------------------------------------------------------------
+ENGINE = {"aurora-mysql 8.0.mysql_aurora.3.10.4": "aurora-mysql8.0"}
+PRIVATE, OTHER = "subnet-0123456789abcdef0", "subnet-0aaaaaaaaaaaaaaaa"
+
+
+@pytest.mark.parametrize(
+    ("there", "verdicts"),
+    [
+        ({"engines": ENGINE, "zones": {"use1-az1": "available"}}, "ok ok"),
+        ({"engines": ENGINE, "zones": {"use1-az1": "impaired"}}, "ok fault"),
+        ({"engines": ENGINE}, "ok fault"),
+        ({"engines": dict.fromkeys(ENGINE, "aurora-mysql8.4"), "zones": {"use1-az1": "available"}}, "fault ok"),
+        ({"zones": {"use1-az1": "available"}}, "fault ok"),
+    ],
+)
+def test_version_and_zone_of_the_database(there: dict[str, Any], verdicts: str) -> None:
+    found = results(database.check, Account(**there), environment(cluster={"slurm": {"accounting": True}}))
+    assert " ".join(result.verdict for result in found) == verdicts
+    assert all(result.todo for result in found if result.verdict is not Verdict.OK)
+
+
+@pytest.mark.parametrize(
+    ("subnets", "verdict"),
+    [
+        ({OTHER: {"VpcId": NETWORK["vpc_id"], "AvailabilityZoneId": "use1-az2"}}, "ok"),
+        ({OTHER: {"VpcId": NETWORK["vpc_id"], "AvailabilityZoneId": ZONE}}, "fault"),
+        ({OTHER: {"VpcId": "vpc-1", "AvailabilityZoneId": "use1-az2"}}, "fault"),
+        ({}, "fault"),
+    ],
+)
+def test_second_subnet_of_the_database_in_an_existing_network(subnets: dict[str, Any], verdict: str) -> None:
+    accounting = {"slurm": {"accounting": {"subnet_id": OTHER}}}
+    wanted = environment(network={"zone": ZONE, "existing": NETWORK}, cluster=accounting)
+    [_, found] = results(database.check, Account(engines=ENGINE, subnets=subnets), wanted)
+    assert found.verdict == verdict
+
+
+@pytest.mark.parametrize("accounting", [None, False, {"uri": "db"}])
+def test_nothing_is_asked_about_other_databases(accounting: object) -> None:
+    account = Account()
+    assert results(database.check, account, environment(cluster={"slurm": {"accounting": accounting}})) == []
+    assert "rds:DescribeDBEngineVersions" not in account.asked
 
 
 def test_nothing_to_sign_in_to() -> None:

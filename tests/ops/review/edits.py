@@ -155,6 +155,11 @@ CLUSTER: dict[str, Edit] = {
     ),
     "Lustre mounted elsewhere": Edit(DISRUPTIVE, ((r"mount: /fsx", "mount: /lustre"),), {"MountDir": FLEET}),
     "homes mounted elsewhere": Edit(DISRUPTIVE, ((r"mount: /home", "mount: /homes"),), {"MountDir": FLEET}),
+    "an own accounting database": Edit(
+        DISRUPTIVE,
+        (slurm("accounting: true"), (r"  logs: delete", "  logs: delete\n  databases: delete")),
+        {"Database": FLEET},
+    ),
     "accounting": Edit(DISRUPTIVE, (slurm(ACCOUNTING),), {"Database": FLEET}, emulated=False),
     "an image of our own": Edit(
         DISRUPTIVE, (cpu_queue("ami: ami-0123456789abcdef0"),), {"Image": FLEET}, emulated=False

@@ -14,6 +14,7 @@ from ops.review.verdict import Level, Verdict
 
 BUCKET, REPOSITORY, LOGS = "AWS::S3::Bucket", "AWS::ECR::Repository", "AWS::Logs::LogGroup"
 FILE_SYSTEM, SCHEDULE = "AWS::FSx::FileSystem", "AWS::Scheduler::Schedule"
+DATABASE = "AWS::RDS::DBCluster"
 
 Properties = dict[str, Any]
 
@@ -104,6 +105,9 @@ CASES = {
     "backups of Lustre": Case(FILE_SYSTEM, backups(30, "Lustre"), backups(7, "Lustre"), "7 days instead of 30"),
     "no backups of Lustre": Case(FILE_SYSTEM, backups(7, "Lustre"), backups(None, "Lustre"), "0 days instead of 7"),
     "backups of OpenZFS": Case(FILE_SYSTEM, backups(None, "OpenZFS"), backups(7, "OpenZFS"), "7 days instead of 30"),
+    "backups of a database": Case(
+        DATABASE, {"BackupRetentionPeriod": 14}, {"BackupRetentionPeriod": 7}, "kept for 7 days"
+    ),
     "logs": Case(LOGS, {"RetentionInDays": 90}, {"RetentionInDays": 7}, "logs are kept for 7 days instead of 90"),
     "logs that were kept": Case(LOGS, {}, {"RetentionInDays": 365}, "365 days instead of ever"),
     "snapshots": Case(SCHEDULE, snapshots(7), snapshots(3), "3 snapshots are kept instead of 7"),
@@ -152,6 +156,9 @@ HELD = "kept where the {} holds {} (CloudFormation cannot delete it then); else 
         (BUCKET, "Delete", {"Tags": EMPTIED}, "lost: the bucket is emptied and deleted"),
         (REPOSITORY, "Delete", None, HELD.format("repository", "images")),
         (REPOSITORY, "Delete", {"EmptyOnDelete": True}, "lost"),
+        (DATABASE, "Snapshot", {}, "kept as a snapshot only"),
+        ("AWS::RDS::DBInstance", None, {"DBClusterIdentifier": "unit"}, "kept in its cluster, if that is kept"),
+        ("AWS::RDS::DBInstance", None, {}, "lost"),
     ],
 )
 def test_a_removal_follows_the_deployed_policy(

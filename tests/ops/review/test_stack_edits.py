@@ -9,7 +9,7 @@ import pytest
 
 from ops.review.resources import Effect
 from ops.review.verdict import Level, Verdict, judge
-from tests.ops.review.edits import DESTRUCTIVE, DISRUPTIVE, SAFE, Replacements
+from tests.ops.review.edits import DESTRUCTIVE, DISRUPTIVE, SAFE, Replacements, slurm
 from tests.ops.review.synthesis import edited
 
 pytestmark = pytest.mark.xdist_group("review-stacks")
@@ -68,6 +68,18 @@ CASES: dict[str, Case] = {
         ((r"use1-az4", "use1-az6"),),
         (*(f"FileSystem local-storage-{name} replaced" for name in ("homes", "training")), "Volume home", "Volume sh"),
         says="SubnetId",
+    ),
+    "the accounting database removed": Case(
+        DESTRUCTIVE,
+        ((r"accounting: true", "accounting: false"),),
+        ("DBCluster .* removed kept as a snapshot", "DBInstance", "Secret", *["LogGroup"] * 3),
+        before=(slurm("accounting: true"),),
+    ),
+    "the accounting database upgraded": Case(
+        DISRUPTIVE,
+        ((r"accounting: true", "accounting: {version: 3.12.0}"),),
+        says="DBCluster .* is upgraded",
+        before=(slurm("accounting: true"),),
     ),
     "an association removed": Case(DISRUPTIVE, NO_CHECKPOINTS, says="DataRepositoryAssociation .* removed"),
     "the cluster renamed": Case(DESTRUCTIVE, GREEN, says="cluster local is deleted"),

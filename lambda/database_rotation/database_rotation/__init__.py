@@ -1,0 +1,1 @@
+"""Rotation of the accounting database's password, without a connection to the database."""
