@@ -17,6 +17,7 @@ import pwd
 import stat
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ class Accounts:
         self.people, self.role, self.apply = people, role, apply
         self.changes: list[str] = []
         self.problems: list[str] = []
-        self.state: dict[str, dict[str, int]] = {"users": {}, "groups": {}, "former": {}}
+        self.state: dict[str, dict[str, Any]] = {"users": {}, "groups": {}, "former": {}}
         if STATE.exists():
             self.state = json.loads(STATE.read_text(encoding="utf-8"))
 
@@ -102,8 +103,8 @@ class Accounts:
             elif entry is None:
                 self.change(
                     f"create group {name} ({number})",
-                    lambda name=name, number=number: self.own("groups", name, number),
-                    lambda name=name, number=number: run("groupadd", "--gid", str(number), name),
+                    partial(self.own, "groups", name, number),
+                    partial(run, "groupadd", "--gid", str(number), name),
                 )
         self.members = {
             name: sorted(names) for name, names in members.items()
@@ -111,8 +112,8 @@ class Accounts:
         }  # fmt: skip
         users = {**self.state["users"], **ids(self.people, "users", "uid")}
         for name in sorted(set(self.state["groups"]) - set(wanted) - set(users)):
-            remove = [lambda name=name: run("groupdel", name)] if name in found else []
-            remove.append(lambda name=name: self.forget("groups", name))
+            remove: list[Callable[[], object]] = [partial(run, "groupdel", name)] if name in found else []
+            remove.append(partial(self.forget, "groups", name))
             self.change(f"remove group {name}; its files keep the number", *remove)
 
     def forget(self, kind: str, name: str) -> None:
@@ -133,20 +134,20 @@ class Accounts:
                 line += ["--home-dir", str(HOMES / name), "--shell", SHELL, "--password", "*", name]
                 self.change(
                     f"create user {name} ({uid})",
-                    lambda name=name, uid=uid: self.own("users", name, uid),
-                    lambda line=line: run(*line),
+                    partial(self.own, "users", name, uid),
+                    partial(run, *line),
                 )
             elif entry[6] == NO_SHELL:
                 self.change(
                     f"unlock user {name}",
-                    lambda name=name: run("usermod", "--expiredate", "", "--shell", SHELL, name),
+                    partial(run, "usermod", "--expiredate", "", "--shell", SHELL, name),
                 )
         present = local("/etc/passwd")
         for name, members in self.members.items():
             names = [member for member in members if member in present or not self.apply]
             self.change(
                 f"group {name} has the members: {', '.join(names) or 'none'}",
-                lambda name=name, names=names: run("gpasswd", "--members", ",".join(names), name),
+                partial(run, "gpasswd", "--members", ",".join(names), name),
             )
 
     def leavers(self) -> None:
@@ -158,17 +159,19 @@ class Accounts:
                 self.problems.append(f"user {name} has the id {found[name][2]} on this node, not {uid}: left as it is")
                 continue
             if name in found and found[name][6] != NO_SHELL:
-                ends = [lambda name=name: run("usermod", "--expiredate", "1", "--shell", NO_SHELL, name)]
+                ends: list[Callable[[], object]] = [
+                    partial(run, "usermod", "--expiredate", "1", "--shell", NO_SHELL, name)
+                ]
                 if self.role == "head":
-                    ends.append(lambda name=name: slurm("scancel", "--user", name, "--state=PENDING"))
+                    ends.append(partial(slurm, "scancel", "--user", name, "--state=PENDING"))
                 if self.role != "compute":
-                    ends.append(lambda uid=uid: run("pkill", "-KILL", "--uid", str(uid), check=False))
+                    ends.append(partial(run, "pkill", "-KILL", "--uid", str(uid), check=False))
                 self.change(f"close the account of {name}", *ends)
             if name in found and (busy := node.occupation(uid)):
                 self.changes.append(f"keep the closed account of {name} until {busy}")
                 continue
-            remove = [lambda name=name: run("userdel", name)] if name in found else []
-            self.change(f"remove user {name}; home and files stay", *remove, lambda name=name: self.retire(name))
+            remove: list[Callable[[], object]] = [partial(run, "userdel", name)] if name in found else []
+            self.change(f"remove user {name}; home and files stay", *remove, partial(self.retire, name))
 
     def retire(self, name: str) -> None:
         if name in local("/etc/group"):  # userdel removes it only with USERGROUPS_ENAB
@@ -186,7 +189,7 @@ class Accounts:
                 found = home.lstat()
             except FileNotFoundError:
                 if not self.apply or owner(pwd.getpwuid, uid) == name:
-                    self.change(f"create {home}", lambda name=name, uid=uid: node.make_home(name, uid))
+                    self.change(f"create {home}", partial(node.make_home, name, uid))
                 continue
             if found.st_uid != uid or not stat.S_ISDIR(found.st_mode):
                 what = f"belongs to uid {found.st_uid}, not {uid}" if stat.S_ISDIR(found.st_mode) else "is not a folder"
@@ -199,7 +202,7 @@ class Accounts:
         found = {path.name: path for path in KEYS.glob("*")} if KEYS.is_dir() else {}
         for name, text in texts.items():
             if name not in found or found[name].read_text(encoding="utf-8") != text:
-                self.change(f"keys of {name}", lambda name=name, text=text: write(KEYS / name, text, 0o644))
+                self.change(f"keys of {name}", partial(write, KEYS / name, text, 0o644))
         for name in sorted(set(found) - set(texts)):
             self.change(f"remove keys of {name}", found[name].unlink)
 
@@ -211,7 +214,7 @@ class Accounts:
         if not names and before:
             self.change("no administrators", SUDOERS.unlink)
         elif names and text != before:
-            self.change(f"administrators: {', '.join(names)}", lambda: node.allow_sudo(text))
+            self.change(f"administrators: {', '.join(names)}", partial(node.allow_sudo, text))
 
     def folders(self) -> None:
         """A team may write the folders of its models, which the bootstrap made for the cluster's user."""
@@ -237,8 +240,8 @@ class Accounts:
                     gid = int(entry[2])
                     self.change(
                         f"{path} for the group {team}",
-                        lambda folder=folder, gid=gid: os.fchown(folder, -1, gid),
-                        lambda folder=folder: os.fchmod(folder, 0o2775),
+                        partial(os.fchown, folder, -1, gid),
+                        partial(os.fchmod, folder, 0o2775),
                     )
                 os.close(folder)
 

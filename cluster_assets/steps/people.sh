@@ -13,7 +13,7 @@ people::main() {
     return 0
   fi
   # Without its reason, which would be the step's.
-  TRAINYARD_REASON="" bash "${TRAINYARD_LIB}/../people/apply.sh" apply || log::warn "not all users or shares are as the people file says"
+  TRAINYARD_REASON="" bash "${TRAINYARD_LIB}/../people/apply.sh" apply || log::warn "users and shares are not as the people file says"
 }
 
 people::main

@@ -15,11 +15,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import boto3
+from botocore.exceptions import ClientError
+
 from local.slurm import Laboratory, Plan, bootstrap, host, make
 from local.slurm.plan import MOST_NODES, PLAN_FILE, Timeouts
 from ops.problem import Problem
 from settings import Environment, Faults, load
 from trainyard import cluster_bundle
+from trainyard.cluster_people import PEOPLE
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = Path(__file__).parent / "figures"
@@ -129,6 +133,26 @@ def ensure(state: Path, cluster: str, account: str) -> Laboratory:
     return laboratory
 
 
+def fetch_people(laboratory: Laboratory, state: Path, account: str) -> None:
+    """Copy `cluster/people.json` of the emulated S3 to the laboratory's bucket, which a real node would read there."""
+    environment = laboratory.plan.environment
+    given = json.loads((state / "emulator.json").read_text(encoding="utf-8"))
+    session = boto3.Session(
+        aws_access_key_id=account,
+        aws_secret_access_key="local",  # noqa: S106 - the emulator does not check the signature of an account's own key
+        region_name=environment.region,
+    )
+    address = f"http://127.0.0.1:{given['port']}"
+    ssm, s3 = session.client("ssm", endpoint_url=address), session.client("s3", endpoint_url=address)
+    name = f"/trainyard/{environment.name}/buckets/assets"
+    try:
+        bucket = ssm.get_parameter(Name=name)["Parameter"]["Value"]
+        content = s3.get_object(Bucket=bucket, Key=PEOPLE)["Body"].read()
+    except ClientError:
+        return  # nothing is published
+    (laboratory.path(f"{bootstrap.BUCKETS}/{laboratory.plan.buckets['assets']}") / PEOPLE).write_bytes(content)
+
+
 def run(laboratory: Laboratory, script: str) -> dict[str, object]:
     """Run a script on the head node as Systems Manager's agent does."""
     try:
@@ -166,7 +190,9 @@ def main(arguments: list[str]) -> int:
     os.umask(0o022)  # the agent's; Slurm gives a job the umask of its submission, and the emulator's is private
     script = sys.stdin.read()
     try:
-        answer = run(ensure(options.state.resolve(), options.cluster, options.account), script)
+        laboratory = ensure(options.state.resolve(), options.cluster, options.account)
+        fetch_people(laboratory, options.state.resolve(), options.account)
+        answer = run(laboratory, script)
     except (Problem, Faults, OSError, subprocess.SubprocessError) as problem:
         answer = {"unavailable": str(problem)}
     print(json.dumps(answer))
