@@ -262,6 +262,8 @@ def main(arguments: list[str]) -> int:
     accounts = Accounts(people, options.role, options.apply)
     if people.get("has_users", True):
         accounts.run()
+    if people.get("directory"):
+        accounts.problems += node.directory_problems(people["directory"])
     sys.stdout.write(json.dumps({"changes": accounts.changes, "problems": accounts.problems}) + "\n")
     for problem in accounts.problems:
         sys.stderr.write(f"people: {problem}\n")

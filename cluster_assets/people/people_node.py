@@ -9,6 +9,8 @@ import json
 import os
 import re
 import shutil
+import socket
+import ssl
 import stat
 import subprocess
 import sys
@@ -108,6 +110,26 @@ def open_folder(path: str) -> int:
         finally:
             os.close(parent)
     return folder
+
+
+def directory_problems(directory: dict[str, Any]) -> list[str]:
+    """What is wrong with the directory of users, as this node sees it."""
+    problems = []
+    context = ssl.create_default_context(cafile=directory["ca_certificate"])
+    if directory["verify"] not in ("hard", "demand"):
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    for uri in directory["address"].split(","):
+        scheme, _, place = uri.partition("://")
+        host, _, port = place.partition(":")
+        try:
+            with socket.create_connection((host, int(port or (636 if scheme == "ldaps" else 389))), 5) as connection:
+                if scheme == "ldaps":
+                    context.wrap_socket(connection, server_hostname=host).close()
+        except OSError as error:
+            problems.append(f"the directory {uri} does not answer: {error}")
+    if run("systemctl", "is-active", "sssd", check=False).strip() != "active":
+        problems.append("sssd does not run: users of the directory cannot log in, and their jobs fail")
+    return problems
 
 
 def slurm(*line: str) -> str:
