@@ -160,6 +160,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
         account.connect,
         (
             _ENV,
+            _value("--user", "NAME", "log in as this one of the people (default: the cluster's user)"),
             _path("--key", "FILE", "a private key of yours (default: a new one in the folder)"),
             _path("--folder", "FOLDER", f"where it is written (default {_SSH})", default=_SSH),
             _flag("--dashboards", "open Grafana, Prometheus and Alertmanager on this machine's ports until Ctrl-C"),

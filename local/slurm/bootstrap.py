@@ -63,8 +63,10 @@ def all_nodes(laboratory: Laboratory) -> None:
     with ThreadPoolExecutor(max_workers=len(laboratory.plan.compute)) as pool:
         logins = [pool.submit(run, laboratory, node.name, "login-configured") for node in laboratory.plan.logins]
         computes = [pool.submit(compute_node, laboratory, node.name) for node in laboratory.plan.compute]
-        for done in (*logins, *computes):
-            done.result()
+        for login in logins:
+            login.result()
+        for compute in computes:
+            compute.result()
     if laboratory.plan.metrics_s:
         monitoring.start(laboratory)
 

@@ -40,8 +40,8 @@ _CERTIFICATE = """
 set -e
 cd /etc/ldap
 openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=ldap -keyout lab.key -out lab.csr 2>/dev/null
-openssl x509 -req -in lab.csr -days 30 -CA /etc/lab-ca/ca.crt -CAkey /etc/lab-ca/ca.key -set_serial "0x$(openssl rand -hex 8)" \
-  -extfile <(printf 'subjectAltName=%s\n' "$1") -out lab.crt 2>/dev/null
+openssl x509 -req -in lab.csr -days 30 -CA /etc/lab-ca/ca.crt -CAkey /etc/lab-ca/ca.key \
+  -set_serial "0x$(openssl rand -hex 8)" -extfile <(printf 'subjectAltName=%s\n' "$1") -out lab.crt 2>/dev/null
 chown openldap: lab.key
 install -d -o openldap -g openldap /var/lib/lab-ldap
 slapadd -f lab.conf -l lab.ldif
