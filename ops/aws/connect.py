@@ -92,8 +92,8 @@ def write(
     if environment.cluster.os in NO_INSTANCE_CONNECT and key is None:
         raise Problem(
             f"{environment.cluster.os} does not take short-lived keys: its AMI has no EC2 Instance Connect. Give the "
-            "private key of cluster.head_node.key_name, or one of the people file, with --key, or open a shell with the output Connect of the "
-            f"stack {environment.name}-cluster."
+            "private key of cluster.head_node.key_name, or yours of the people file, with --key, or open a shell with "
+            f"the output Connect of the stack {environment.name}-cluster."
         )
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
@@ -104,7 +104,7 @@ def write(
     if wrong := [str(path) for path in (key, folder) if not _PATH.fullmatch(str(path))]:
         raise Problem(f"{wrong[0]!r} has a character that SSH's configuration cannot hold. Use another folder.")
     file = folder / f"{environment.name}.conf"
-    text = "\n".join(_lines(environment, nodes, key, public, folder / "known_hosts", login))
+    text = "\n".join(_lines(environment, nodes, login, key, folder / "known_hosts"))
     with open_private(file, "w") as stream:
         stream.write(f"{text}\n")
     return file
@@ -139,9 +139,8 @@ def _on_nodes(environment: Environment, login: str, public: Path) -> bool:
     return public.read_text(encoding="utf-8").split()[1:2] in [[key] for key in keys]
 
 
-def _lines(
-    environment: Environment, nodes: dict[str, str], key: Path, public: Path, known: Path, login: str
-) -> Iterator[str]:
+def _lines(environment: Environment, nodes: dict[str, str], login: str, key: Path, known: Path) -> Iterator[str]:
+    public = key.with_name(f"{key.name}.pub")
     profile = os.environ.get("AWS_PROFILE", "")
     if profile and not re.fullmatch(r"[\w.@+=/-]+", profile):
         raise Problem(f"AWS_PROFILE {profile!r} has a character that SSH's configuration cannot hold. Rename it.")

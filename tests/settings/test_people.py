@@ -1,4 +1,4 @@
-"""The people file: each rule with good and bad content, named with the file's own line; private keys are never shown."""
+"""The people file: each rule with good and bad content, at the file's own line; private keys are never shown."""
 
 from __future__ import annotations
 
