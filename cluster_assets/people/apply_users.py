@@ -38,6 +38,9 @@ class Accounts:
         self.people, self.role, self.apply = people, role, apply
         self.changes: list[str] = []
         self.problems: list[str] = []
+        self.members: dict[str, set[str]] = {}
+        self.good: list[dict[str, Any]] = []
+        """Users whose name and id are ours on this node: a foreign one must get no key and no sudo from the file."""
         self.state: dict[str, dict[str, Any]] = {"users": {}, "groups": {}, "former": {}}
         if STATE.exists():
             self.state = json.loads(STATE.read_text(encoding="utf-8"))
@@ -106,10 +109,7 @@ class Accounts:
                     partial(self.own, "groups", name, number),
                     partial(run, "groupadd", "--gid", str(number), name),
                 )
-        self.members = {
-            name: sorted(names) for name, names in members.items()
-            if set(filter(None, found[name][3].strip().split(",") if name in found else [])) != names
-        }  # fmt: skip
+        self.members = members
         users = {**self.state["users"], **ids(self.people, "users", "uid")}
         for name in sorted(set(self.state["groups"]) - set(wanted) - set(users)):
             remove: list[Callable[[], object]] = [partial(run, "groupdel", name)] if name in found else []
@@ -128,6 +128,7 @@ class Accounts:
             entry = found.get(name)
             if not self.ours("users", name, uid, entry, owner(pwd.getpwuid, uid)):
                 continue
+            self.good.append(user)
             if entry is None:
                 # No password: with * sshd also accepts keys where PAM is off (sshd(8), locked accounts).
                 line = ["useradd", "--uid", str(uid), "--gid", str(uid), "--no-create-home", "--no-log-init"]
@@ -142,13 +143,15 @@ class Accounts:
                     f"unlock user {name}",
                     partial(run, "usermod", "--expiredate", "", "--shell", SHELL, name),
                 )
-        present = local("/etc/passwd")
+        good = {user["name"] for user in self.good}
+        groups = local("/etc/group")
         for name, members in self.members.items():
-            names = [member for member in members if member in present or not self.apply]
-            self.change(
-                f"group {name} has the members: {', '.join(names) or 'none'}",
-                partial(run, "gpasswd", "--members", ",".join(names), name),
-            )
+            names = ",".join(sorted(members & good))
+            if ",".join(sorted(groups[name][3].strip().split(",") if name in groups else [])) != names:
+                self.change(
+                    f"group {name} has the members: {names or 'none'}",
+                    partial(run, "gpasswd", "--members", names, name),
+                )
 
     def leavers(self) -> None:
         """Close the accounts of users that left the file, and remove those without processes and jobs."""
@@ -183,7 +186,7 @@ class Accounts:
         """Create homes, which all nodes share, on the head node. What exists is only looked at."""
         if self.role != "head":
             return
-        for user in self.people["users"]:
+        for user in self.good:
             name, uid, home = user["name"], user["uid"], HOMES / user["name"]
             try:
                 found = home.lstat()
@@ -197,7 +200,7 @@ class Accounts:
 
     def keys(self) -> None:
         """Public keys in a folder of root's, which sshd reads in addition to ~/.ssh/authorized_keys."""
-        users = {user["name"]: user["keys"] for user in self.people["users"] if user["keys"]}
+        users = {user["name"]: user["keys"] for user in self.good if user["keys"]}
         texts = {name: HEADER + "".join(f"{key}\n" for key in keys) for name, keys in users.items()}
         found = {path.name: path for path in KEYS.glob("*")} if KEYS.is_dir() else {}
         for name, text in texts.items():
@@ -208,7 +211,7 @@ class Accounts:
 
     def sudoers(self) -> None:
         """Administrators may use sudo on head and login nodes."""
-        names = [user["name"] for user in self.people["users"] if user["administrator"] and self.role != "compute"]
+        names = [user["name"] for user in self.good if user["administrator"] and self.role != "compute"]
         text = HEADER + "".join(f"{name} ALL=(ALL) NOPASSWD:ALL\n" for name in names)
         before = SUDOERS.read_text(encoding="utf-8") if SUDOERS.exists() else ""
         if not names and before:

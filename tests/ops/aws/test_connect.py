@@ -155,7 +155,7 @@ def test_one_of_the_people_logs_in_with_a_key_that_the_nodes_know(tmp_path: Path
     other = ssh_reads(connect.write(tmp_path / "b", with_people, NODES, None, "ada"), "small")
     assert other["user"] == "ada"
     assert "send-ssh-public-key" in other["proxycommand"]
-    with pytest.raises(Problem, match="has no user 'grace'. Users: ada"):
+    with pytest.raises(Problem, match=r"has no user 'grace'\. Users: ada"):
         connect.write(tmp_path, with_people, NODES, None, "grace")
     with pytest.raises(Problem, match="only the cluster's user"):
         connect.write(tmp_path, environment(), NODES, None, "ada")
