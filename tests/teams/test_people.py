@@ -184,7 +184,9 @@ def test_jobs_run_as_their_user(people: People) -> None:
     out = people.lab.output("srun -N2 -n2 sh -c 'id -un; touch $HOME/$(hostname)'", user="pierre")
     assert out.split() == ["pierre", "pierre"]
     names = [node.name for node in people.lab.plan.compute]
-    assert people.lab.output("ls -l", user="pierre", node="login").count("pierre pierre") == len(names)
+    assert people.lab.output("stat -c '%U %n' gpu-*", user="pierre", node="login").split() == [
+        word for name in names for word in ("pierre", name)
+    ]
 
 
 def test_a_team_writes_the_folders_of_its_models_and_shares_new_files(people: People) -> None:
