@@ -292,6 +292,7 @@ LAB: dict[str, tuple[str, tuple[Option, ...]]] = {
             _value("environment", "ENV", "name or path (default local)", nargs="?", default="local"),
             _value("--nodes", None, "nodes of the first compute resource with GPUs (default 2)", type=int, default=2),
             _repeatable("--count", "QUEUE/COMPUTE=N", "instead of --nodes"),
+            _value("--logins", None, "login nodes (default 0)", type=int, default=0),
             _choice("--base", ("bookworm", "trixie"), "bookworm: Slurm 22.05; trixie: Slurm 24.11"),
             _repeatable("--bind", "SOURCE:TARGET", "mount a folder read-only on all nodes"),
             _flag("--powered-down", "declare the environment's other nodes to Slurm too"),

@@ -101,7 +101,7 @@ def environment_of(state: Path, cluster: str, account: str) -> Environment:
 
 
 def plan_of(environment: Environment) -> Plan:
-    """At most two nodes of every compute resource, or as many as TRAINYARD_LAB_NODES says."""
+    """At most two nodes of every compute resource, or as many as TRAINYARD_LAB_NODES says, and one login node."""
     given = os.environ.get(NODES_EACH, "2")
     if not given.isdecimal() or not 1 <= int(given) <= MOST_NODES:
         raise Problem(f"{NODES_EACH} is '{given}'; allowed: 1 to {MOST_NODES}")
@@ -110,7 +110,9 @@ def plan_of(environment: Environment) -> Plan:
         for queue in environment.cluster.queues
         for compute in queue.compute
     }
-    return make(environment, counts=counts, scratch_mib=SCRATCH_MIB, timeouts=TIMEOUTS)
+    pool = environment.cluster.login_nodes
+    logins = min(1, pool.count) if pool else 0
+    return make(environment, counts=counts, scratch_mib=SCRATCH_MIB, timeouts=TIMEOUTS, logins=logins)
 
 
 def ensure(state: Path, cluster: str, account: str) -> Laboratory:
