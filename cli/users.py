@@ -75,7 +75,8 @@ def _apply(options: argparse.Namespace) -> int:
 def _list(options: argparse.Namespace) -> int:
     from ops import people
 
-    _, environment = read(options.environment)
+    file, environment = read(options.environment)
+    people.people_file(file)
     table = [("NAME", "UID", "TEAMS AND GROUPS", "KEYS", "QUOTA", ""), *people.rows(environment)]
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     for row in table:

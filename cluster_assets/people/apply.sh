@@ -81,7 +81,7 @@ END
   fi
 }
 
-# sshd: the first value of a keyword counts (sshd_config(5)), so the line is in a drop-in where sshd_config includes them, else on its top:
+# sshd: where keys are. The first value of a keyword counts (sshd_config(5)), so the line is in a drop-in where sshd_config includes them, else on its top:
 # ParallelCluster's sshd_config, and OpenSSH before 8.2, have no drop-ins.
 people::sshd() {
   [[ -f "${SSHD}" ]] || return 0
@@ -94,7 +94,9 @@ people::sshd() {
 ${before}"
   fi
   ((FILES_WRITTEN)) || return 0
-  if [[ -z "${TRAINYARD_ROOT}" ]] && ! sshd -t; then
+  # Debian's sshd checks nothing without this folder, which is missing before the first connection to a socket-activated sshd.
+  files::folder "${TRAINYARD_ROOT}/run/sshd" 0755
+  if [[ -z "${TRAINYARD_ROOT}" ]] && ! PATH="${PATH}:/usr/sbin" sshd -t; then
     rm -f "${DROP_IN}"
     files::write "${SSHD}" "$(stat -c %a "${SSHD}")" <<<"${before}"
     log::warn "sshd refuses ${KEYS_LINE}: keys of the people file do not open this node"
