@@ -258,8 +258,8 @@ def main(arguments: list[str]) -> int:
     how.add_argument("--apply", action="store_true")
     parser.add_argument("--role", choices=("head", "login", "compute"), default="head")
     options = parser.parse_args(arguments)
-    if os.geteuid() != 0:
-        node.refuse("only root can manage users")
+    if os.geteuid() != 0 or os.environ.get("TRAINYARD_ROOT"):
+        node.refuse("only root can manage users, and only those of the machine that it runs on")
     os.umask(0o022)
     people = node.load(options.people)
     accounts = Accounts(people, options.role, options.apply)
