@@ -102,7 +102,7 @@ ${before}"
     log::warn "sshd refuses ${KEYS_LINE}: keys of the people file do not open this node"
     return 0
   fi
-  systemctl try-restart sshd.service 2>/dev/null || systemctl try-restart ssh.service || log::warn "sshd was not restarted"
+  systemctl try-restart sshd.service 2>/dev/null 8>&- || systemctl try-restart ssh.service 8>&- || log::warn "sshd was not restarted"
 }
 
 # part FILE PROGRAM [OPTION...]: the answer of a program to `plan` or `apply`, as {changes, problems}.
