@@ -56,7 +56,7 @@ def connect(options: argparse.Namespace) -> int:
     """Write an SSH configuration for a cluster on AWS, over Systems Manager with keys that last 60 seconds.
 
     trainyard connect my.yaml
-    trainyard connect my.yaml --key ~/.ssh/id_ed25519
+    trainyard connect my.yaml --user ada --key ~/.ssh/id_ed25519
     trainyard connect my.yaml --dashboards
     """
     from ops.aws import connect, dashboards, deployment
@@ -68,7 +68,8 @@ def connect(options: argparse.Namespace) -> int:
         dashboards.open_dashboards(target.account, target.environment, deployment.console())
         return DONE
     nodes = connect.hosts(target.account.client("ec2"), target.environment)
-    file = connect.write(options.folder.expanduser().resolve(), target.environment, nodes, options.key)
+    folder = options.folder.expanduser().resolve()
+    file = connect.write(folder, target.environment, nodes, options.key, options.user)
     console = deployment.console()
     console.print(f"Wrote {file}", soft_wrap=True)
     for line in connect.advice(file, list(nodes)):

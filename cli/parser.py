@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cli import account, data, emulated, files, logs, overview, verdicts
+from cli import account, data, emulated, files, logs, overview, users, verdicts
 from cli.exits import FAILED, TABLE
 
 FORMATS = ("text", "markdown", "json", "html")
@@ -160,6 +160,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
         account.connect,
         (
             _ENV,
+            _value("--user", "NAME", "log in as this one of the people (default: the cluster's user)"),
             _path("--key", "FILE", "a private key of yours (default: a new one in the folder)"),
             _path("--folder", "FOLDER", f"where it is written (default {_SSH})", default=_SSH),
             _flag("--dashboards", "open Grafana, Prometheus and Alertmanager on this machine's ports until Ctrl-C"),
@@ -260,6 +261,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
     ),
     "notify": (verdicts.notify, (_ENV, *_ACCOUNT, *_REPORT, _flag("--test", "send a test message to all receivers"))),
     "data": (data.data, ()),
+    "user": (users.user, ()),
     "drift": (verdicts.drift, (_ENV, *_ACCOUNT, *_REPORT)),
     "check": (
         files.check,
@@ -290,6 +292,7 @@ LAB: dict[str, tuple[str, tuple[Option, ...]]] = {
             _value("environment", "ENV", "name or path (default local)", nargs="?", default="local"),
             _value("--nodes", None, "nodes of the first compute resource with GPUs (default 2)", type=int, default=2),
             _repeatable("--count", "QUEUE/COMPUTE=N", "instead of --nodes"),
+            _value("--logins", None, "login nodes (default 0)", type=int, default=0),
             _choice("--base", ("bookworm", "trixie"), "bookworm: Slurm 22.05; trixie: Slurm 24.11"),
             _repeatable("--bind", "SOURCE:TARGET", "mount a folder read-only on all nodes"),
             _flag("--powered-down", "declare the environment's other nodes to Slurm too"),
@@ -353,9 +356,30 @@ DATA: dict[str, tuple[str, tuple[Option, ...]]] = {
         ),
     ),
 }
+_LOGIN = _value("name", "NAME", "login name")
+_NO_APPLY = _flag("--no-apply", "change the file only")
+USER: dict[str, tuple[str, tuple[Option, ...]]] = {
+    "add": (
+        "Add a user to the people file with an id never used before, and apply it; a former user comes back.",
+        (
+            *(_ENV, _LOGIN, _repeatable("--key", "FILE", "SSH public key: a .pub file, or its line")),
+            _repeatable("--team", "TEAM", "a team of the environment; the first pays for jobs by default"),
+            _flag("--administrator", "may use sudo on head and login nodes"),
+            _value("--home-quota-gib", "N", "most GiB in the home", type=_between(1, 2**31 - 1)),
+            *(_NO_APPLY, *_ACCOUNT),
+        ),
+    ),
+    "remove": ("Close a user's account; home and files stay.", (_ENV, _LOGIN, _NO_APPLY, *_ACCOUNT)),
+    "list": ("List the people of the file.", (_ENV,)),
+    "apply": (
+        "Apply the file to the running cluster, without an update of it. Status 1: a node has a problem.",
+        (_ENV, _flag("--plan", "only show what differs, and which nodes have problems"), *_ACCOUNT),
+    ),
+}
 _WHICH_LAB = (_value("--name", None, "which laboratory (default lab)", default="lab"), _state(".trainyard/lab/NAME"))
 ACTIONS = {
     "data": DATA,
+    "user": USER,
     "lab": {action: (what, (*_WHICH_LAB, *its)) for action, (what, its) in LAB.items()},
 }
 """Of commands that have some: what each does, and its options."""

@@ -91,7 +91,7 @@ def permissions_page() -> str:
     from ops.logs import ACTIONS as LOGS
     from ops.notify import ACTIONS as NOTIFY
     from ops.support_bundle import ACTIONS as BUNDLE
-    from trainyard.pipeline.actions import ASSUME, CONNECT, DEPLOYMENT, DIFF, PREFLIGHT, VALIDATION
+    from trainyard.pipeline.actions import ASSUME, CONNECT, DEPLOYMENT, DIFF, PEOPLE, PREFLIGHT, VALIDATION
 
     groups = (
         (
@@ -107,6 +107,14 @@ def permissions_page() -> str:
             "document AWS-StartSSHSession. SSH calls both when it connects. `--dashboards` needs `StartSession` on the "
             "monitoring host and on the document AWS-StartPortForwardingSession.",
             CONNECT,
+        ),
+        (
+            "user --on aws",
+            "`s3:PutObject` on `cluster/people.json` of the assets bucket, `ssm:GetParameter` on "
+            "`/trainyard/<environment>/*`, `ssm:SendCommand` on the document of `people/document` and on the head "
+            "node; the others on `*`. The policy of the persona administrator has them "
+            "([people](people.md#permissions)).",
+            PEOPLE,
         ),
         (
             "logs --on aws",

@@ -1,4 +1,4 @@
-"""Writes parallelcluster/facts/{api,policies,cookbook}.json from checkouts of ParallelCluster's sources.
+"""Writes parallelcluster/facts/{api,policies,cookbook,directory}.json from checkouts of ParallelCluster's sources.
 
     .venv/bin/python scripts/refresh_facts.py PACKAGE=FOLDER@REF COOKBOOK=FOLDER@REF
 
@@ -28,6 +28,10 @@ CLUSTER_CONF = f"{SLURM}/files/default/head_node_slurm/slurm/templates/slurm_par
 MOUNTS = "cookbooks/aws-parallelcluster-environment/resources/lustre/partial/_mount_unmount.rb"
 ATTRIBUTES, HOSTNAME = f"{SHARED}/attributes/cluster.rb", f"{SLURM}/attributes/slurm_attributes.rb"
 NODE_NAME, CHECK_RECIPE = f"{SLURM}/recipes/init.rb", f"{SLURM}/recipes/config/config_health_check.rb"
+ENVIRONMENT = "cookbooks/aws-parallelcluster-environment"
+DIRECTORY = f"{ENVIRONMENT}/recipes/config/directory_service.rb"
+SSSD_CONF = f"{ENVIRONMENT}/templates/directory_service/sssd.conf.erb"
+SSSD_EXAMPLE = f"{ENVIRONMENT}/recipes/test/mock_directory_service_login.rb"
 CHECK = f"{SLURM}/files/default/config_slurm/scripts/health_checks/gpu_health_check.sh"
 
 
@@ -104,6 +108,7 @@ def main(arguments: list[str]) -> int:
         package, cookbook = (Checkout(*match.groups()) for match in given if match)
         _templates(package)
         _cookbook(cookbook)
+        directory(cookbook)
     except NotFoundError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -170,6 +175,20 @@ def _cookbook(cookbook: Checkout) -> None:
     }
     files = [SLURM_CONF, CLUSTER_CONF, MOUNTS, ATTRIBUTES, NODE_NAME, HOSTNAME, CHECK, CHECK_RECIPE]
     cookbook.write("cookbook.json", files, facts)
+
+
+def directory(cookbook: Checkout) -> None:
+    """Write directory.json: sssd.conf as the head node's recipe writes it, and the cookbook's own example of one."""
+    pairs = re.findall(r"^ +'(\w+)' => '(.*?)',$", cookbook.read(DIRECTORY), re.M)
+    if not pairs:
+        raise NotFoundError(f"{cookbook.repository}: {DIRECTORY} has no domain properties; adapt refresh_facts.py.")
+    begin, end = "[domain/default]\n", "<% end %>\n"
+    facts = {
+        "domain": dict(pairs),
+        "rest": cookbook.read(SSSD_CONF).partition(begin)[2].rpartition(end)[2].strip().splitlines(),
+        "example": cookbook.find(SSSD_EXAMPLE, r"content '([^']*)'").splitlines(),
+    }
+    cookbook.write("directory.json", [DIRECTORY, SSSD_CONF, SSSD_EXAMPLE], facts)
 
 
 if __name__ == "__main__":

@@ -50,10 +50,12 @@ class Fault:
 
 
 class Faults(Exception):
-    """All faults that were found, sorted by line."""
+    """All faults that were found, sorted by file and line."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
-        self.faults = tuple(sorted(dict.fromkeys(faults), key=lambda fault: (fault.line, fault.key, fault.given)))
+        self.faults = tuple(
+            sorted(dict.fromkeys(faults), key=lambda fault: (str(fault.file), fault.line, fault.key, fault.given))
+        )
         super().__init__(self.faults)
 
     def __str__(self) -> str:

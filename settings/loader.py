@@ -11,17 +11,22 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from settings.faults import Faults, KeyPath, suggestion
+from settings.faults import Fault, Faults, KeyPath, suggestion
 from settings.model import Environment
 from settings.model.base import MEANINGS, Part
-from settings.rules import findings
-from settings.source import MAX_DIGITS, Source, read
+from settings.model.people import PeopleFile
+from settings.rules import findings, people
+from settings.source import MAX_DIGITS, Source, read, text_of
 
 P = TypeVar("P", bound=Part)
 
 
-def load(path: Path, *, scripts: Path | None = None) -> Environment:
-    """Read, type and check one environment file, and its scripts from the folder `scripts` (default: the file's).
+def load(path: Path, *, scripts: Path | None = None, people_text: str | None = None) -> Environment:
+    """Read, type and check one environment file with its people file, and its scripts.
+
+    Args:
+        scripts: folder of scripts and people file. Default: the environment file's.
+        people_text: the content of the people file, if it is not the file's own.
 
     Raises:
         Faults: all faults of the file's YAML and types; if there are none, all faults of the rules across fields.
@@ -31,11 +36,34 @@ def load(path: Path, *, scripts: Path | None = None) -> Environment:
     environment = typed(source, Environment)
     for hook in environment.cluster.hooks:
         hook.read(scripts or source.file.parent)
+    people_source = _read_people(source, environment, scripts or source.file.parent, people_text)
     for finding in findings(environment):
         source.add(*finding)
-    if source.faults:
-        raise Faults(source.faults)
+    for finding in people.file_findings(environment):
+        people_source.add(*finding)
+    if faults := [*source.faults, *people_source.faults]:
+        raise Faults(faults)
     return environment
+
+
+def _read_people(source: Source, environment: Environment, folder: Path, text: str | None) -> Source:
+    """Fill `environment.people` from its file; raises Faults about the file itself."""
+    name = environment.people.file
+    if name is None:
+        return source
+    file = folder / name
+    if text is None and not file.is_file():
+        allowed = "a file that can be read, relative to the environment file's folder"
+        source.add(("people", "file"), f"{name}, which cannot be read", allowed, "create it with the line: users: []")
+        return source
+    content = text_of(file) if text is None else text
+    if private := people.PRIVATE_KEY.search(content):
+        line = content.count("\n", 0, private.start()) + 1
+        advice = "use the .pub file. The private key was disclosed: make a new key pair"
+        raise Faults([Fault(file, line, "users", "a private key", "SSH public keys", advice)])
+    found = read(file, what="a people file", example="environments/people/staging.yaml", text=content)
+    environment.people.fill(typed(found, PeopleFile))
+    return found
 
 
 def typed(source: Source, root: type[P]) -> P:

@@ -1,5 +1,5 @@
-"""What is generated from the models: JSON Schemas for editors, and the tables of docs/environment-files.md and
-docs/promotion.md. Both show types and texts, not the rules across fields.
+"""What is generated from the models: JSON Schemas for editors, and the tables of docs/environment-files.md,
+docs/promotion.md and docs/people.md. They show types and texts, not the rules across fields.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from settings.model import Environment
 from settings.model.base import Part
+from settings.model.people import PeopleFile
 from settings.pipeline.model import Pipeline
 
 ROOT = Path(__file__).parent.parent
@@ -19,6 +20,7 @@ DOCUMENT = ROOT / "docs" / "environment-files.md"
 GENERATED: tuple[tuple[type[Part], Path, Path], ...] = (
     (Environment, SCHEMA, DOCUMENT),
     (Pipeline, ROOT / "environments" / "pipelines" / "pipeline.schema.json", ROOT / "docs" / "promotion.md"),
+    (PeopleFile, ROOT / "environments" / "people" / "people.schema.json", ROOT / "docs" / "people.md"),
 )
 """The models, each with its schema and the page that holds its tables."""
 
@@ -30,7 +32,7 @@ Schema = dict[str, Any]
 
 
 def schema_text(root: type[Part]) -> str:
-    """The schema of environment or pipeline files as it is committed."""
+    """The schema of environment, pipeline or people files as it is committed."""
     schema = root.model_json_schema()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = f"Trainyard {root.__name__.lower()}"

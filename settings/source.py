@@ -119,14 +119,16 @@ class Source:
         return float(text) if _FLOAT.fullmatch(text) and math.isfinite(float(text)) else text
 
 
-def read(file: Path, *, what: str = "an environment", example: str = "environments/local.yaml") -> Source:
-    """Read a file that should hold `what`, as `example` does.
+def read(
+    file: Path, *, what: str = "an environment", example: str = "environments/local.yaml", text: str | None = None
+) -> Source:
+    """Read a file that should hold `what`, as `example` does; `text` is its content if it is not the file's own.
 
     Raises:
         Faults: the file is not a YAML mapping. Lesser faults are in the result's `faults`.
     """
     source = Source(file)
-    root = _compose(file, _text(file))
+    root = _compose(file, text_of(file) if text is None else text)
     if root is None:
         raise _single(file, 1, "an empty file", what, f"start from {example}")
     if not isinstance(root, yaml.MappingNode):
@@ -142,7 +144,8 @@ def _single(file: Path, line: int, given: str, allowed: str, advice: str = "", *
     return Faults([Fault(file, line, key_text(key), given, allowed, advice)])
 
 
-def _text(file: Path) -> str:
+def text_of(file: Path) -> str:
+    """The text of a file; raises Faults if it is not a readable file of up to 1 MB in UTF-8."""
     try:
         with file.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)

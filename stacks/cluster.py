@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_ecr as ecr
@@ -17,12 +17,14 @@ from stacks.network import NetworkStack
 from stacks.storage import StorageStack
 from trainyard.cluster_assets_publication import ClusterAssetsPublication
 from trainyard.cluster_config import DatabaseReferences, NodeReferences, References, render
+from trainyard.cluster_people import cluster_people
 from trainyard.cluster_policies import ClusterPolicies
 from trainyard.cluster_resource import ClusterResource
 from trainyard.cluster_settings import CLUSTER_USERS, cluster_settings
-from trainyard.head_node_documents import ValidationDocument
+from trainyard.head_node_documents import PeopleDocument, SessionDocument, ValidationDocument
 from trainyard.network import Network
 from trainyard.parallelcluster_api import ParallelClusterApi
+from trainyard.personas import Personas
 
 
 class ClusterStack(EnvironmentStack):
@@ -65,6 +67,7 @@ class ClusterStack(EnvironmentStack):
             settings=cluster_settings(environment, repository_uris=uris, **names),
             hooks=environment.cluster.hooks,
             logs=self.function_logs,
+            people=cluster_people(environment),
         )
         cluster, groups = environment.cluster, network.security_groups
         login_subnet = cluster.login_nodes.subnet if cluster.login_nodes else "private"
@@ -112,6 +115,7 @@ class ClusterStack(EnvironmentStack):
             # The head node's first script downloads the assets.
             resource.node.add_dependency(assets.deployment)
         self._export(environment, resources[0], storage, uris, api.api)
+        self._export_people(environment, storage)
 
     def _export(
         self,
@@ -159,7 +163,40 @@ class ClusterStack(EnvironmentStack):
             **({"openzfs/id": openzfs.file_system_id} if openzfs else {}),
             **{f"repositories/{name}/uri": uri for name, uri in uris.items()},
         }
-        scope = Construct(self, "Outputs")
+        self._write("Outputs", environment, outputs, parameters)
+
+    def _export_people(self, environment: Environment, storage: StorageStack) -> None:
+        """What applies people and shares to a running cluster, and the policies of those who work on it."""
+        people = environment.people
+        parameters: dict[str, str] = {}
+        outputs: list[tuple[str, str, str]] = []
+        if cluster_people(environment):
+            parameters["people/document"] = PeopleDocument(self, "People").document_name
+        if people.file or people.directory:
+            session = SessionDocument(self, "Session").document_name
+            parameters["people/session-document"] = session
+            personas = Personas(
+                self,
+                "Personas",
+                environment=environment,
+                session_document=session,
+                assets=storage.buckets.assets,
+            )
+            outputs = [
+                (f"Policy{_camel(name)}", policy.managed_policy_arn, f"IAM policy of a cluster's {name}")
+                for name, policy in personas.policies.items()
+            ]
+        if parameters:
+            self._write("PeopleOutputs", environment, outputs, parameters)
+
+    def _write(
+        self,
+        construct_id: str,
+        environment: Environment,
+        outputs: Sequence[tuple[str, str, str]],
+        parameters: Mapping[str, str],
+    ) -> None:
+        scope = Construct(self, construct_id)
         for name, value, description in outputs:
             output = cdk.CfnOutput(scope, name, value=value, description=description)
             output.override_logical_id(name)

@@ -51,4 +51,5 @@ class NetworkStack(EnvironmentStack):
                 network=self.network,
                 cluster=environment.cluster,
                 observability=environment.observability,
+                directory=environment.people.directory is not None,
             )

@@ -74,6 +74,7 @@ class StorageStack(EnvironmentStack):
                 subnet=subnet,
                 security_group=groups.openzfs,
                 kept=kept,
+                home_quotas=environment.people.home_quotas(),
             )
             if any(volume.snapshots for volume in storage.openzfs.volumes):
                 VolumeSnapshots(self, "VolumeSnapshots", openzfs=storage.openzfs, file_system=self.openzfs)

@@ -17,7 +17,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from cluster_resource import response
-from local.slurm import plan, slurm
+from local.slurm import directory, plan, slurm
 from scripts import refresh_facts
 from settings.loader import load
 from settings.model.cluster import BoundaryArn
@@ -229,6 +229,9 @@ COOKBOOK = {
     refresh_facts.NODE_NAME: "file \"#{['slurm_plugin_dir']}/name\" do\n",
     refresh_facts.HOSTNAME: "['use_private_hostname'] = 'false'\n",
     refresh_facts.CHECK: "DCGMI_LEVEL=3\n",
+    refresh_facts.DIRECTORY: "  x = {\n    'id_provider' => 'ldap',\n    'ldap_uri' => computed,\n  }\n",
+    refresh_facts.SSSD_CONF: "[domain/default]\n<% @properties.each do %>\n<% end %>\n\n[nss]\na = b\n",
+    refresh_facts.SSSD_EXAMPLE: "file x do\n  content '[domain/default]\nid_provider = ldap'\nend\n",
     refresh_facts.CHECK_RECIPE: "link \"#{['install_dir']}/etc/prolog.d/90_x\" do\n",
 }
 
@@ -251,6 +254,9 @@ def test_facts_are_read_from_clones(written: Path) -> None:
     assert statement == {"Action": ["a:B"], "Resource": {"Fn::GetAtt": ["X", "Arn"]}}
     expected = {"BatchStartTimeout": ["240"], "User": ["<user>"], "Select": ["<b>", "CR_CPU"]}
     assert found["cookbook"]["slurm_conf"] == expected
+    assert found["directory"]["domain"] == {"id_provider": "ldap"}
+    assert found["directory"]["rest"] == ["[nss]", "a = b"]
+    assert found["directory"]["example"] == ["[domain/default]", "id_provider = ldap"]
     assert found["cookbook"]["node_name_file"] == "/etc/pc/slurm/name"
     assert found["cookbook"]["gpu_health_check"] == {"dcgm_level": 3, "prolog": "/etc/prolog.d/90_x"}
 
@@ -287,3 +293,18 @@ def test_the_rules_allow_the_policies_that_the_api_may_attach() -> None:
     recorded = set(re.findall(r"iam::aws:policy/([\w/-]+)", text[text.index("iam:PolicyARN") :].partition("]")[0]))
     assert recorded == set(AWS_POLICIES)
     assert "${AWS::AccountId}:policy/parallelcluster*" in text
+
+
+def test_the_laboratory_s_sssd_conf_is_the_cookbook_s_example() -> None:
+    """The cookbook's own example is what its recipe writes for these properties."""
+    properties = {
+        "DomainName": "corp.something.com",
+        "DomainAddr": "corp.something.com",
+        "DomainReadOnlyUser": "cn=ReadOnlyUser,ou=Users,ou=CORP,dc=corp,dc=something,dc=com",
+        "LdapTlsReqCert": "never",
+        "LdapTlsCaCert": "/path/to/domain-certificate.crt",
+        "LdapAccessFilter": "filter-string",
+        "AdditionalSssdConfigs": {"debug_level": "0x1ff"},
+    }
+    written = directory.sssd_conf(properties, "fake-secret")
+    assert written.rstrip("\n").splitlines() == facts("directory")["example"]

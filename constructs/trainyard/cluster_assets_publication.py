@@ -13,12 +13,13 @@ from constructs import Construct
 
 from settings.model.cluster import Hook
 from trainyard import cluster_bundle
+from trainyard.cluster_people import PEOPLE
 from trainyard.nag import LAMBDA_LOGS_POLICY, acknowledge, wildcard
 from trainyard.retention import FunctionLogs
 
 
 class ClusterAssetsPublication(Construct):
-    """Publishes the bundle, the entry script, `current.json` and `settings.json`.
+    """Publishes the bundle, the entry script, `current.json` and `settings.json`; `people.json` if there is any.
 
     Older bundles remain: a node that starts during a publication may still read the pointer to the previous bundle.
 
@@ -39,6 +40,7 @@ class ClusterAssetsPublication(Construct):
         settings: Mapping[str, object],
         hooks: Sequence[Hook],
         logs: FunctionLogs,
+        people: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         bundle = cluster_bundle.build(hooks=hooks)
@@ -53,6 +55,7 @@ class ClusterAssetsPublication(Construct):
                 sources=[
                     s3_deployment.Source.asset(folder),
                     s3_deployment.Source.json_data(cluster_bundle.SETTINGS, settings),
+                    *([s3_deployment.Source.json_data(PEOPLE, people)] if people else []),
                 ],
                 prune=False,
                 retain_on_delete=True,

@@ -13,6 +13,7 @@ from settings.model import Environment
 from settings.model.cluster import Compute, Os, Queue
 from settings.model.environment import Validation
 from settings.stacks import topic_arn
+from trainyard.cluster_people import cluster_people
 
 # The default user of each operating system's ParallelCluster AMI, who owns the cluster's common folders:
 # https://docs.aws.amazon.com/parallelcluster/latest/ug/Image-section.html
@@ -64,6 +65,7 @@ def cluster_settings(
         ],
         **_schedule(environment.validation),
         **_monitoring(environment),
+        **({"people": True} if cluster_people(environment) else {}),
     }
 
 

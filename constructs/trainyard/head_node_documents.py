@@ -85,6 +85,57 @@ class ValidationDocument(_Document):
         )
 
 
+class PeopleDocument(_Document):
+    """Shows (`plan`) or makes (`apply`) the differences of users and shares from `cluster/people.json`.
+
+    Principals that may send it cannot change who has access: that is in the assets bucket.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            description="Users, groups and shares of a cluster, on its head node",
+            step="People",
+            commands=["exec bash /opt/trainyard/current/people/apply.sh {{ Request }}"],
+            timeout_seconds=300,
+            parameters={
+                "Request": {"type": "String", "description": "plan or apply", "allowedValues": ["plan", "apply"]}
+            },
+        )
+
+
+class SessionDocument(Construct):
+    """A shell of Session Manager as the user whom the caller's tag SSMSessionRunAs names; without the tag, none.
+
+    Source: Systems Manager user guide, "Turn on Run As support for Linux and macOS managed nodes".
+    """
+
+    document_name: str
+
+    def __init__(self, scope: Construct, construct_id: str) -> None:
+        super().__init__(scope, construct_id)
+        inputs = {
+            "runAsEnabled": True,
+            "runAsDefaultUser": "",
+            "idleSessionTimeout": "60",
+            "shellProfile": {"linux": "cd; exec bash -l", "windows": ""},
+        }
+        self.document_name = ssm.CfnDocument(
+            self,
+            "Document",
+            document_type="Session",
+            document_format="JSON",
+            update_method="NewVersion",
+            content={
+                "schemaVersion": "1.0",
+                "description": "A shell on a node of the cluster as the user of the caller's tag SSMSessionRunAs",
+                "sessionType": "Standard_Stream",
+                "inputs": inputs,
+            },
+        ).ref
+
+
 class JobCount(_Document):
     """Prints the number of jobs on nodes. It has no parameters: principals that may send it can run this only."""
 

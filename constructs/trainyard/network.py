@@ -226,6 +226,7 @@ class PrivateEndpoints(Construct):
         network: Network,
         cluster: Cluster,
         observability: Observability,
+        directory: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
         service = ec2.InterfaceVpcEndpointAwsService
@@ -247,8 +248,8 @@ class PrivateEndpoints(Construct):
             # The head node reads the health of the login nodes' load balancer; a login node completes its lifecycle
             # hook.
             services |= {"LoadBalancing": service.ELASTIC_LOAD_BALANCING, "AutoScaling": service.AUTOSCALING}
-        if cluster.slurm.accounting:
-            # The head node reads the database's password.
+        if cluster.slurm.accounting or directory:
+            # The head node reads the passwords of the database and of the directory of users.
             services |= {"SecretsManager": service.SECRETS_MANAGER}
         if observability.on:
             # Alertmanager and the head node's MailProg publish to the topic.

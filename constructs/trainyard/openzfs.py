@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aws_cdk import CfnTag, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_fsx as fsx
@@ -31,7 +33,9 @@ class OpenZfsFileSystem(Construct):
         subnet: ec2.ISubnet,
         security_group: ec2.ISecurityGroup,
         kept: bool,
+        home_quotas: Mapping[int, int] | None = None,
     ) -> None:
+        """Args: home_quotas: GiB by Unix user id, of the volume that is mounted on /home."""
         super().__init__(scope, construct_id)
         stack_name = Stack.of(self).stack_name
         backed_up = openzfs.backups.days > 0
@@ -71,6 +75,10 @@ class OpenZfsFileSystem(Construct):
         clients = fsx.CfnVolume.ClientConfigurationsProperty(
             clients=vpc_cidr, options=["rw", "crossmnt", "sync", "no_root_squash"]
         )
+        quotas = [
+            fsx.CfnVolume.UserAndGroupQuotasProperty(type="USER", id=uid, storage_capacity_quota_gib=quota)
+            for uid, quota in (home_quotas or {}).items()
+        ]
         self.volume_ids = {}
         for volume in openzfs.volumes:
             resource = fsx.CfnVolume(
@@ -86,6 +94,7 @@ class OpenZfsFileSystem(Construct):
                     copy_tags_to_snapshots=True,
                     options=options,
                     nfs_exports=[fsx.CfnVolume.NfsExportsProperty(client_configurations=[clients])],
+                    user_and_group_quotas=quotas if volume.mount == "/home" and quotas else None,
                 ),
                 tags=[CfnTag(key="Name", value=f"{stack_name}-{volume.name}")],
             )

@@ -44,6 +44,7 @@ def _up(laboratory: Laboratory, options: argparse.Namespace) -> None:
         counts={name: int(text) for name, text in counts.items()} or None,
         base=options.base,
         powered_down=options.powered_down,
+        logins=options.logins,
         metrics_s=monitoring_config.INTERVAL_S if options.metrics else 0,
         binds={target: source for source, target in _pairs(options.bind, ":", "--bind SOURCE:TARGET").items()},
     )

@@ -185,6 +185,10 @@ class Session(App):
             script = self.state / SCRIPTS / hook.script
             script.parent.mkdir(parents=True, exist_ok=True)
             script.write_bytes(hook.content or b"")
+        if people := self.environment.people.file:
+            copied = self.state / SCRIPTS / people
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            copied.write_bytes((self.file.parent / people).read_bytes())
 
     def seeds(self) -> Mapping[str, object]:
         """What the account holds before the deployment: what the file names by id or ARN, and raised quotas."""
@@ -192,7 +196,7 @@ class Session(App):
         accounting, boundary, existing = cluster.slurm.database, cluster.permissions_boundary, network.existing
         return {
             "policies": [boundary] if boundary else [],
-            "secrets": [accounting.password_secret_arn] if accounting else [],
+            "secrets": [part.password_secret_arn for part in (accounting, self.environment.people.directory) if part],
             "networks": [_network(existing, network.zone)] if existing else [],
             "quotas": [{"quota": quota, "value": RAISED_TO} for quota in _RAISED],
             "capacity_reservations": [

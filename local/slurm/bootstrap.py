@@ -15,6 +15,7 @@ from local.slurm import monitoring
 from local.slurm.laboratory import Laboratory
 from ops.problem import Problem
 from trainyard import cluster_bundle
+from trainyard.cluster_people import PEOPLE
 
 BUCKETS = "/run/lab/s3"
 LIMIT_S = 600
@@ -26,6 +27,8 @@ def publish(laboratory: Laboratory, assets: Path = cluster_bundle.ASSETS) -> str
     bucket = laboratory.path(f"{BUCKETS}/{laboratory.plan.buckets['assets']}")
     cluster_bundle.stage(bundle, bucket, assets)
     (bucket / cluster_bundle.SETTINGS).write_text(json.dumps(laboratory.plan.settings(), indent=1))
+    if people := laboratory.plan.people():
+        (bucket / PEOPLE).write_text(json.dumps(people))
     return bundle.sha256
 
 
@@ -51,15 +54,19 @@ def run(laboratory: Laboratory, node: str, role: str, *, check: bool = True) -> 
 
 
 def all_nodes(laboratory: Laboratory) -> None:
-    """Publish the assets and bootstrap the head node, then all compute nodes in parallel; for `before_slurmd`.
+    """Publish the assets and bootstrap the head node, then all other nodes in parallel; for `before_slurmd`.
 
     With `metrics_s` in the plan, also start Prometheus and Alertmanager.
     """
     publish(laboratory, monitoring.assets(laboratory) if laboratory.plan.metrics_s else cluster_bundle.ASSETS)
     run(laboratory, "head", "head-configured")
     with ThreadPoolExecutor(max_workers=len(laboratory.plan.compute)) as pool:
-        for done in [pool.submit(compute_node, laboratory, node.name) for node in laboratory.plan.compute]:
-            done.result()
+        logins = [pool.submit(run, laboratory, node.name, "login-configured") for node in laboratory.plan.logins]
+        computes = [pool.submit(compute_node, laboratory, node.name) for node in laboratory.plan.compute]
+        for login in logins:
+            login.result()
+        for compute in computes:
+            compute.result()
     if laboratory.plan.metrics_s:
         monitoring.start(laboratory)
 

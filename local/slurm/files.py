@@ -84,8 +84,9 @@ def _tree(plan: Plan, node: Node, base: Path) -> dict[str, str]:
         facts = {"node_type": "ComputeFleet", "scheduler_queue_name": node.queue, "region": plan.environment.region}
         tree["etc/chef/dna.json"] = json.dumps({"cluster": facts}, indent=1)
         tree["etc/parallelcluster/slurm_plugin/slurm_nodename"] = f"{node.name}\n"
-    elif node.role == "head":
-        facts = {"node_type": "HeadNode", "region": plan.environment.region}
+    elif node.role in ("head", "login"):
+        kind = "HeadNode" if node.role == "head" else "LoginNode"
+        facts = {"node_type": kind, "region": plan.environment.region}
         tree["etc/chef/dna.json"] = json.dumps({"cluster": facts}, indent=1)
     if node.gpus:
         tree["etc/lab/gpus.json"] = json.dumps({"driver": DRIVER, "cuda": CUDA, "gpus": _gpus(node)}, indent=1)

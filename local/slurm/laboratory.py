@@ -115,8 +115,9 @@ class Laboratory:
         return running[name]
 
     def node(self, name: str) -> Node:
-        """The node of a name; `head` is the head node."""
-        wanted = HEAD_NAME if name == "head" else name
+        """The node of a name; `head` is the head node, `login` the first login node."""
+        logins = self.plan.logins
+        wanted = HEAD_NAME if name == "head" else logins[0].name if name == "login" and logins else name
         for node in self.plan.nodes:
             if node.name == wanted:
                 return node
@@ -290,7 +291,7 @@ class Laboratory:
             # munged on the head node and the database side by side; then what needs them.
             aws = pool.submit(self._services, plan.aws.name, "mariadb", "imds", "registry")
             self._services(plan.head.name, "munge")
-            munges = [pool.submit(self._services, node.name, "munge") for node in plan.compute]
+            munges = [pool.submit(self._services, node.name, "munge") for node in (*plan.logins, *plan.compute)]
             aws.result()
             self.run("chown slurm: /opt/slurm/etc/slurmdbd.conf && chmod 600 /opt/slurm/etc/slurmdbd.conf", user="root")
             self._services(plan.head.name, "slurmdbd")

@@ -13,10 +13,11 @@ from settings import Environment
 from settings.instances import InstanceFacts, instance_types
 from settings.model.cluster import Compute, Queue
 from settings.model.observability import Observability
+from trainyard.cluster_people import cluster_people
 from trainyard.cluster_settings import cluster_settings
 
 Base = Literal["bookworm", "trixie"]
-Role = Literal["aws", "head", "compute"]
+Role = Literal["aws", "head", "login", "compute"]
 
 GIB = 1024
 # Limits of tmpfs file systems; memory is only used for content.
@@ -25,6 +26,7 @@ ROOT_MIB, SHARED_MIB, SCRATCH_MIB = 4 * GIB, 16 * GIB, 16 * GIB
 AWS_ADDRESS = "10.0.16.2"
 HEAD_ADDRESS = "10.0.16.10"
 HEAD_NAME = "ip-10-0-16-10"
+FIRST_LOGIN = 20
 AWS_NAME = "aws"
 MOST_NODES = 250
 # For an instance type that settings/data lacks.
@@ -100,6 +102,10 @@ class Plan:
         return tuple(node for node in self.nodes if node.role == "compute")
 
     @property
+    def logins(self) -> tuple[Node, ...]:
+        return tuple(node for node in self.nodes if node.role == "login")
+
+    @property
     def user(self) -> str:
         """The cluster's user, uid 1000."""
         cluster = self.settings()["cluster"]
@@ -118,6 +124,10 @@ class Plan:
     def repository_uri(self, name: str) -> str:
         """URI of a repository as ECR writes it, without a tag."""
         return f"{self.registry}/{self.environment.repository_name(name)}"
+
+    def people(self) -> dict[str, object] | None:
+        """The cluster/people.json of this environment, or None."""
+        return cluster_people(self.environment)
 
     def settings(self) -> dict[str, object]:
         """The cluster/settings.json of this environment, as the product writes it."""
@@ -142,6 +152,7 @@ def make(
     slurm: Mapping[str, str] | None = None,
     powered_down: bool = False,
     metrics_s: int = 0,
+    logins: int = 0,
 ) -> Plan:
     """The plan for an environment.
 
@@ -157,6 +168,7 @@ def make(
             down. `sbatch --test-only` then behaves as on the whole cluster; a job that needs such a node stays pending.
         metrics_s: seconds between two readings of its metrics, as in mode self-hosted (local/slurm/monitoring.py); 0 is
             mode off.
+        logins: login nodes; the environment must have some.
 
     Raises:
         Problem: `counts` names an unknown compute resource, or there are too many nodes.
@@ -191,6 +203,13 @@ def make(
     for name, count in counts.items():
         for number in range(1, count + 1):
             machines.append(_compute_node(*resources[name], number, len(machines)))
+    pool = environment.cluster.login_nodes
+    if logins and pool is None:
+        raise Problem(f"the environment '{environment.name}' has no cluster.login_nodes")
+    for number in range(1, logins + 1):
+        name, address = f"ip-10-0-16-{FIRST_LOGIN + number}", f"10.0.16.{FIRST_LOGIN + number}"
+        kind = pool.instance_type if pool else ""
+        machines.append(Node(name=name, role="login", address=address, index=len(machines), instance_type=kind))
     asleep = [
         _compute_node(queue, compute, number, 0)
         for name, (queue, compute) in resources.items()

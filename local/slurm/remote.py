@@ -15,11 +15,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import boto3
+from botocore.exceptions import ClientError
+
 from local.slurm import Laboratory, Plan, bootstrap, host, make
 from local.slurm.plan import MOST_NODES, PLAN_FILE, Timeouts
 from ops.problem import Problem
 from settings import Environment, Faults, load
 from trainyard import cluster_bundle
+from trainyard.cluster_people import PEOPLE
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = Path(__file__).parent / "figures"
@@ -97,7 +101,7 @@ def environment_of(state: Path, cluster: str, account: str) -> Environment:
 
 
 def plan_of(environment: Environment) -> Plan:
-    """At most two nodes of every compute resource, or as many as TRAINYARD_LAB_NODES says."""
+    """At most two nodes of every compute resource, or as many as TRAINYARD_LAB_NODES says, and one login node."""
     given = os.environ.get(NODES_EACH, "2")
     if not given.isdecimal() or not 1 <= int(given) <= MOST_NODES:
         raise Problem(f"{NODES_EACH} is '{given}'; allowed: 1 to {MOST_NODES}")
@@ -106,7 +110,9 @@ def plan_of(environment: Environment) -> Plan:
         for queue in environment.cluster.queues
         for compute in queue.compute
     }
-    return make(environment, counts=counts, scratch_mib=SCRATCH_MIB, timeouts=TIMEOUTS)
+    pool = environment.cluster.login_nodes
+    logins = min(1, pool.count) if pool else 0
+    return make(environment, counts=counts, scratch_mib=SCRATCH_MIB, timeouts=TIMEOUTS, logins=logins)
 
 
 def ensure(state: Path, cluster: str, account: str) -> Laboratory:
@@ -127,6 +133,26 @@ def ensure(state: Path, cluster: str, account: str) -> Laboratory:
             laboratory.run(["bash", "-c", _IMAGE, "image", f"{folder}/{image}.sqsh"])
         mark.write_text(wanted, encoding="utf-8")
     return laboratory
+
+
+def fetch_people(laboratory: Laboratory, state: Path, account: str) -> None:
+    """Copy `cluster/people.json` of the emulated S3 to the laboratory's bucket, which a real node would read there."""
+    environment = laboratory.plan.environment
+    given = json.loads((state / "emulator.json").read_text(encoding="utf-8"))
+    session = boto3.Session(
+        aws_access_key_id=account,
+        aws_secret_access_key="local",  # noqa: S106 - the emulator does not check the signature of an account's own key
+        region_name=environment.region,
+    )
+    address = f"http://127.0.0.1:{given['port']}"
+    ssm, s3 = session.client("ssm", endpoint_url=address), session.client("s3", endpoint_url=address)
+    name = f"/trainyard/{environment.name}/buckets/assets"
+    try:
+        bucket = ssm.get_parameter(Name=name)["Parameter"]["Value"]
+        content = s3.get_object(Bucket=bucket, Key=PEOPLE)["Body"].read()
+    except ClientError:
+        return  # nothing is published
+    (laboratory.path(f"{bootstrap.BUCKETS}/{laboratory.plan.buckets['assets']}") / PEOPLE).write_bytes(content)
 
 
 def run(laboratory: Laboratory, script: str) -> dict[str, object]:
@@ -166,7 +192,9 @@ def main(arguments: list[str]) -> int:
     os.umask(0o022)  # the agent's; Slurm gives a job the umask of its submission, and the emulator's is private
     script = sys.stdin.read()
     try:
-        answer = run(ensure(options.state.resolve(), options.cluster, options.account), script)
+        laboratory = ensure(options.state.resolve(), options.cluster, options.account)
+        fetch_people(laboratory, options.state.resolve(), options.account)
+        answer = run(laboratory, script)
     except (Problem, Faults, OSError, subprocess.SubprocessError) as problem:
         answer = {"unavailable": str(problem)}
     print(json.dumps(answer))

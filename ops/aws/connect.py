@@ -57,20 +57,43 @@ def hosts(ec2: EC2Client, environment: Environment) -> dict[str, str]:
     return found | {f"{name}-login-{number}": instance for number, instance in enumerate(running, 1)}
 
 
-def write(folder: Path, environment: Environment, nodes: dict[str, str], key: Path | None) -> Path:
+def login_name(environment: Environment, user: str | None) -> str:
+    """The user to log in as: one of the people, or the cluster's user.
+
+    Raises:
+        Problem: the environment has no such user.
+    """
+    people = environment.people
+    if user is None:
+        return CLUSTER_USERS[environment.cluster.os]
+    if people.file is None and people.directory is None:
+        raise Problem(f"{environment.name} has only the cluster's user. Add people to it (docs/people.md).")
+    known = [one.name for one in people.content.users]
+    if user not in known and people.directory is None:
+        raise Problem(f"{environment.name} has no user {user!r}. Users: {', '.join(known) or 'none'}.")
+    if not re.fullmatch(r"[a-z][a-z0-9_.@-]{0,63}", user):
+        raise Problem(f"{user!r} is not a login name that SSH's configuration can hold.")
+    return user
+
+
+def write(
+    folder: Path, environment: Environment, nodes: dict[str, str], key: Path | None, user: str | None = None
+) -> Path:
     """Write the configuration below `folder`, and a key pair if `key` is None; returns the configuration's path.
 
     Args:
+        user: who logs in. Default: the cluster's user.
         key: a private key of the user's, with its public key in the same folder under the same name and `.pub`.
 
     Raises:
         Problem: a file cannot be written, the key has no public key, or the operating system does not take keys.
     """
+    login = login_name(environment, user)
     if environment.cluster.os in NO_INSTANCE_CONNECT and key is None:
         raise Problem(
             f"{environment.cluster.os} does not take short-lived keys: its AMI has no EC2 Instance Connect. Give the "
-            "private key of cluster.head_node.key_name with --key, or open a shell with the output Connect of the "
-            f"stack {environment.name}-cluster."
+            "private key of cluster.head_node.key_name, or yours of the people file, with --key, or open a shell with "
+            f"the output Connect of the stack {environment.name}-cluster."
         )
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
@@ -81,7 +104,7 @@ def write(folder: Path, environment: Environment, nodes: dict[str, str], key: Pa
     if wrong := [str(path) for path in (key, folder) if not _PATH.fullmatch(str(path))]:
         raise Problem(f"{wrong[0]!r} has a character that SSH's configuration cannot hold. Use another folder.")
     file = folder / f"{environment.name}.conf"
-    text = "\n".join(_lines(environment, nodes, key, public, folder / "known_hosts"))
+    text = "\n".join(_lines(environment, nodes, login, key, folder / "known_hosts"))
     with open_private(file, "w") as stream:
         stream.write(f"{text}\n")
     return file
@@ -110,7 +133,14 @@ def _own_key(folder: Path) -> Path:
     return key
 
 
-def _lines(environment: Environment, nodes: dict[str, str], key: Path, public: Path, known: Path) -> Iterator[str]:
+def _on_nodes(environment: Environment, login: str, public: Path) -> bool:
+    """Whether the nodes know the key, so that it needs not be sent."""
+    keys = [key.split()[1] for user in environment.people.content.users if user.name == login for key in user.keys]
+    return public.read_text(encoding="utf-8").split()[1:2] in [[key] for key in keys]
+
+
+def _lines(environment: Environment, nodes: dict[str, str], login: str, key: Path, known: Path) -> Iterator[str]:
+    public = key.with_name(f"{key.name}.pub")
     profile = os.environ.get("AWS_PROFILE", "")
     if profile and not re.fullmatch(r"[\w.@+=/-]+", profile):
         raise Problem(f"AWS_PROFILE {profile!r} has a character that SSH's configuration cannot hold. Rename it.")
@@ -122,12 +152,13 @@ def _lines(environment: Environment, nodes: dict[str, str], key: Path, public: P
     # OpenSSH puts `exec` before the command (ssh_config(5), ProxyCommand), so two commands need a shell of their own.
     session = "--document-name AWS-StartSSHSession --parameters portNumber=%p"
     start = f"aws ssm start-session {options} --target %h {session}"
-    command = start if environment.cluster.os in NO_INSTANCE_CONNECT else f"{send} && exec {start}"
+    known_key = environment.cluster.os in NO_INSTANCE_CONNECT or _on_nodes(environment, login, public)
+    command = start if known_key else f"{send} && exec {start}"
     yield f"# Written by `trainyard connect` for {environment.name}, {environment.account}, {environment.region}."
     for name, instance in nodes.items():
         yield f"Host {name}"
         yield f"  HostName {instance}"
-        yield f"  User {CLUSTER_USERS[environment.cluster.os]}"
+        yield f"  User {login}"
         yield f'  IdentityFile "{key}"'
         yield "  IdentitiesOnly yes"
         # The instance id names one machine, and AWS delivers the connection to it; a new head node has a new id.

@@ -79,20 +79,20 @@ def find(ec2: EC2Client, cluster: str) -> str:
     return running[0]
 
 
-def document(ssm: SSMClient, environment: str) -> str:
-    """The name of the environment's validation document.
+def document(ssm: SSMClient, environment: str, purpose: str = "validation") -> str:
+    """The name of the environment's document for `validation` or `people`.
 
     Raises:
         Problem: its cluster stack is not deployed, or by a version without the document.
     """
-    name = f"/trainyard/{environment}/validation/document"
+    name = f"/trainyard/{environment}/{purpose}/document"
     with _problems("ssm:GetParameter", name):
         try:
             return ssm.get_parameter(Name=name)["Parameter"]["Value"]
         except ssm.exceptions.ParameterNotFound as error:
             raise Problem(
                 f"There is no parameter {name} here: the cluster of {environment} is not deployed to this account and "
-                "region, or by a version without the validation.\nDeploy it first: cdk deploy --all"
+                f"region, or without {purpose}.\nDeploy it first: cdk deploy --all"
             ) from error
 
 
@@ -126,7 +126,8 @@ class HeadNode:
                 why = f"no JSON came back: {output[-500:]!r}"
         elif answer["Status"] == "Failed" and answer.get("ResponseCode") == _NO_SUCH_FILE:
             raise Problem(
-                f"The head node {self.instance} has no validation: its cluster assets are older than this version.\n"
+                f"The head node {self.instance} does not know the request: its cluster assets are older than this "
+                "version.\n"
                 "Run the bootstrap there: sudo bash /opt/trainyard/current/entry/entry.sh BUCKET updated REGION"
             )
         elif answer["Status"] == "Failed" and "validation: " in errors:

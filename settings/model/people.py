@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, PrivateAttr
@@ -17,6 +16,17 @@ Login = Annotated[str, text("[a-z][a-z0-9_-]{0,30}", _LOGIN)]
 FIRST_ID, LAST_ID = 10000, 59999
 _Id = Annotated[int, Field(ge=FIRST_ID, le=LAST_ID)]
 _PEOPLE_FILE = "a .yaml file below the environment file's folder"
+_DN = "[A-Za-z0-9_-]+"
+_SERVER = r"ldaps?://[A-Za-z0-9.-]+(:\d{1,5})?"
+# As ParallelCluster 3.16.1 checks it (validators/directory_service_validators.py).
+Domain = Annotated[
+    str,
+    text(
+        rf"({_DN}(\.{_DN})*|(DC|dc)={_DN}(,(DC|dc)={_DN})*)",
+        "a domain, corp.example.com, or an LDAP base, dc=corp,dc=example,dc=com",
+    ),
+]
+Servers = Annotated[str, text(rf"{_SERVER}(,{_SERVER})*", "URIs joined by commas, ldaps://HOST or ldaps://HOST:PORT")]
 PeoplePath = Annotated[str, path(r"[A-Za-z0-9_-][A-Za-z0-9._/-]*\.yaml", _PEOPLE_FILE, "people/research.yaml")]
 
 
@@ -25,7 +35,8 @@ class User(Part):
 
     name: Login = Field(description="Login name.")
     uid: _Id = Field(description=f"Unix user id, {FIRST_ID} to {LAST_ID}; never reused. Files belong to this number.")
-    keys: tuple[str, ...] = Field((), description="SSH public keys, one line each, as in authorized_keys.")
+    # No repr: a fault must not show what may be a private key.
+    keys: tuple[str, ...] = Field((), repr=False, description="SSH public keys, one line each: type, key, comment.")
     teams: tuple[Name, ...] = Field(
         (), description="Teams of the environment file; the first one is the default account of jobs."
     )
@@ -39,15 +50,17 @@ class Group(Part):
     """A Unix group, for folders that several users write."""
 
     name: Login = Field(description="Name of the group.")
-    gid: _Id = Field(description=f"Unix group id, {FIRST_ID} to {LAST_ID}; never reused.")
-    members: tuple[Login, ...] = Field((), description="Login names.")
+    gid: _Id = Field(description=f"Unix group id, {FIRST_ID} to {LAST_ID}; never reused, and not a user's id.")
+    members: tuple[Login, ...] = Field(
+        (), description="Login names. The users of a team are members of the group with its name anyway."
+    )
 
 
 class Removed(Part):
-    """A former user. The home and all files stay; the id is never given to anybody else."""
+    """A former user or group. All files stay; the id is never given to anybody else."""
 
-    name: Login = Field(description="Former login name.")
-    uid: _Id = Field(description="Unix user id, which stays taken.")
+    name: Login = Field(description="Former name.")
+    uid: _Id = Field(description="Unix id, which stays taken.")
 
 
 class PeopleFile(Part):
@@ -61,8 +74,10 @@ class PeopleFile(Part):
 class Directory(Part):
     """Users of an LDAP directory or Active Directory, through ParallelCluster's DirectoryService (SSSD)."""
 
-    domain: str = Field(description="Domain, for example corp.example.com, or an LDAP base, dc=corp,dc=example,dc=com.")
-    address: str = Field(description="URIs of the servers, ldaps://HOST, joined by commas.")
+    domain: Domain = Field(
+        description="Domain, for example corp.example.com, or an LDAP base, dc=corp,dc=example,dc=com."
+    )
+    address: Servers = Field(description="URIs of the servers, ldaps://HOST, joined by commas.")
     read_user: str = Field(description="Distinguished name of the user that SSSD reads the directory with.")
     password_secret_arn: SecretArn = Field(description="ARN of the secret whose value is that user's password.")
     ca_certificate: str | None = Field(
@@ -87,9 +102,17 @@ class People(Part):
         None, gt=0, description="Most GiB in each user's home on OpenZFS. Default: no quota. With a file only."
     )
     _content: PeopleFile | None = PrivateAttr(None)
-    _path: Path | None = PrivateAttr(None)
 
     @property
     def content(self) -> PeopleFile:
-        """The people of the file, empty without one."""
+        """The people of the file, empty without one. The loader has read it."""
         return self._content or PeopleFile()
+
+    def fill(self, content: PeopleFile) -> None:
+        """Keep what the loader read."""
+        self._content = content
+
+    def home_quotas(self) -> dict[int, int]:
+        """GiB by Unix user id, of the users that have a quota."""
+        quotas = {user.uid: user.home_quota_gib or self.home_quota_gib for user in self.content.users}
+        return {uid: quota for uid, quota in sorted(quotas.items()) if quota}

@@ -15,11 +15,12 @@ from settings.rules import (
     network,
     observability,
     parallelcluster,
+    people,
     slurm,
 )
 from settings.rules.items import Finding, Rule
 
-MODULES = (names, network, file_systems, compute, access, hooks, slurm, models, observability, parallelcluster)
+MODULES = (names, network, file_systems, compute, access, hooks, slurm, models, observability, parallelcluster, people)
 RULES: tuple[Rule, ...] = tuple(rule for module in MODULES for rule in module.RULES)
 
 

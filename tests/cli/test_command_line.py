@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = {
     "up", "down", "status", "connect", "init", "exec", "promote", "lab", "logs", "support-bundle",
     "diff", "gate", "preflight", "validate", "notify", "drift", "data",
-    "check", "names", "schema", "completion",
+    "check", "names", "schema", "completion", "user",
 }  # fmt: skip
 HEAVY = ("boto3", "botocore", "aws_cdk", "jsii", "rich", "pydantic", "yaml", "jinja2", "settings", "ops", "local")
 

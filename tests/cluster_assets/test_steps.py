@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -9,6 +10,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.cluster_assets.conftest import FAKES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -157,6 +160,50 @@ def test_timer_of_the_database_password(node: Node, settings: Settings) -> None:
     node.run("updated")
     assert not timer.exists() and not timer.with_suffix(".service").exists()
     assert "disable --now trainyard-database-password.timer" in node.calls("systemctl")
+
+
+def people_node(node: Node, kind: str, sshd: str) -> None:
+    node.path("/etc/chef/dna.json").write_text(json.dumps({"cluster": {"node_type": kind}}))
+    node.path("/etc/ssh").mkdir(exist_ok=True)
+    node.path("/etc/ssh/sshd_config").write_text(sshd)
+    node.path("/opt/slurm/etc/scripts/prolog.d").mkdir(parents=True, exist_ok=True)
+    node.key("cluster/people.json").parent.mkdir(parents=True, exist_ok=True)
+    node.key("cluster/people.json").write_text('{"schema": 1, "users": [], "teams": [], "qos": [], "reservations": []}')
+
+
+@pytest.mark.parametrize("included", [True, False], ids=["drop-ins", "ParallelCluster's sshd_config"])
+def test_people_come_with_a_timer_a_prolog_and_a_folder_of_keys(included: bool, node: Node, settings: Settings) -> None:
+    """The programs refuse a root that is not the machine's, which must not fail the bootstrap."""
+    line = "AuthorizedKeysFile .ssh/authorized_keys .ssh/authorized_keys2 /etc/ssh/trainyard_keys/%u\n"
+    before = ("Include /etc/ssh/sshd_config.d/*.conf\n" if included else "") + "PasswordAuthentication no\n"
+    people_node(node, "HeadNode", before)
+    timer = node.path("/etc/systemd/system/trainyard-people.timer")
+    node.bootstrap(settings, role="head-configured")
+    assert not timer.exists()
+    node.bootstrap(settings | {"people": True}, role="updated")
+    assert "users and shares are not as the people file says" not in node.log()
+    assert "only those of the machine that it runs on" in node.log()
+    assert "OnCalendar=*:0/5\n" in timer.read_text()
+    drop_in, sshd = node.path("/etc/ssh/sshd_config.d/10-trainyard.conf"), node.path("/etc/ssh/sshd_config")
+    assert (drop_in.read_text() if included else sshd.read_text()) == (line if included else line + before)
+    assert sshd.read_text().endswith(before)
+    prolog = node.path("/opt/slurm/etc/scripts/prolog.d/15_trainyard_people")
+    assert prolog.stat().st_mode & 0o111
+    snapshot = node.snapshot()
+    node.run("updated")
+    assert {name for name, value in node.snapshot().items() if snapshot.get(name) != value} <= {
+        "var/lib/trainyard/.people.lock"
+    }
+    node.bootstrap(settings, role="updated")
+    assert not timer.exists() and not prolog.exists()
+
+
+def test_a_bucket_that_cannot_be_read_does_not_fail_the_bootstrap(node: Node, settings: Settings) -> None:
+    people_node(node, "HeadNode", "")
+    node.command("aws", f'[[ "$*" != *people.json* ]] || {{ echo "AccessDenied" >&2; exit 1; }}\n{FAKES["aws"]}')
+    node.bootstrap(settings | {"people": True}, role="head-configured")
+    assert "cannot fetch s3://" in node.log()
+    assert "users and shares are not as the people file says" in node.log()
 
 
 def test_environment_for_every_user(node: Node, settings: Settings, tmp_path: Path) -> None:

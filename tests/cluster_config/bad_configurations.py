@@ -12,6 +12,12 @@ from typing import Any
 ABSENT = object()
 QUEUE = "Scheduling/SlurmQueues/0"
 GROUPS = f"{QUEUE}/Networking"
+DIRECTORY = {
+    "DomainName": "corp.example.com",
+    "DomainAddr": "ldaps://ldap.corp.example.com",
+    "DomainReadOnlyUser": "cn=reader",
+    "PasswordSecretArn": "arn:aws:secretsmanager:us-east-1:123456789012:secret:ldap-abcdef",
+}
 INSTANCE_TYPE = f"{QUEUE}/ComputeResources/0/InstanceType"
 RESERVED: dict[str, Any] = {
     f"{QUEUE}/CapacityReservationTarget": {"CapacityReservationId": "cr-0123456789abcdef0"},
@@ -101,6 +107,16 @@ BAD: dict[str, Bad] = {
     "no-such-volume": Bad("does not exist", {}, "AWSClientError", {"openzfs_volume_ids": []}),
     "zone-without-the-type": Bad(
         "m7i.2xlarge) is not supported", {}, "HeadNodeLaunchTemplateValidator", {"zone_id": "use1-az3"}
+    ),
+    "domain-of-a-directory": Bad(
+        "Unsupported domain address format",
+        {"DirectoryService": {**DIRECTORY, "DomainName": "cn=x"}},
+        "DomainNameValidator",
+    ),
+    "provider-of-a-directory": Bad(
+        "Cannot override the SSSD property 'id_provider'",
+        {"DirectoryService": {**DIRECTORY, "AdditionalSssdConfigs": {"id_provider": "ad"}}},
+        "AdditionalSssdConfigsValidator",
     ),
     "public-compute-subnet": Bad(
         "auto-assign public IPs",

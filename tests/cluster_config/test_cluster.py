@@ -132,6 +132,28 @@ def test_accounting() -> None:
     }
 
 
+def test_a_directory_is_parallelclusters_own() -> None:
+    directory = {
+        "domain": "corp.example.com",
+        "address": "ldaps://ldap.corp.example.com",
+        "read_user": "cn=reader,dc=corp",
+        "password_secret_arn": "arn:aws:secretsmanager:us-east-1:123456789012:secret:ldap",
+        "access_filter": "(a=b)",
+        "sssd": {"ldap_schema": "rfc2307"},
+    }
+    assert "DirectoryService" not in rendered()
+    assert rendered(people={"directory": directory})["DirectoryService"] == {
+        "DomainName": "corp.example.com",
+        "DomainAddr": "ldaps://ldap.corp.example.com",
+        "PasswordSecretArn": directory["password_secret_arn"],
+        "DomainReadOnlyUser": "cn=reader,dc=corp",
+        "LdapTlsReqCert": "hard",
+        "GenerateSshKeysForUsers": True,
+        "LdapAccessFilter": "(a=b)",
+        "AdditionalSssdConfigs": {"ldap_schema": "rfc2307"},
+    }
+
+
 def test_monitoring_keeps_logs_as_the_environment_says() -> None:
     monitoring = {"detailed": True, "log_days": 30, "dashboard": False, "alarms": False}
     assert rendered(cluster={"monitoring": monitoring}, retention={"logs": "delete"})["Monitoring"] == {

@@ -37,6 +37,17 @@ EXPECTED_WARNINGS = {
 FEATURES: dict[str, Environment] = {
     "own-database": environment(cluster={"slurm": {"accounting": True}}),
     "every-feature": environment(
+        people={
+            "directory": {
+                "domain": "dc=corp,dc=example,dc=com",
+                "address": "ldaps://ldap.corp.example.com:636,ldaps://ldap2.corp.example.com",
+                "read_user": "cn=reader,dc=corp,dc=example,dc=com",
+                "password_secret_arn": "arn:aws:secretsmanager:us-east-1:123456789012:secret:ldap-abcdef",
+                "ca_certificate": "/etc/ssl/certs/ca-certificates.crt",
+                "access_filter": "(memberOf=cn=cluster,dc=corp,dc=example,dc=com)",
+                "sssd": {"ldap_schema": "rfc2307", "ldap_id_mapping": False, "entry_cache_timeout": 300},
+            }
+        },
         storage={
             "lustre": [{"name": "data", "mount": "/fsx1", "capacity_gib": 1200}],
             "openzfs": {"capacity_gib": 64, "volumes": [{"name": "home", "mount": "/home"}]},

@@ -116,6 +116,11 @@ class Local:
         assert "Traceback" not in result.stdout
         return result.stdout
 
+    def user(self, action: str, name: str, *options: str) -> subprocess.CompletedProcess[str]:
+        """`trainyard user ACTION`; output and errors together in stdout."""
+        line = [sys.executable, "-m", "cli", "user", action, str(self.file), name, "--state", str(self.state), *options]
+        return subprocess.run(line, **self._place(), timeout=LIMIT_S, check=False)
+
     def on_aws(self, command: str, *options: str, **keys: str) -> subprocess.CompletedProcess[str]:
         """Run one command with `--on aws`, where the emulator of this environment is AWS."""
         emulator = launch.find(self.state)
@@ -156,6 +161,7 @@ def local_of(tmp_path: Path) -> Iterator[object]:
     def make(name: str) -> Local:
         file = tmp_path / f"{name}.yaml"
         shutil.copy(ROOT / "environments" / f"{name}.yaml", file)
+        shutil.copytree(ROOT / "environments" / "people", tmp_path / "people", dirs_exist_ok=True)
         local = Local(file, tmp_path / "state", tmp_path / "home", free_ports())
         made.append(local)
         return local

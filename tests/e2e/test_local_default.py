@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -14,7 +15,7 @@ import pytest
 
 from local.emulator import launch
 from tests.ops.preflight.emulated import Emulated
-from trainyard.pipeline.actions import DEPLOYMENT
+from trainyard.pipeline.actions import DEPLOYMENT, PEOPLE
 
 from .conftest import ROOT, Local
 
@@ -40,6 +41,30 @@ def processes_of(local: Local) -> list[str]:
     """Command lines of processes that still know the state folder."""
     listing = subprocess.run(["ps", "axeww", "-o", "pid,args"], capture_output=True, text=True, check=True).stdout
     return [line for line in listing.splitlines() if str(local.state) in line and "pytest" not in line]
+
+
+def people_change_without_an_update(local: Local) -> None:
+    """`trainyard user` through the emulated S3 and Systems Manager to the laboratory's head node."""
+    stacks = local.ok("status")
+    added = local.user("add", "pierre", "--key", "ssh-ed25519 AAAAnonsense")
+    assert (added.returncode, "not an SSH public key" in added.stdout) == (4, True), added.stdout
+    added = local.user("add", "pierre")
+    assert added.returncode == 0, added.stdout + local.logs()
+    assert "create user pierre (10001)" in added.stdout
+    removed = local.user("remove", "marie")
+    assert removed.returncode == 0, removed.stdout + local.logs()
+    assert "close the account of marie" in removed.stdout
+    # With the permissions of the page on permissions, and no others.
+    emulator = launch.find(local.state)
+    assert emulator is not None
+    keys = Emulated(emulator, local.file).user(*PEOPLE)
+    place = ("--on", "aws", "--state", str(local.state.with_name("aws")))
+    environment = {**emulator.child_environment(), **keys}
+    line = [sys.executable, "-m", "cli", "user", "apply", str(local.file), *place]
+    applied = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert applied.returncode == 0, applied.stdout + applied.stderr
+    assert "PROBLEM" not in applied.stdout
+    assert local.ok("status") == stacks
 
 
 def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
@@ -79,6 +104,10 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     # A wrong webhook, which must fail neither the deployment nor a message.
     local.edit(r"(\nobservability:\n)", rf"\1{NOTIFY}")
 
+    # People, who come with this update and change later without one.
+    local.edit(r"(\nobservability:\n)", r"\npeople:\n  file: people.yaml\n\1")
+    (local.file.parent / "people.yaml").write_text("users:\n  - name: marie\n    uid: 10000\n")
+
     emulator = launch.find(local.state)
     assert emulator is not None
     keys = Emulated(emulator, local.file).user(
@@ -104,6 +133,8 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     notified = local.ok("notify", "--test")
     assert "A test message was sent. 2 confirmed, 0 pending" in notified
     assert "team@example.com" in notified
+
+    people_change_without_an_update(local)
 
     local.edit(r"\n      - name: shared\n(        .*\n)+", "\n")
     # Remove. Without its associations and the repositories, two stacks are empty.

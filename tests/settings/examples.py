@@ -60,6 +60,15 @@ HA_1 = {f"{Z}.deployment": "SINGLE_AZ_HA_1", f"{Z}.throughput": 128}
 JAKARTA = {"region": "ap-southeast-3", f"{N}.zone": "apse3-az1", **HA_1}
 CALGARY = {"region": "ca-west-1", f"{N}.zone": "caw1-az1", **HA_1}
 
+PE, PD = "people", "people.directory"
+LDAP = {
+    "domain": "corp.example.com",
+    "address": "ldaps://ldap.corp.example.com",
+    "read_user": "cn=reader,dc=corp,dc=example,dc=com",
+    "password_secret_arn": "arn:aws:secretsmanager:us-east-1:111122223333:secret:ldap-AbCdEf",
+}
+CLEAR = {"address": "ldap://ldap", "sssd": {"ldap_auth_disable_tls_never_use_in_production": True}}
+
 GOOD: list[dict[str, Any]] = [
     {A: True},
     {A: False},
@@ -136,6 +145,15 @@ GOOD: list[dict[str, Any]] = [
     {f"{X}.SharedStorage": [EFS]},
     # The models that train on the cluster
     NO_MODELS,
+    # People
+    {PE: {"directory": LDAP}},
+    {PE: {"directory": LDAP | CLEAR}},
+    {
+        PE: {
+            "directory": LDAP
+            | {"domain": "dc=corp,dc=example", "access_filter": "(x=y)", "ca_certificate": "/etc/ca.pem"}
+        }
+    },
 ]
 
 BAD: list[tuple[dict[str, Any], str, str]] = [
@@ -416,6 +434,29 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({f"{M}.1.folders.checkpoints": "/fsx/a/c"}, "models[1].folders.checkpoints", "models[0].folders.checkpoints"),
     ({f"{M}.1.folders.outputs": "/fsx/a/c/o"}, "models[1].folders.outputs", "overlaps"),
     ({f"{M}.0.folders.outputs": "/fsx/a/c"}, "models[0].folders.outputs", "overlaps"),
+    # People (the people file itself: test_people.py)
+    ({PE: {"file": "people.yml"}}, f"{PE}.file", "a .yaml file"),
+    ({PE: {"file": "people/gone.yaml"}}, f"{PE}.file", "cannot be read"),
+    ({PE: {"file": "people/gone.yaml", "directory": LDAP}}, PD, "one of them"),
+    ({PE: {"home_quota_gib": 5}}, f"{PE}.home_quota_gib", "a quota without a people file"),
+    ({PE: {"directory": LDAP, "home_quota_gib": 5}}, f"{PE}.home_quota_gib", "a quota with a directory"),
+    (
+        {PE: {"file": "people/gone.yaml", "home_quota_gib": 5}, f"{Z}.volumes.0.mount": "/shared"},
+        f"{PE}.home_quota_gib",
+        "/home is not on an OpenZFS volume",
+    ),
+    ({PE: {"directory": LDAP | {"domain": "cn=x"}}}, f"{PD}.domain", "corp.example.com"),
+    ({PE: {"directory": LDAP | {"address": "ldap.corp"}}}, f"{PD}.address", "ldaps://HOST"),
+    ({PE: {"directory": LDAP | {"address": "ldap://ldap.corp"}}}, f"{PD}.address", "in clear text"),
+    ({PE: {"directory": LDAP | {"password_secret_arn": ELSEWHERE}}}, f"{PD}.password_secret_arn", "us-east-1"),
+    ({PE: {"directory": LDAP | {"verify": "yes"}}}, f"{PD}.verify", "hard, demand"),
+    ({PE: {"directory": LDAP | {"sssd": {"ldap_default_authtok": "x"}}}}, f"{PD}.sssd.ldap_default_authtok", "no pass"),
+    ({PE: {"directory": LDAP | {"sssd": {"id_provider": "ad"}}}}, f"{PD}.sssd.id_provider", "ldap, the only"),
+    (
+        {PE: {"directory": LDAP | {"access_filter": "(x=y)", "sssd": {"access_provider": "simple"}}}},
+        f"{PD}.sssd.access_provider",
+        "remove access_filter",
+    ),
     # Observability
     ({OB: "clodwatch"}, OB, "did you mean cloudwatch?"),
     ({OB: ["a"]}, OB, "one of off, cloudwatch, self-hosted, managed"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from settings.instances import instance_types
 from settings.model.environment import Environment
+from settings.model.people import Directory
 from settings.stacks import ENVIRONMENT_TAG
 from trainyard.cluster_config.nodes import checks_gpus, head_node, login_nodes, queue
 from trainyard.cluster_config.references import References, Section
@@ -52,6 +53,7 @@ def render(environment: Environment, references: References) -> Section:
         },
         **_shared_storage(environment, references),
         "Monitoring": _monitoring(environment),
+        **_directory_service(environment.people.directory),
         **({"Iam": {"PermissionsBoundary": boundary}} if boundary else {}),
         # The custom resource adds a tag with the cluster's owner.
         "Tags": [
@@ -114,6 +116,26 @@ def _slurm_settings(environment: Environment, references: References) -> Section
             "PasswordSecretArn": own.password_secret_arn,
         }
     return section
+
+
+def _directory_service(directory: Directory | None) -> Section:
+    if directory is None:
+        return {}
+    section: Section = {
+        "DomainName": directory.domain,
+        "DomainAddr": directory.address,
+        "PasswordSecretArn": directory.password_secret_arn,
+        "DomainReadOnlyUser": directory.read_user,
+        "LdapTlsReqCert": directory.verify,
+        "GenerateSshKeysForUsers": directory.ssh_keys,
+    }
+    if directory.ca_certificate:
+        section["LdapTlsCaCert"] = directory.ca_certificate
+    if directory.access_filter:
+        section["LdapAccessFilter"] = directory.access_filter
+    if directory.sssd:
+        section["AdditionalSssdConfigs"] = dict(directory.sssd)
+    return {"DirectoryService": section}
 
 
 def _checks_many_gpus(environment: Environment) -> bool:

@@ -79,6 +79,16 @@ DEPLOYMENT: tuple[str, ...] = tuple(
 )
 """`up`, `status` and `down` on AWS. Everything else they do with the roles of `cdk bootstrap`."""
 
+PEOPLE: tuple[str, ...] = (
+    "ec2:DescribeInstances",
+    "s3:PutObject",
+    "ssm:GetCommandInvocation",
+    "ssm:GetParameter",
+    "ssm:SendCommand",
+    "sts:GetCallerIdentity",
+)
+"""`user add`, `remove` and `apply`."""
+
 CONNECT: tuple[str, ...] = (
     "cloudformation:DescribeStacks",
     "ec2-instance-connect:SendSSHPublicKey",

@@ -16,6 +16,7 @@ from botocore import xform_name
 from ops.aws import connect
 from ops.problem import Problem
 from settings import Environment
+from settings.model.people import PeopleFile, User
 from tests.cluster_config.builder import environment
 
 NODE = "i-0123456789abcdef0"
@@ -139,3 +140,22 @@ def test_hosts_are_the_head_node_and_the_login_nodes_that_run() -> None:
 
     ec2: Any = SimpleNamespace(get_paginator=lambda _: SimpleNamespace(paginate=paginate))
     assert connect.hosts(ec2, environment()) == {"small": "i-1", "small-login-1": "i-4", "small-login-2": "i-5"}
+
+
+def test_one_of_the_people_logs_in_with_a_key_that_the_nodes_know(tmp_path: Path) -> None:
+    with_people = environment(people={"file": "people.yaml"})
+    own = tmp_path / "own"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", own], check=True)
+    public = own.with_suffix(".pub").read_text().strip()
+    ada = User(name="ada", uid=10000, keys=(public.rpartition(" ")[0] + " another comment",))
+    with_people.people.fill(PeopleFile(users=(ada,)))
+    found = ssh_reads(connect.write(tmp_path / "a", with_people, NODES, own, "ada"), "small")
+    assert found["user"] == "ada"
+    assert "send-ssh-public-key" not in found["proxycommand"]
+    other = ssh_reads(connect.write(tmp_path / "b", with_people, NODES, None, "ada"), "small")
+    assert other["user"] == "ada"
+    assert "send-ssh-public-key" in other["proxycommand"]
+    with pytest.raises(Problem, match=r"has no user 'grace'\. Users: ada"):
+        connect.write(tmp_path, with_people, NODES, None, "grace")
+    with pytest.raises(Problem, match="only the cluster's user"):
+        connect.write(tmp_path, environment(), NODES, None, "ada")
