@@ -10,6 +10,7 @@ from settings.model.cluster import Capacity, Compute, Queue, RootVolume
 from settings.model.environment import Environment
 from settings.regions import partition
 from trainyard.cluster_config.references import NodeReferences, References, Section
+from trainyard.cluster_config.shares import billing_weights
 
 NO_CLIENTS = "127.0.0.1/32"
 """Source of ParallelCluster's own SSH rule, which would allow the whole internet by default. No packet has this source:
@@ -104,8 +105,13 @@ def queue(environment: Environment, references: References, settings: Queue) -> 
 
 
 def custom_slurm_settings(environment: Environment, queue: Queue) -> dict[str, str]:
-    """Parameters of the queue's partition: with memory scheduled and nodes shared, each CPU brings its share of the
-    memory, and each GPU its share of seven eighths of the CPUs; the rest is for jobs without GPUs.
+    """Parameters of the queue's partition: what jobs get that do not ask, and what their use counts among teams."""
+    return defaults_of_jobs(environment, queue) | billing_weights(environment, queue)
+
+
+def defaults_of_jobs(environment: Environment, queue: Queue) -> dict[str, str]:
+    """With memory scheduled and nodes shared, each CPU brings its share of the memory, and each GPU its share of seven
+    eighths of the CPUs; the rest is for jobs without GPUs.
 
     Without them a job that requests no memory gets all of a node's (slurm.conf of Slurm 25.11, DefMemPerCPU). The
     environment file's own defaults win. Nothing if an instance type is unknown.
