@@ -1,12 +1,12 @@
-"""apply_shares.py PEOPLE_JSON --plan|--apply: Slurm's accounts, qualities of service and reservations as the file has them.
+"""apply_shares.py PEOPLE_JSON --plan|--apply: makes Slurm's accounts, users, QOS and reservations what the file has.
 
---plan prints one line of JSON and changes nothing: {"differences": [{"object", "field", "expected", "actual"}], "others":
-[...]}. --apply makes the differences and reads again; the second time it finds none. It deletes no account, user or QOS,
-because Slurm then forgets their usage, and jobs in the queue lose their account: who is no longer in the file is closed
-(no new jobs) and can be opened again. What others made is listed in `others` and never changed.
+--plan prints one line of JSON and changes nothing: {"differences": [{"object", "field", "expected", "actual"}],
+"others": [...]}. --apply makes the differences and reads again; the second time it finds none. It deletes no account,
+user or QOS, because Slurm then forgets their usage, and jobs in the queue lose their account: what is no longer in the
+file is closed (no new jobs), and opened again when it returns. `others` lists what it did not make and never changes.
 
-Runs on the head node as root. The standard library only, Python 3.9 or later. Formats: sacctmgr(1) and scontrol(1),
-checked with Slurm 22.05 and 24.11. Exit codes: 0 nothing to do, or done; 1 differences (--plan); 2 an error, on stderr.
+Runs on the head node as root. The standard library only, Python 3.9 or later. Exit codes: 0 nothing to do, or done; 1
+differences (--plan); 2 an error, on stderr.
 """
 
 from __future__ import annotations

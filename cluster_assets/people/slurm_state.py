@@ -54,7 +54,7 @@ def existing(cluster: str) -> State:
     state: State = {}
     for name, *values in _table("qos", ["Name", *QOS_COLUMNS.values()]):
         state["qos", name] = {field: plain(field, value) for field, value in zip(QOS_COLUMNS, values)}  # noqa: B905 - Python 3.9
-    organizations = {account: organization for account, organization in _table("account", ["Account", "Org"])}
+    organizations = dict(_table("account", ["Account", "Org"]))
     where = ["where", f"cluster={cluster}"]
     for account, user, *values in _table("assoc", ["Account", "User", *ASSOCIATION_COLUMNS.values()], *where):
         fields = {field: plain(field, value) for field, value in zip(ASSOCIATION_COLUMNS, values)}  # noqa: B905
@@ -66,8 +66,10 @@ def existing(cluster: str) -> State:
         state["default", user] = {"DefaultAccount": account}
     for line in call("scontrol", "-o", "show", "reservation").splitlines():
         words = dict(word.partition("=")[::2] for word in line.split())
-        if name := words.get("ReservationName"):
-            state["reservation", name] = {field: plain(field, words.get(field, "")) for field in RESERVATION_FIELDS}
+        if "ReservationName" in words:
+            state["reservation", words["ReservationName"]] = {
+                field: plain(field, words.get(field, "")) for field in RESERVATION_FIELDS
+            }
     return state
 
 

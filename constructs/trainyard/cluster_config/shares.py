@@ -13,7 +13,7 @@ from settings.shares import gpus_of, is_shared
 _FAIR_SHARE, _AGE = 100_000, 10_000
 _QOS = 2 * MAX_PRIORITY * (_FAIR_SHARE + _AGE)
 
-_PARAMETERS = {
+PARAMETERS = {
     "AccountingStorageEnforce": "associations,limits,qos,safe",
     "AccountingStorageTRES": "gres/gpu",
     "PriorityType": "priority/multifactor",
@@ -29,6 +29,7 @@ _PARAMETERS = {
     # A job that asked for a signal before its time limit gets it when it is preempted (slurm.conf(5), 24.11).
     "PreemptParameters": "send_user_signal",
 }
+"""Parameters of slurm.conf of a shared cluster."""
 
 
 def share_settings(environment: Environment) -> dict[str, str]:
@@ -37,7 +38,7 @@ def share_settings(environment: Environment) -> dict[str, str]:
     ParallelCluster sets none of them (parallelcluster/facts/cookbook.json) and denies none (pcluster 3.16.1,
     validators/slurm_settings_validator.py). An association or a QOS with a limit of GPUs needs gres/gpu as a TRES.
     """
-    return dict(_PARAMETERS) if is_shared(environment) else {}
+    return dict(PARAMETERS) if is_shared(environment) else {}
 
 
 def billing_weights(environment: Environment, queue: Queue) -> dict[str, str]:

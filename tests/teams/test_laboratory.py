@@ -1,0 +1,199 @@
+"""Three teams compete on a real Slurm: what apply_shares.py sets, and what Slurm then does, seen in sacct."""
+
+from __future__ import annotations
+
+import copy
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.teams.conftest import Cluster
+
+
+@pytest.fixture(scope="module", autouse=True)
+def applied(cluster: Cluster) -> None:
+    """The first run has everything to do, and the second one nothing."""
+    status, plan, errors = cluster.shares("--plan")
+    assert (status, errors) == (1, "")
+    objects = {one["object"] for one in plan["differences"]}
+    assert {"account nlp", "account operations", "qos urgent", "user grace in nlp", "user alan in speech"} <= objects
+    assert plan["others"] == []
+    assert cluster.shares("--apply")[::2] == (0, "")
+    assert cluster.shares("--plan") == (0, {"differences": [], "others": []}, "")
+    assert cluster.shares("--apply")[::2] == (0, "")
+
+
+@pytest.fixture(autouse=True)
+def idle(cluster: Cluster) -> None:
+    """No job of an earlier test."""
+    cluster.lab.run("scancel --state=running; scancel --state=pending; true", user="root")
+    cluster.lab.wait(lambda: cluster.lab.output(["squeue", "-h"]) == "", "an empty queue")
+
+
+def test_who_may_submit_where(cluster: Cluster) -> None:
+    assert "Invalid account" in cluster.refused("alan", "--account=nlp")
+    assert "Invalid qos" in cluster.refused("alan", "--qos=urgent")
+    assert "Invalid account" in cluster.refused("grace", "--account=operations")
+    jobs = [cluster.submit("grace"), cluster.submit("grace", "--account=nlp"), cluster.submit("ubuntu")]
+    jobs.append(cluster.submit("ada", "--account=operations"))
+    for job in jobs:
+        cluster.lab.wait_for_job(job)
+    assert [row["Account"] for row in cluster.sacct(*jobs)] == ["vision", "nlp", "operations", "operations"]
+
+
+def test_jobs_of_two_teams_share_a_node(cluster: Cluster) -> None:
+    one = cluster.submit("ada", "--nodelist=gpu-dy-p5-1", "--gpus=4", seconds=60)
+    other = cluster.submit("alan", "--nodelist=gpu-dy-p5-1", "--gpus=4", seconds=60)
+    for job in (one, other):
+        cluster.lab.wait_for_job(job, states=("RUNNING",))
+    rows = cluster.sacct(one, other, fields="Account,State,NodeList,AllocTRES")
+    assert [(row["Account"], row["State"], row["NodeList"]) for row in rows] == [
+        ("nlp", "RUNNING", "gpu-dy-p5-1"),
+        ("speech", "RUNNING", "gpu-dy-p5-1"),
+    ]
+    # A GPU brings 192 * 7/8 / 8 = 21 CPUs, and each CPU its share of the memory; four GPUs count four.
+    for row in rows:
+        amounts = dict(part.split("=") for part in row["AllocTRES"].split(","))
+        assert (amounts["cpu"], amounts["gres/gpu"], amounts["billing"]) == ("84", "4", "4")
+        assert amounts["mem"].endswith("M") or amounts["mem"].endswith("G")
+
+
+def test_limits_of_team_and_user(cluster: Cluster) -> None:
+    whole = ["--gpus-per-node=8", "--nodes=1"]
+    first = cluster.submit("grace", *whole, seconds=60)
+    cluster.lab.wait_for_job(first, states=("RUNNING",))
+    second = cluster.submit("grace", "--gpus=1", seconds=1)
+    cluster.lab.wait(lambda: cluster.reason(second) == "AssocGrpGRES", "grace is at her 8 GPUs of vision")
+    assert "AssocGrpGRES" in cluster.lab.output(["squeue", "-h", "-o", "%r", "-j", second])
+    calls = [cluster.submit("ada", "--qos=interactive", "--gpus=1", seconds=60) for _ in range(2)]
+    cluster.lab.wait(lambda: cluster.reason(calls[1]) == "QOSMaxJobsPerUserLimit", "one interactive job each")
+
+
+def test_urgent_work_preempts_and_the_job_resumes(cluster: Cluster) -> None:
+    script = 'echo run >>runs; trap "echo saved >>runs" USR1; [[ $(grep -c run runs) -gt 1 ]] && exit 0; for i in {1..600}; do sleep 0.2 & wait; done'
+    cluster.lab.run("rm -f runs", user="alan")
+    victim = cluster.submit("alan", "--nodes=2", "--gpus-per-node=8", "--signal=B:USR1@60", script=script)
+    cluster.lab.wait_for_job(victim, states=("RUNNING",))
+    urgent = cluster.submit("ada", "--qos=urgent", "--nodes=2", "--gpus-per-node=8", seconds=1)
+    cluster.lab.wait_for_job(urgent)
+    cluster.lab.wait_for_job(victim)
+    assert cluster.lab.output("cat runs", user="alan").split() == ["run", "saved", "run"]
+    rows = cluster.sacct(victim, urgent)
+    assert [(row["Account"], row["QOS"], row["State"]) for row in rows] == [
+        ("speech", "normal", "PREEMPTED"),
+        ("speech", "normal", "COMPLETED"),
+        ("nlp", "urgent", "COMPLETED"),
+    ]
+
+
+def test_the_team_that_used_less_of_its_share_goes_first(cluster: Cluster) -> None:
+    whole = ["--nodes=2", "--gpus-per-node=8"]
+    cluster.lab.wait_for_job(cluster.submit("ada", *whole, seconds=20))
+
+    def counted() -> bool:
+        rows = cluster.usage()
+        return float(rows["speech/alan"]["FairShare"]) > float(rows["nlp/ada"]["FairShare"]) > 0
+
+    cluster.lab.wait(counted, "Slurm calculates fair share once a minute", seconds=150)
+    blocker = cluster.submit("ubuntu", *whole, seconds=6)
+    cluster.lab.wait_for_job(blocker, states=("RUNNING",))
+    early = cluster.submit("ada", *whole, seconds=1)
+    late = cluster.submit("alan", *whole, seconds=1)
+    for job in (early, late):
+        cluster.lab.wait_for_job(job)
+    starts = {row["Account"]: row["Start"] for row in cluster.sacct(early, late, fields="Account,Start")}
+    assert starts["speech"] < starts["nlp"], "nlp submitted first, and has used more of its share"
+
+
+def test_a_reservation_is_for_its_teams(cluster: Cluster) -> None:
+    start = (datetime.now(UTC) - timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M")
+    mine = {"name": "demo", "queue": "gpu", "nodes": 2, "teams": ["nlp"], "start": start, "hours": 2}
+    past = mine | {"name": "past", "start": "2026-01-01T00:00", "hours": 1}
+    assert cluster.shares("--apply", reservations=[mine, past])[::2] == (0, "")
+    assert cluster.shares("--plan", reservations=[mine, past]) == (0, {"differences": [], "others": []}, "")
+    assert "ReservationName=past" not in cluster.lab.output(["scontrol", "show", "reservation"])
+    outside = cluster.submit("alan", "--gpus=1")
+    inside = cluster.submit("ada", "--gpus=1", "--reservation=demo")
+    cluster.lab.wait_for_job(inside)
+    assert "access denied" in cluster.refused("alan", "--reservation=demo").lower()
+    assert cluster.lab.job(outside)["JobState"] == "PENDING"
+    assert cluster.sacct(inside, fields="Reservation,State") == [{"Reservation": "demo", "State": "COMPLETED"}]
+    longer = mine | {"hours": 3}
+    status, plan, _ = cluster.shares("--plan", reservations=[longer])
+    assert (status, [one["field"] for one in plan["differences"]]) == (1, ["EndTime"])
+    assert cluster.shares("--apply", reservations=[longer])[::2] == (0, "")
+    assert cluster.shares("--apply")[::2] == (0, ""), "without the reservation"
+    cluster.lab.wait_for_job(outside)
+
+
+def test_changes_by_hand_are_differences_and_others_stay(cluster: Cluster) -> None:
+    cluster.lab.run(
+        "sacctmgr -i modify account where name=nlp set Fairshare=9 GrpTRES=gres/gpu=3,cpu=5; "
+        "sacctmgr -i modify qos where name=urgent set Preempt= MaxWall=60 GraceTime=7; "
+        "sacctmgr -i modify user where name=grace account=vision set GrpTRES=gres/gpu=-1 QOS=normal; "
+        "sacctmgr -i add account physics; sacctmgr -i add user alan account=physics; sacctmgr -i add qos slow; "
+        "sacctmgr -i modify user where name=grace set DefaultAccount=nlp; "
+        "scontrol create reservation ReservationName=window StartTime=now+10hours Duration=5 Nodes=ALL Users=root",
+        user="root",
+    )
+    try:
+        status, plan, _ = cluster.shares("--plan")
+        assert status == 1
+        found = {(one["object"], one["field"]): (one["actual"], one["expected"]) for one in plan["differences"]}
+        assert found == {
+            ("account nlp", "Fairshare"): ("9", "2"),
+            ("account nlp", "GrpTRES"): ("cpu=5,gres/gpu=3", ""),
+            ("qos urgent", "Preempt"): ("", "normal"),
+            ("qos urgent", "MaxWall"): ("3600", "86400"),
+            ("qos urgent", "GraceTime"): ("7", "120"),
+            ("user grace in vision", "GrpTRES"): ("", "gres/gpu=8"),
+            ("user grace in vision", "QOS"): ("normal", "interactive,normal,urgent"),
+            ("user grace", "DefaultAccount"): ("nlp", "vision"),
+        }
+        others = ["account physics", "qos slow", "reservation window", "user alan in physics"]
+        assert sorted(plan["others"]) == others
+        assert cluster.shares("--apply")[::2] == (0, "")
+        status, plan, _ = cluster.shares("--plan")
+        assert (status, plan["differences"], sorted(plan["others"])) == (0, [], others)
+    finally:
+        cluster.lab.run(
+            "scontrol delete ReservationName=window; sacctmgr -i delete user alan account=physics; "
+            "sacctmgr -i delete account physics; sacctmgr -i delete qos slow",
+            user="root",
+        )
+
+
+def test_what_leaves_is_closed_and_keeps_its_history(cluster: Cluster) -> None:
+    job = cluster.submit("alan", "--gpus=8", "--nodes=1", seconds=2)
+    cluster.lab.wait_for_job(job)
+    before = int(cluster.usage()["speech/alan"]["RawUsage"])
+    assert before > 0
+    people = copy.deepcopy(cluster.people)
+    [alan] = [user for user in people["users"] if user["name"] == "alan"]
+    people["users"].remove(alan)
+    people["teams"] = [team for team in people["teams"] if team["name"] != "speech"]
+    gone = {"users": people["users"], "removed": [{"name": "alan", "uid": 1003}], "teams": people["teams"], "qos": []}
+    status, plan, _ = cluster.shares("--plan", **gone)
+    closed = {(one["object"], one["field"]): one["expected"] for one in plan["differences"]}
+    assert status == 1
+    assert closed["account speech", "GrpSubmitJobs"] == closed["qos urgent", "GrpSubmitJobs"] == "0"
+    assert closed["user alan in speech", "MaxSubmitJobs"] == "0"
+    assert cluster.shares("--apply", **gone)[::2] == (0, "")
+    assert cluster.shares("--plan", **gone)[0] == 0
+    assert "limit" in cluster.refused("alan").lower()
+    assert [row["State"] for row in cluster.sacct(job)] == ["COMPLETED"]
+    assert cluster.shares("--apply")[::2] == (0, "")
+    assert int(cluster.usage()["speech/alan"]["RawUsage"]) >= before - 5, "what alan used still counts"
+    cluster.lab.wait_for_job(cluster.submit("alan"))
+
+
+def test_errors_name_their_cause(cluster: Cluster) -> None:
+    status, _, errors = cluster.shares("--plan", users=[{"name": "eve", "teams": ["dance"], "administrator": False}])
+    assert (status, errors) == (
+        2, "shares: the user eve has the team dance; there are: nlp, operations, speech, vision\n",
+    )  # fmt: skip
+    big = {"name": "big", "queue": "gpu", "nodes": 5, "teams": ["nlp"], "start": "2035-01-01T00:00", "hours": 1}
+    status, _, errors = cluster.shares("--apply", reservations=[big])
+    assert status == 2
+    assert "ReservationName=big" in errors
+    assert "Requested" in errors
