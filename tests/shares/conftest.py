@@ -98,7 +98,7 @@ class Cluster:
 
 
 @pytest.fixture(scope="session")
-def cluster(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:  # noqa: ARG001, F811 -- a fixture that asks for another
+def cluster(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:  # noqa: ARG001 -- a fixture that asks for another
     """Two nodes of eight GPUs that jobs share, three teams, and the cluster's user."""
     folder = tmp_path_factory.mktemp("teams")
     data = yaml.safe_load(ENVIRONMENT.read_text("utf-8")) | SHARES
