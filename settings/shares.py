@@ -7,6 +7,8 @@ from settings.model.cluster import Compute
 from settings.model.environment import Environment, Model
 from settings.model.teams import Team
 
+METADATA = "Trainyard::Shares"
+"""Key of the cluster template's metadata with the shares, which a review compares."""
 OPERATIONS = "operations"
 """Account of the cluster's user and of administrators: validation, import of images, maintenance."""
 RESERVED = {

@@ -1,9 +1,10 @@
 """apply_shares.py PEOPLE_JSON --plan|--apply: makes Slurm's accounts, users, QOS and reservations what the file has.
 
---plan prints one line of JSON and changes nothing: {"differences": [{"object", "field", "expected", "actual"}],
-"others": [...]}. --apply makes the differences and reads again; the second time it finds none. It deletes no account,
-user or QOS, because Slurm then forgets their usage, and jobs in the queue lose their account: what is no longer in the
-file is closed (no new jobs), and opened again when it returns. `others` lists what it did not make and never changes.
+Both print one line of JSON: {"changes": ["account nlp: Fairshare is '9', not '2'", ...], "problems": [...], "others":
+[...]}. --plan changes nothing. --apply makes the changes and reads again; the second time there are none. It deletes no
+account, user or QOS, because Slurm then forgets their usage, and jobs in the queue lose their account: what is no
+longer in the file is closed (no new jobs), and opened again when it returns. `others` is what it did not make and never
+changes.
 
 Runs on the head node as root. The standard library only, Python 3.9 or later. Exit codes: 0 nothing to do, or done; 1
 differences (--plan); 2 an error, on stderr.
@@ -37,6 +38,10 @@ class Difference(NamedTuple):
     field: str
     expected: str
     actual: str
+
+    def __str__(self) -> str:
+        what = f"{self.field} is" if self.field else "it is"
+        return f"{in_words(self.key)}: {what} '{self.actual}', not '{self.expected}'"
 
 
 # --- what the file wants ---
@@ -240,9 +245,7 @@ def apply(people: Mapping[str, Any], cluster: str, cluster_user: str) -> list[st
                 call(*command)
             except SlurmError as error:
                 failed.append(str(error))
-    _, found = _compare(people, cluster, cluster_user)
-    left = (f"{in_words(one.key)}: {one.field} is '{one.actual}', not '{one.expected}'" for one in found)
-    return failed or list(left)
+    return failed or [str(one) for one in _compare(people, cluster, cluster_user)[1]]
 
 
 def _compare(people: Mapping[str, Any], cluster: str, user: str) -> tuple[State, list[Difference]]:
@@ -268,22 +271,17 @@ def main() -> int:
         user = json.loads(Path(SETTINGS).read_text("utf-8"))["cluster"]["user"]
         config = call("scontrol", "show", "config")
         cluster = next(line.split("=")[1].strip() for line in config.splitlines() if line.startswith("ClusterName"))
-        if given.apply:
-            failed = apply(people, cluster, user)
-            sys.stderr.writelines(f"shares: {line}\n" for line in failed)
-            return 2 if failed else 0
         want, have = wanted(people, cluster, user, _now()), existing(cluster)
         found = differences(want, have, people, cluster)
+        problems = apply(people, cluster, user) if given.apply and found else []
     except (OSError, ValueError, KeyError, SlurmError) as error:
         reason = str(error) if isinstance(error, SlurmError) else f"{given.people} or {SETTINGS}: {error!r}"
         sys.stderr.write(f"shares: {reason}\n")
         return 2
-    shown = [
-        {"object": in_words(one.key), "field": one.field, "expected": one.expected, "actual": one.actual}
-        for one in found
-    ]
-    print(json.dumps({"differences": shown, "others": others(want, have, people, cluster)}))
-    return 1 if found else 0
+    changes, rest = [str(one) for one in found], others(want, have, people, cluster)
+    print(json.dumps({"changes": changes, "problems": problems, "others": rest}))
+    sys.stderr.writelines(f"shares: {line}\n" for line in problems)
+    return 2 if problems else int(given.plan and bool(found))
 
 
 if __name__ == "__main__":

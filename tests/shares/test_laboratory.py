@@ -7,7 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ops.drift.shares import findings as found_in
 from tests.shares.conftest import Cluster
+
+NOTHING: dict[str, list[str]] = {"changes": [], "problems": [], "others": []}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -15,11 +18,11 @@ def applied(cluster: Cluster) -> None:
     """The first run has everything to do, and the second one nothing."""
     status, plan, errors = cluster.shares("--plan")
     assert (status, errors) == (1, "")
-    objects = {one["object"] for one in plan["differences"]}
+    objects = {one.subject for one in found_in(plan)}
     assert {"account nlp", "account operations", "qos urgent", "user grace in nlp", "user alan in speech"} <= objects
     assert plan["others"] == []
     assert cluster.shares("--apply")[::2] == (0, "")
-    assert cluster.shares("--plan") == (0, {"differences": [], "others": []}, "")
+    assert cluster.shares("--plan") == (0, NOTHING, "")
     assert cluster.shares("--apply")[::2] == (0, "")
 
 
@@ -114,7 +117,7 @@ def test_a_reservation_is_for_its_teams(cluster: Cluster) -> None:
     mine = {"name": "demo", "queue": "gpu", "nodes": 2, "teams": ["nlp"], "start": start, "hours": 2}
     past = mine | {"name": "past", "start": "2026-01-01T00:00", "hours": 1}
     assert cluster.shares("--apply", reservations=[mine, past])[::2] == (0, "")
-    assert cluster.shares("--plan", reservations=[mine, past]) == (0, {"differences": [], "others": []}, "")
+    assert cluster.shares("--plan", reservations=[mine, past]) == (0, NOTHING, "")
     assert "ReservationName=past" not in cluster.lab.output(["scontrol", "show", "reservation"])
     outside = cluster.submit("alan", "--gpus=1")
     inside = cluster.submit("ada", "--gpus=1", "--reservation=demo")
@@ -124,7 +127,7 @@ def test_a_reservation_is_for_its_teams(cluster: Cluster) -> None:
     assert cluster.sacct(inside, fields="Reservation,State") == [{"Reservation": "demo", "State": "COMPLETED"}]
     longer = mine | {"hours": 3}
     status, plan, _ = cluster.shares("--plan", reservations=[longer])
-    assert (status, [one["field"] for one in plan["differences"]]) == (1, ["EndTime"])
+    assert (status, [one.path for one in found_in(plan)]) == (1, ["EndTime"])
     assert cluster.shares("--apply", reservations=[longer])[::2] == (0, "")
     assert cluster.shares("--apply")[::2] == (0, ""), "without the reservation"
     cluster.lab.wait_for_job(outside)
@@ -143,7 +146,7 @@ def test_changes_by_hand_are_differences_and_others_stay(cluster: Cluster) -> No
     try:
         status, plan, _ = cluster.shares("--plan")
         assert status == 1
-        found = {(one["object"], one["field"]): (one["actual"], one["expected"]) for one in plan["differences"]}
+        found = {(one.subject, one.path): (one.actual, one.expected) for one in found_in(plan)}
         assert found == {
             ("account nlp", "Fairshare"): ("9", "2"),
             ("account nlp", "GrpTRES"): ("cpu=5,gres/gpu=3", ""),
@@ -158,7 +161,7 @@ def test_changes_by_hand_are_differences_and_others_stay(cluster: Cluster) -> No
         assert sorted(plan["others"]) == others
         assert cluster.shares("--apply")[::2] == (0, "")
         status, plan, _ = cluster.shares("--plan")
-        assert (status, plan["differences"], sorted(plan["others"])) == (0, [], others)
+        assert (status, plan["changes"], sorted(plan["others"])) == (0, [], others)
     finally:
         cluster.lab.run(
             "scontrol delete ReservationName=window; sacctmgr -i delete user alan account=physics; "
@@ -178,7 +181,7 @@ def test_what_leaves_is_closed_and_keeps_its_history(cluster: Cluster) -> None:
     people["teams"] = [team for team in people["teams"] if team["name"] != "speech"]
     gone = {"users": people["users"], "removed": [{"name": "alan", "uid": 1003}], "teams": people["teams"], "qos": []}
     status, plan, _ = cluster.shares("--plan", **gone)
-    closed = {(one["object"], one["field"]): one["expected"] for one in plan["differences"]}
+    closed = {(one.subject, one.path): one.expected for one in found_in(plan)}
     assert status == 1
     assert closed["account speech", "GrpSubmitJobs"] == closed["qos urgent", "GrpSubmitJobs"] == "0"
     assert closed["user alan in speech", "MaxSubmitJobs"] == "0"
