@@ -169,9 +169,9 @@ def in_words(key: Key) -> str:
 # --- the change ---
 
 
-def commands(found: Sequence[Difference], want: State, cluster: str) -> Iterator[list[str]]:
-    """The commands that make the differences: what is missing first, each object's fields in one command."""
-    comment = [f"Comment={OURS}"] if _version() >= (23, 2) else []  # slurm 22.05: "Unknown parameter Comment"
+def commands(found: Sequence[Difference], want: State, cluster: str, slurm: tuple[int, int]) -> Iterator[list[str]]:
+    """The commands that make the differences: what is missing first, each object's fields in one command. Pure."""
+    comment = [f"Comment={OURS}"] if slurm >= (23, 2) else []  # 22.05: "Unknown parameter Comment"
     order = ("qos", "account", "user", "default", "reservation")
     for key in sorted({one.key for one in found}, key=lambda key: (order.index(key[0]), key)):
         mine = [one for one in found if one.key == key]
@@ -237,10 +237,11 @@ def _version() -> tuple[int, int]:
 def apply(people: Mapping[str, Any], cluster: str, cluster_user: str) -> list[str]:
     """Make the differences; returns what could not be made. What is new gets its fields in the second round."""
     failed: list[str] = []
+    slurm = _version()
     for _ in range(2):
         want, found = _compare(people, cluster, cluster_user)
         failed = []
-        for command in commands(found, want, cluster) if found else ():
+        for command in commands(found, want, cluster, slurm) if found else ():
             try:
                 call(*command)
             except SlurmError as error:

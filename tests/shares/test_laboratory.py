@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ops.drift.shares import findings as found_in
+from scripts.benchmarks.shares import simulate
 from tests.shares.conftest import Cluster
 
+OF_TEAMS = ("nlp/ada", "nlp/grace", "vision/grace", "speech/alan")
 NOTHING: dict[str, list[str]] = {"changes": [], "problems": [], "others": []}
 
 
@@ -84,7 +86,8 @@ def test_urgent_work_preempts_and_the_job_resumes(cluster: Cluster) -> None:
     urgent = cluster.submit("ada", "--qos=urgent", "--nodes=2", "--gpus-per-node=8", seconds=1)
     cluster.lab.wait_for_job(urgent)
     cluster.lab.wait_for_job(victim)
-    rows = cluster.sacct(victim, urgent)
+    rows = cluster.sacct(victim, urgent, fields="JobID,Account,QOS,State,Start,End")
+    (cluster.lab.state.parent / "log").write_text(cluster.lab.output("tail -n 60 /var/log/slurmctld.log", user="root"))
     assert cluster.lab.output("cat runs", user="alan").split() == ["start", "saved", "start", "1"], rows
     assert [(row["Account"], row["QOS"], row["State"]) for row in rows] == [
         ("speech", "normal", "PREEMPTED"),
@@ -94,22 +97,46 @@ def test_urgent_work_preempts_and_the_job_resumes(cluster: Cluster) -> None:
 
 
 def test_the_team_that_used_less_of_its_share_goes_first(cluster: Cluster) -> None:
+    """Slurm ranks the users as the simulator of scripts/benchmarks/shares does, and starts their jobs in that order."""
     whole = ["--nodes=2", "--gpus-per-node=8"]
-    cluster.lab.wait_for_job(cluster.submit("ada", *whole, seconds=20))
-
-    def counted() -> bool:
-        rows = cluster.usage()
-        return float(rows["speech/alan"]["FairShare"]) > float(rows["nlp/ada"]["FairShare"]) > 0
-
-    cluster.lab.wait(counted, "Slurm calculates fair share once a minute", seconds=150)
-    blocker = cluster.submit("ubuntu", *whole, seconds=6)
-    cluster.lab.wait_for_job(blocker, states=("RUNNING",))
-    early = cluster.submit("ada", *whole, seconds=1)
-    late = cluster.submit("alan", *whole, seconds=1)
-    for job in (early, late):
+    ran = [cluster.submit("ada", *whole, seconds=8), cluster.submit("alan", "--gpus=1", seconds=8)]
+    ran += [
+        cluster.submit("grace", "--gpus=4", seconds=8),
+        cluster.submit("grace", "--account=nlp", "--gpus=1", seconds=4),
+    ]
+    for job in ran:
         cluster.lab.wait_for_job(job)
-    starts = {row["Account"]: row["Start"] for row in cluster.sacct(early, late, fields="Account,Start")}
-    assert starts["speech"] < starts["nlp"], "nlp submitted first, and has used more of its share"
+    ranks: list[str] = []
+
+    def ranked() -> bool:
+        rows = {key: row for key, row in cluster.usage().items() if key in OF_TEAMS}
+        accounts = {team: simulate.Account(share) for team, share in (("nlp", 2), ("vision", 1), ("speech", 1))}
+        for key, row in rows.items():
+            team, user = key.split("/")
+            accounts[team].usage[user] = float(row["RawUsage"])
+        assert all(usage > 0 for account in accounts.values() for usage in account.usage.values()), rows
+        expected = simulate.fair_tree(accounts)
+        ranks[:] = sorted(rows, key=lambda key: -float(rows[key]["FairShare"]))
+        return ranks == ["/".join(key) for key in sorted(expected, key=lambda key: -expected[key])]
+
+    cluster.lab.wait(ranked, "the ranks of the simulator, which Slurm calculates once a minute", seconds=150)
+    cluster.lab.wait_for_job(cluster.submit("ubuntu", *whole, seconds=8), states=("RUNNING",))
+    jobs = {}
+    for key in reversed(ranks):  # the last in rank submits first
+        team, user = key.split("/")
+        jobs[key] = cluster.submit(
+            user,
+            f"--account={team}",
+            "--nodes=1",
+            "--gpus-per-node=8",
+            "--exclusive",
+            "--nodelist=gpu-dy-p5-1",
+            seconds=2,
+        )
+    for job in jobs.values():
+        cluster.lab.wait_for_job(job)
+    rows = {row["JobID"]: row["Start"] for row in cluster.sacct(*jobs.values(), fields="JobID,Start")}
+    assert sorted(jobs, key=lambda key: rows[jobs[key]]) == ranks, rows
 
 
 def test_a_reservation_is_for_its_teams(cluster: Cluster) -> None:
