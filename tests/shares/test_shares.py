@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from scripts.benchmarks.shares import simulate
 from settings import Environment, load
 from settings.model.teams import MAX_PRIORITY
 from settings.shares import shares
@@ -43,6 +47,48 @@ def test_a_teams_limit_is_that_of_its_models_unless_it_has_one(given: dict[str, 
     found = shares(shared([{"name": "nlp", **given}, {"name": "vision"}], "nlp"))
     assert [team["max_gpus"] for team in found["teams"]] == [gpus, None]  # type: ignore[attr-defined]
     assert found["models"] == [{"name": "model1", "team": "nlp"}, {"name": "model2", "team": "nlp"}]
+
+
+def test_the_documented_example_of_seven_models_is_valid(tmp_path: Path) -> None:
+    data = yaml.safe_load((ROOT / "environments/jakarta-80xp5e.yaml").read_text("utf-8"))
+    text = (ROOT / "docs/shares.md").read_text("utf-8").partition("## Seven models on 80 nodes")[2]
+    data |= yaml.safe_load(re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)[0])
+    data["cluster"]["slurm"]["accounting"] = True
+    for number, model in enumerate(data["models"], start=1):
+        model["team"] = f"team{number}"
+    (tmp_path / "shared.yaml").write_text(yaml.safe_dump(data), "utf-8")
+    environment = load(tmp_path / "shared.yaml")
+    assert {team.name: team.share for team in environment.teams} == {
+        model.team: model.nodes for model in environment.models
+    }
+    assert [team.max_gpus for team in environment.teams] == [2 * 8 * model.nodes for model in environment.models]
+
+
+@pytest.mark.parametrize(
+    ("free", "sizes", "expected"),
+    [(2, (1, 4, 1), [0, 2]), (4, (1, 3, 1), [0, 1]), (1, (2, 3, 1), [2]), (0, (1, 2, 1), [])],
+    ids=["backfill", "in order", "only what ends before", "full"],
+)
+def test_backfill_keeps_the_start_of_jobs_before(free: int, sizes: tuple[int, ...], expected: list[int]) -> None:
+    """Two nodes run for 100 s more; the last job needs its node for 50 s, the others for 1000 s."""
+    running = [simulate.Job("a", "u", 2, 100, 100, 0, 0.0)]
+    pending = [simulate.Job("a", "u", size, 50, 1000, 0) for size in sizes]
+    pending[-1].limit = 50
+    found = simulate.starting(pending, running, free, 0.0)
+    assert [pending.index(job) for job in found] == expected
+
+
+def test_fair_tree_ranks_teams_before_users() -> None:
+    """The example of Slurm's documentation in small: a user of a team in credit precedes all of a team in debt."""
+    accounts = {"a": simulate.Account(1, {"x": 9.0, "y": 1.0}), "b": simulate.Account(3, {"z": 20.0})}
+    assert simulate.fair_tree(accounts) == {("b", "z"): 1.0, ("a", "y"): 2 / 3, ("a", "x"): 1 / 3}
+
+
+def test_the_recorded_week_gives_each_team_its_share() -> None:
+    weeks = json.loads((ROOT / "scripts/benchmarks/shares/results.json").read_text("utf-8"))
+    assert weeks["parameters"] == PARAMETERS, "record again: scripts/benchmarks/shares/simulate.py"
+    assert all(simulate.worst(week) <= 5 for week in weeks["weeks"]["shares, jobs up to 4 h"])
+    assert max(simulate.worst(week) for week in weeks["weeks"]["first come, first served, jobs up to 8 h"]) > 100
 
 
 def test_slurm_conf_of_a_shared_cluster_only() -> None:
