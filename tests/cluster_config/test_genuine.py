@@ -36,6 +36,8 @@ EXPECTED_WARNINGS = {
 
 FEATURES: dict[str, Environment] = {
     "every-feature": environment(
+        teams=[{"name": "nlp", "share": 2}, {"name": "vision"}],
+        qos=[{"name": "urgent", "preempts": ["normal"]}],
         storage={
             "lustre": [{"name": "data", "mount": "/fsx1", "capacity_gib": 1200}],
             "openzfs": {"capacity_gib": 64, "volumes": [{"name": "home", "mount": "/home"}]},
