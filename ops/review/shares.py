@@ -41,9 +41,11 @@ def changes(old: Stacks, new: Stacks) -> Iterator[ShareChange]:
             elif name not in had:
                 yield ShareChange(subject, f"added: {_fields(has[name])}")
             else:
-                for field in (field for field in has[name] if had[name].get(field) != has[name][field]):
-                    was, now = had[name].get(field), has[name][field]
-                    yield ShareChange(subject, f"{field}: {_shown(was)} -> {_shown(now)}", _tightened(field, was, now))
+                for field in {**had[name], **has[name]}:  # a template has no key without a value
+                    was, now = had[name].get(field), has[name].get(field)
+                    if was != now:
+                        text = f"{field}: {_shown(was)} -> {_shown(now)}"
+                        yield ShareChange(subject, text, _tightened(field, was, now))
 
 
 def _metadata(side: Stacks) -> Mapping[str, Any]:

@@ -41,6 +41,7 @@ def test_shares_of_a_new_environment_are_no_change() -> None:
         ([TEAM], [TEAM | {"max_gpus": 24}], Level.SAFE, "team nlp", "max_gpus: 16 -> 24"),
         ([TEAM], [TEAM | {"max_gpus": None}], Level.SAFE, "team nlp", "max_gpus: 16 -> none"),
         ([TEAM], [TEAM | {"max_gpus": 8}], Level.DISRUPTIVE, "team nlp", "max_gpus: 16 -> 8"),
+        ([TEAM], [{"name": "nlp", "share": 2, "qos": []}], Level.SAFE, "team nlp", "max_gpus: 16 -> none"),
         ([TEAM], [], Level.DISRUPTIVE, "team nlp", "removed"),
         ([], [TEAM], Level.SAFE, "team nlp", "added: share 2, max_gpus 16"),
     ],
