@@ -24,6 +24,7 @@ HOUR = 3600
 WEEK = 168 * HOUR
 CALCULATION_S = 300  # PriorityCalcPeriod
 HALF_LIFE_S = 7 * 24 * HOUR  # PriorityDecayHalfLife
+WINDOW_S, TESTED = 24 * HOUR, 500  # bf_window, bf_max_job_test
 OLDEST_S = 7 * 24 * HOUR  # PriorityMaxAge
 NODES = 80
 TEAMS = {f"model{number}": 14 if number == 7 else 11 for number in range(1, 8)}
@@ -83,6 +84,9 @@ def priority(job: Job, factors: Mapping[tuple[str, str], float], now: float) -> 
 
 def starting(pending: Sequence[Job], running: Iterable[Job], free: int, now: float) -> list[Job]:
     """The jobs that start now, of `pending` in order of priority: backfill keeps the starts of all jobs before."""
+    smallest = min((job.nodes for job in pending), default=NODES + 1)
+    if free < smallest:
+        return []
     events = sorted((job.started + job.limit, job.nodes) for job in running)
     profile = [[now, free]]  # free nodes from each time on
     for time, nodes in events:
@@ -93,10 +97,12 @@ def starting(pending: Sequence[Job], running: Iterable[Job], free: int, now: flo
     started = []
     for job in pending:
         first = _earliest(profile, job)
+        if profile[first][0] > now + WINDOW_S:
+            continue
         if first == 0:
             started.append(job)
         _reserve(profile, first, job)
-        if profile[0][1] == 0:
+        if profile[0][1] < smallest:
             break
     return started
 
@@ -161,7 +167,7 @@ def simulate(jobs: Sequence[Job], *, fair: bool) -> dict[str, float]:
         factors = fair_tree(accounts)
         if fair:
             pending.sort(key=lambda job: (-priority(job, factors, now), job.submitted))
-        for job in starting(pending[:1000], running, free, now):  # bf_max_job_test of 24.11
+        for job in starting(pending[:TESTED], running, free, now):
             job.started = now
             free -= job.nodes
             running.append(job)
