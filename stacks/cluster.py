@@ -10,6 +10,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from settings.model import Environment
+from settings.shares import METADATA, is_shared, shares
 from settings.stacks import topic_arn
 from stacks.api import ApiStack
 from stacks.environment_stack import EnvironmentStack
@@ -46,6 +47,8 @@ class ClusterStack(EnvironmentStack):
     ) -> None:
         holds = f"the Slurm cluster {environment.cluster_name}"
         super().__init__(scope, "cluster", environment=environment, holds=holds)
+        if is_shared(environment):
+            self.template_options.metadata = {METADATA: shares(environment)}
         buckets = storage.buckets
         names = {
             "data_bucket": buckets.data.bucket_name,

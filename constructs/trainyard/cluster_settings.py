@@ -60,7 +60,13 @@ def cluster_settings(
         "folders": _folders(environment),
         "queues": [_queue(queue) for queue in environment.cluster.queues],
         "models": [
-            {"name": model.name, "queue": model.queue, "nodes": model.nodes, "folders": model.folders.model_dump()}
+            {
+                "name": model.name,
+                "queue": model.queue,
+                "nodes": model.nodes,
+                **({"team": model.team} if model.team else {}),
+                "folders": model.folders.model_dump(),
+            }
             for model in environment.models
         ],
         **_schedule(environment.validation),

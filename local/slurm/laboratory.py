@@ -21,6 +21,13 @@ READY_SECONDS = 600
 """Limit of each wait: a busy machine takes several times what a free one takes."""
 POLL_SECONDS = 0.1, 0.5
 """First and longest pause of a wait: each look is a command on a node."""
+# As "bootstrap slurm database" (aws-parallelcluster-cookbook 195e846, recipes/config/config_slurm_accounting.rb).
+_ACCOUNTS = """set -e
+sacctmgr -iQ add cluster {cluster}
+sacctmgr -iQ add account pcdefault Cluster={cluster} Description="ParallelCluster default account" Organization=none
+sacctmgr -iQ add user slurm Account=pcdefault AdminLevel=Admin
+sacctmgr -iQ add user {user} Account=pcdefault AdminLevel=Admin
+"""
 ENDS = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"})
 
 
@@ -295,7 +302,7 @@ class Laboratory:
             aws.result()
             self.run("chown slurm: /opt/slurm/etc/slurmdbd.conf && chmod 600 /opt/slurm/etc/slurmdbd.conf", user="root")
             self._services(plan.head.name, "slurmdbd")
-            self.run(["sacctmgr", "-i", "add", "cluster", plan.environment.cluster_name], user="root")
+            self.run(_ACCOUNTS.format(cluster=plan.environment.cluster_name, user=plan.user), user="root")
             self._services(plan.head.name, "slurmctld")
             for munge in munges:
                 munge.result()

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from local.slurm.plan import Node, Plan
 from trainyard.cluster_config.nodes import custom_slurm_settings
+from trainyard.cluster_config.shares import share_settings
 
 ETC = "/opt/slurm/etc"
 SCRIPTS = f"{ETC}/scripts"
@@ -96,6 +97,9 @@ def _slurm(plan: Plan, confined: bool) -> str:
         "AccountingStorageHost": plan.head.name,
         "AccountingStorageTRES": "gres/gpu",
     }
+    parameters |= share_settings(plan.environment)
+    if plan.base == "bookworm":
+        parameters.pop("PreemptParameters", None)  # Slurm 22.05 refuses it
     parameters |= plan.environment.cluster.slurm.settings
     parameters |= plan.slurm
     lines = [f"{name}={value}" for name, value in parameters.items() if value != ""]

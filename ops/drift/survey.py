@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from cluster_resource.aws import Aws
-from ops.drift import access, assets, cluster, detection, fsx
+from ops.drift import access, assets, cluster, detection, fsx, shares
 from ops.drift.deployed_stack import NESTED, DeployedStack, nested, own, read
 from ops.drift.findings import Finding, Report
 from ops.drift.values import Values
 from ops.problem import Problem
 from ops.review.cluster import TYPE
 from ops.review.stacks import Stacks
+from ops.validation.head_node import Refused
 
 if TYPE_CHECKING:
     import boto3
@@ -95,6 +96,10 @@ def _compare_clusters(
             report.missing.append(f"cluster: {error}")
             continue
         report.findings += findings
+        try:
+            report.findings += shares.check(session, deployed, found.name)
+        except (Problem, Refused) as reason:
+            report.missing.append(f"shares of {found.name}: {reason}")
         if arn:
             with _noted(report, f"cluster: its stack {arn}, or one nested in it, cannot be read"):
                 inner.append(read(client, arn))

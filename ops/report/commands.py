@@ -49,6 +49,11 @@ def review_report(verdict: Verdict, cdk_diff: str = "") -> Report:
                 note=_accepted(verdict),
             ),
             Section(
+                "Shares",
+                ("What", "Change", "What it means"),
+                tuple(Row((change.subject, Code(change.text), change.takes)) for change in verdict.shares),
+            ),
+            Section(
                 "Permissions that the CDK does not count",
                 ("May be broadened by",),
                 tuple(Row((Code(line),)) for line in permissions),
@@ -107,6 +112,7 @@ def _review_data(verdict: Verdict, permissions: tuple[str, ...]) -> dict[str, ob
             | {"differences": [{"key": item.path, "old": item.old, "new": item.new} for item in change.differences]}
             for change in verdict.resources
         ],
+        "shares": [vars(change) for change in verdict.shares],
         "permissions": permissions,
     }
 

@@ -9,6 +9,8 @@ from ops.review import resources
 from ops.review.cluster import Cluster, Key, Need, Outcome
 from ops.review.data_loss import LOST, is_shorter
 from ops.review.resources import Effect, ResourceChange
+from ops.review.shares import ShareChange
+from ops.review.shares import changes as changes_of_shares
 from ops.review.stacks import Stack, Stacks
 
 # Replacing or removing one of these interrupts running jobs, although it has no data.
@@ -45,6 +47,7 @@ class Verdict:
         against: what it was compared with, in words.
         new_stacks: names of stacks that are not deployed yet.
         left_stacks: names of deployed stacks that the app no longer has; they stay as they are.
+        shares: changes of teams, qualities of service and reservations.
         outside: what was changed outside CloudFormation, or cannot be updated, in words.
         unread: what of that could not be read, in words.
     """
@@ -55,6 +58,7 @@ class Verdict:
     resources: tuple[ResourceChange, ...]
     new_stacks: tuple[str, ...]
     left_stacks: tuple[str, ...]
+    shares: tuple[ShareChange, ...] = ()
     outside: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
 
@@ -78,7 +82,7 @@ class Verdict:
     @property
     def reasons(self) -> tuple[Reason, ...]:
         """The reasons for the level, the highest level first."""
-        found = [*_of_data(self), *_of_cluster(self.cluster), *_of_resources(self)]
+        found = [*_of_data(self), *_of_cluster(self.cluster), *_of_shares(self.shares), *_of_resources(self)]
         found += [Reason(Level.DISRUPTIVE, text) for text in self.outside]
         return tuple(sorted(found, key=lambda reason: -reason.level))
 
@@ -108,6 +112,7 @@ def judge(environment: str, against: str, old: Stacks, new: Stacks) -> Verdict:
         tuple(changed),
         tuple(stack.name for key, stack in new.items() if key not in paired),
         tuple(stack.name for key, stack in old.items() if key not in paired),
+        tuple(changes_of_shares(paired, new)),
     )
 
 
@@ -185,6 +190,14 @@ def _of_cluster(cluster: Cluster) -> Iterator[Reason]:
     if cluster.outcome is Outcome.CREATED:
         others = f", next to {', '.join(cluster.predecessors)}" if cluster.predecessors else ""
         yield Reason(Level.SAFE, f"the cluster {cluster.name} is created{others}")
+
+
+def _of_shares(changes: tuple[ShareChange, ...]) -> Iterator[Reason]:
+    for change in changes:
+        if change.takes:
+            yield Reason(Level.DISRUPTIVE, f"{change.subject} {change.text}: {change.takes}")
+    if rest := sum(not change.takes for change in changes):
+        yield Reason(Level.SAFE, f"{_count(rest, 'change')} of shares, without an update of the cluster")
 
 
 def _of_resources(verdict: Verdict) -> Iterator[Reason]:

@@ -9,6 +9,8 @@ from pydantic import Field
 from settings.model.base import Name, Part, QueueName, text
 
 _START = "a time in UTC, YYYY-MM-DDTHH:MM, for example 2026-12-01T08:00"
+MAX_PRIORITY = 1000
+"""Largest priority of a quality of service: a step of one outweighs fair share and age (cluster_config/shares.py)."""
 Start = Annotated[str, text(r"20\d\d-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d", _START)]
 
 
@@ -20,7 +22,10 @@ class Team(Part):
         1, ge=1, le=1_000_000, description="Fair share: what the team may use of the cluster, relative to the others'."
     )
     max_gpus: int | None = Field(
-        None, gt=0, description="Most GPUs of all running jobs of the team together. Default: no limit."
+        None,
+        gt=0,
+        description="Most GPUs of all running jobs of the team together. Default: those of its models' nodes; no limit"
+        " without models.",
     )
     max_gpus_per_user: int | None = Field(
         None, gt=0, description="Most GPUs of all running jobs of one of its users. Default: no limit."
@@ -37,7 +42,7 @@ class Qos(Part):
     """A quality of service: what a job may do more, or less, than others."""
 
     name: Name = Field(description="Name; `normal` exists always.")
-    priority: int = Field(0, ge=0, le=1_000_000, description="Jobs of a higher number start first.")
+    priority: int = Field(0, ge=0, le=MAX_PRIORITY, description="Jobs of a higher number start first.")
     preempts: tuple[Name, ...] = Field((), description="Names of the qualities whose jobs make room for these jobs.")
     grace_seconds: int = Field(
         120, ge=0, le=86400, description="Seconds that a job of this quality gets to save its state when preempted."

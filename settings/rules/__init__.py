@@ -17,10 +17,11 @@ from settings.rules import (
     parallelcluster,
     people,
     slurm,
+    teams,
 )
 from settings.rules.items import Finding, Rule
 
-MODULES = (names, network, file_systems, compute, access, hooks, slurm, models, observability, parallelcluster, people)
+MODULES = (names, network, file_systems, compute, access, hooks, slurm, models, teams, observability, parallelcluster, people)
 RULES: tuple[Rule, ...] = tuple(rule for module in MODULES for rule in module.RULES)
 
 

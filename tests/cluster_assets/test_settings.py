@@ -47,6 +47,14 @@ def environment(**changes: Any) -> Environment:  # noqa: ANN401
     return Environment.model_validate(least | changes)
 
 
+def test_a_model_of_a_team_names_it() -> None:
+    jakarta = load(ROOT / "environments/jakarta-80xp5e.yaml")
+    models = (jakarta.models[0].model_copy(update={"team": "nlp"}), *jakarta.models[1:])
+    settings = build(jakarta.model_copy(update={"models": models}))
+    jsonschema.validate(settings, SCHEMA)
+    assert [model.get("team") for model in settings["models"]] == ["nlp", *[None] * 6]
+
+
 def test_settings_of_the_tests_fit_the_schema(settings: dict[str, Any]) -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     jsonschema.validate(settings, SCHEMA)

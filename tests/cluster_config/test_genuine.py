@@ -48,6 +48,8 @@ FEATURES: dict[str, Environment] = {
                 "sssd": {"ldap_schema": "rfc2307", "ldap_id_mapping": False, "entry_cache_timeout": 300},
             }
         },
+        teams=[{"name": "nlp", "share": 2}, {"name": "vision"}],
+        qos=[{"name": "urgent", "preempts": ["normal"]}],
         storage={
             "lustre": [{"name": "data", "mount": "/fsx1", "capacity_gib": 1200}],
             "openzfs": {"capacity_gib": 64, "volumes": [{"name": "home", "mount": "/home"}]},

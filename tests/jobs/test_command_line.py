@@ -213,6 +213,25 @@ def test_a_model_brings_its_queue_nodes_and_folder_for_logs(settings: Path, tmp_
     assert "--nodes=2" in lines
 
 
+def test_a_model_of_a_team_counts_for_it_and_gets_no_more_than_its_nodes(
+    settings: Path, tmp_path: Path, slurm: str
+) -> None:
+    (tmp_path / "fsx3/model7/training_logs").mkdir(parents=True)
+    known = json.loads(settings.read_text())
+    known["models"][-1]["team"] = "speech"
+    settings.write_text(json.dumps(known))
+    words = ["--model", "model7", "--", "/workspace/train.py"]
+    lines = run("train-model.sbatch", *words, settings=settings, path=slurm).stdout.splitlines()
+    assert {"--account=speech", "--nodes=14"} <= set(lines)
+    assert not any(line.startswith("--qos") for line in lines)
+    options = ["--account", "nlp", "--qos=urgent", "--nodes", "3"]
+    lines = run("train-model.sbatch", *options, *words, settings=settings, path=slurm).stdout.splitlines()
+    assert {"--account=nlp", "--qos=urgent", "--nodes=3"} <= set(lines)
+    done = run("train-model.sbatch", "--nodes", "15", *words, settings=settings, path=slurm)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert "--nodes 15: the model model7 of the team speech has 14 nodes" in done.stderr
+
+
 def test_a_queue_that_gives_whole_nodes_is_refused(settings: Path, slurm: str) -> None:
     partitions = (
         "PartitionName=whole Default=YES OverSubscribe=EXCLUSIVE\nPartitionName=part Default=NO OverSubscribe=NO"

@@ -57,6 +57,10 @@ WEBHOOK = "https://hooks.example.com/services/T0/B0/token"
 PERSISTENT_1 = {"deployment": "PERSISTENT_1", "throughput": 200}
 P1 = {f"{L}.{key}": value for key, value in PERSISTENT_1.items()}
 HA_1 = {f"{Z}.deployment": "SINGLE_AZ_HA_1", f"{Z}.throughput": 128}
+TEAM, R, S = {"name": "nlp", "share": 2}, "reservations", f"{C}.slurm.settings"
+WEEK = {"name": "week", "queue": "gpu", "nodes": 3, "teams": ["nlp"], "start": "2026-12-01T08:00", "hours": 168}
+SHARED: dict[str, Any] = {A: ACCOUNTING, "teams": [TEAM, {"name": "vision"}]}
+CIRCLE = [{"name": "ab", "preempts": ["cd"]}, {"name": "cd", "preempts": ["ef"]}, {"name": "ef", "preempts": ["ab"]}]
 JAKARTA = {"region": "ap-southeast-3", f"{N}.zone": "apse3-az1", **HA_1}
 CALGARY = {"region": "ca-west-1", f"{N}.zone": "caw1-az1", **HA_1}
 
@@ -143,7 +147,7 @@ GOOD: list[dict[str, Any]] = [
     {X: {"HeadNode": SMT, "DirectoryService": {"AdditionalSssdConfigs": {"debug_level": "1"}}}},
     {XQ: [{"Name": "gpu", "ComputeResources": [{"Name": "p5", "SpotPrice": 3, **SMT}]}]},
     {f"{X}.SharedStorage": [EFS]},
-    # The models that train on the cluster
+    # The models that train on the cluster, and the teams that share it
     NO_MODELS,
     # People
     {PE: {"directory": LDAP}},
@@ -154,6 +158,10 @@ GOOD: list[dict[str, Any]] = [
             | {"domain": "dc=corp,dc=example", "access_filter": "(x=y)", "ca_certificate": "/etc/ca.pem"}
         }
     },
+    {**SHARED, f"{M}.0.team": "nlp", "teams.0.max_gpus": 24, "teams.0.max_gpus_per_user": 24},
+    {**SHARED, "teams.0.qos": ["normal", "urgent"], "qos": [{"name": "urgent", "preempts": ["normal"]}]},
+    {**SHARED, R: [WEEK, WEEK | {"name": "later", "start": "2026-12-08T08:00"}, WEEK | {"name": "ab", "nodes": 1}]},
+    {**SHARED, S: {"AccountingStorageEnforce": "all", "PriorityWeightAge": 1}},
 ]
 
 BAD: list[tuple[dict[str, Any], str, str]] = [
@@ -484,5 +492,39 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         "capital letters",
     ),
     ({OB: {"mode": "managed", "runbooks": "docs"}}, f"{OB}.runbooks", "for example https://"),
+    # Teams, qualities of service and reservations
+    ({"teams": [TEAM]}, "teams", "accounting: true"),
+    ({A: False, "qos": [{"name": "urgent"}]}, "qos", "without accounting"),
+    ({**SHARED, "teams.1.name": "nlp"}, "teams[1].name", "no other team has"),
+    ({**SHARED, "teams.1.name": "operations"}, "teams[1].name", "administrators"),
+    ({**SHARED, "teams.1.name": "pcdefault"}, "teams[1].name", "ParallelCluster makes"),
+    ({**SHARED, "qos": [{"name": "ab"}, {"name": "ab"}]}, "qos[1].name", "no other quality of service has"),
+    ({**SHARED, f"{M}.0.team": "nlq"}, "models[0].team", "did you mean nlp?"),
+    ({f"{M}.0.team": "nlp"}, "models[0].team", "there are none"),
+    ({**SHARED, "teams.0.qos": ["urgent"]}, "teams[0].qos[0]", "one of the qualities of service: normal"),
+    ({**SHARED, "teams.0.qos": ["normal", "normal"]}, "teams[0].qos[1]", "a second time"),
+    ({**SHARED, "qos": [{"name": "ab", "preempts": ["ab"]}]}, "qos[0].preempts[0]", "itself"),
+    ({**SHARED, "qos": [{"name": "ab", "preempts": ["normol"]}]}, "qos[0].preempts[0]", "did you mean normal?"),
+    ({**SHARED, "qos": CIRCLE}, "qos[0].preempts[0]", "ab preempts cd preempts ef preempts ab"),
+    ({**SHARED, "qos": [{"name": "ab", "priority": 1001}]}, "qos[0].priority", "1000 or less"),
+    ({**SHARED, "teams.0.max_gpus": 33}, "teams[0].max_gpus", "at most the 32 GPUs of all queues together"),
+    ({**SHARED, "qos": [{"name": "ab", "max_gpus_per_user": 40}]}, "qos[0].max_gpus_per_user", "at most the 32 GPUs"),
+    ({**SHARED, f"{M}.0.team": "nlp", "teams.0.max_gpus": 16}, "teams[0].max_gpus", "at least the GPUs of the team's"),
+    (
+        {**SHARED, "teams.0": TEAM | {"max_gpus": 8, "max_gpus_per_user": 9}},
+        "teams[0].max_gpus_per_user",
+        "of the team, 8",
+    ),
+    ({**SHARED, R: [WEEK | {"teams": ["nobody"]}]}, "reservations[0].teams[0]", "one of the teams: nlp, vision"),
+    ({**SHARED, R: [WEEK | {"queue": "gpus"}]}, "reservations[0].queue", "did you mean gpu?"),
+    ({**SHARED, R: [WEEK | {"nodes": 5}]}, "reservations[0].nodes", "at most the 4 nodes of the queue gpu"),
+    ({**SHARED, R: [WEEK, WEEK | {"name": "two", "nodes": 2}]}, "reservations[1].nodes", "5, with week"),
+    ({**SHARED, R: [WEEK | {"start": "2026-02-30T08:00"}]}, "reservations[0].start", "that exist"),
+    ({**SHARED, R: [WEEK | {"start": "tomorrow"}]}, "reservations[0].start", "a time in UTC"),
+    ({**SHARED, S: {"prioritytype": "priority/basic"}}, f"{S}.prioritytype", "priority/multifactor, with teams"),
+    ({**SHARED, S: {"AccountingStorageEnforce": "limits"}}, f"{S}.AccountingStorageEnforce", "associations, limits"),
+    ({**SHARED, S: {"AccountingStorageTRES": "cpu"}}, f"{S}.AccountingStorageTRES", "a list with gres/gpu"),
+    ({**SHARED, S: {"PreemptType": "preempt/none"}}, f"{S}.PreemptType", "preempt/qos"),
+    ({**SHARED, S: {"PreemptMode": "SUSPEND"}}, f"{S}.PreemptMode", "REQUEUE or CANCEL"),
 ]
 """Edits, the key of the fault, a part of its text."""

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 import settings
-from settings.model.cluster import Api, Hook, LoginNodes
+from settings.model.cluster import Accounting, Api, Hook, LoginNodes
+from settings.model.teams import Team
+from settings.shares import METADATA
 from stacks.deployment import compose
 from tests.settings.conftest import SCRIPTS
-from tests.settings.examples import HOOK
+from tests.settings.examples import ACCOUNTING, HOOK
 from tests.stacks.conftest import ROOT, Synthesis, checked_app
 from trainyard import cluster_bundle
 
@@ -40,6 +42,18 @@ def test_a_second_synthesis_gives_the_same_templates_and_assets(
 ) -> None:
     assert synthesize(tmp_path, environment).templates == local.templates
     assert {file.name for file in tmp_path.glob("asset.*")} == {file.name for file in local.folder.glob("asset.*")}
+
+
+def test_the_template_shows_shares_to_a_review(
+    tmp_path: Path, environment: settings.Environment, local: Synthesis
+) -> None:
+    existing = Accounting.model_validate(ACCOUNTING)
+    slurm = environment.cluster.slurm.model_copy(update={"accounting": existing})
+    shared = variant(environment, slurm=slurm).model_copy(update={"teams": (Team(name="nlp", max_gpus=8),)})
+    made = synthesize(tmp_path, shared)
+    [team] = made.templates["cluster"]["Metadata"][METADATA]["teams"]
+    assert team == {"name": "nlp", "share": 1, "max_gpus": 8, "qos": []}
+    assert METADATA not in local.templates["cluster"].get("Metadata", {})
 
 
 def test_an_existing_api_needs_no_stack_of_its_own(tmp_path: Path, environment: settings.Environment) -> None:

@@ -6,7 +6,7 @@ shopt -s inherit_errexit
 
 # Overridable. The help explains the options' variables; empty is their default.
 TRAINYARD_SETTINGS="${TRAINYARD_SETTINGS:-/opt/trainyard/settings.json}"
-: "${NODES:=}" "${QUEUE:=}" "${TIME_LIMIT:=}" "${IMAGE:=}" "${MOUNTS:=}" "${OUTPUT:=}" "${RESULTS:=}" "${NOTIFY:=}"
+: "${NODES:=}" "${QUEUE:=}" "${TIME_LIMIT:=}" "${IMAGE:=}" "${MOUNTS:=}" "${OUTPUT:=}" "${RESULTS:=}" "${NOTIFY:=}" "${SBATCH_ACCOUNT:=}" "${SBATCH_QOS:=}"
 
 readonly JOB_NAME="${JOB_FILE##*/}"
 JOB_SBATCH=() # sbatch options that the file adds
@@ -43,6 +43,8 @@ Options of every job, each also an environment variable:
   --mounts LIST    MOUNTS      more container mounts, SOURCE:TARGET[,SOURCE:TARGET...]
   --output FILE    OUTPUT      file for the job's output (default: in the folder for logs, or the current one)
   --results DIR    RESULTS     folder for results
+  --account NAME   SBATCH_ACCOUNT  team whose account the job counts for (default: the model's team, else your default account)
+  --qos NAME       SBATCH_QOS  quality of service (default: the account's)
   --notify EVENTS  NOTIFY      messages about the job (sbatch --mail-type), for example END,FAIL or ALL
   --test-only                  ask Slurm whether it would accept the job, and submit nothing
   --help                       this text
@@ -118,7 +120,7 @@ job::submit() {
   base::need 1 sbatch sinfo
   local logs folder
   local -a options=(--export=ALL "${JOB_SBATCH[@]}" ${QUEUE:+"--partition=${QUEUE}"} ${NODES:+"--nodes=${NODES}"} ${TIME_LIMIT:+"--time=${TIME_LIMIT}"}
-    ${NOTIFY:+"--mail-type=${NOTIFY}"})
+    ${NOTIFY:+"--mail-type=${NOTIFY}"} ${SBATCH_ACCOUNT:+"--account=${SBATCH_ACCOUNT}"} ${SBATCH_QOS:+"--qos=${SBATCH_QOS}"})
   [[ "${JOB_TEST_ONLY}" == no ]] || options+=(--test-only)
   if [[ -z "${OUTPUT}" ]]; then
     logs="$(job::settings .folders.logs)"

@@ -9,7 +9,9 @@ from settings.instances import instance_types
 from settings.model.cluster import Capacity, Compute, Queue, RootVolume
 from settings.model.environment import Environment
 from settings.regions import partition
+from settings.shares import is_shared
 from trainyard.cluster_config.references import NodeReferences, References, Section
+from trainyard.cluster_config.shares import billing_weights
 
 NO_CLIENTS = "127.0.0.1/32"
 """Source of ParallelCluster's own SSH rule, which would allow the whole internet by default. No packet has this source:
@@ -104,8 +106,13 @@ def queue(environment: Environment, references: References, settings: Queue) -> 
 
 
 def custom_slurm_settings(environment: Environment, queue: Queue) -> dict[str, str]:
-    """Parameters of the queue's partition: with memory scheduled and nodes shared, each CPU brings its share of the
-    memory, and each GPU its share of seven eighths of the CPUs; the rest is for jobs without GPUs.
+    """Parameters of the queue's partition: what jobs get that do not ask, and what their use counts among teams."""
+    return defaults_of_jobs(environment, queue) | billing_weights(environment, queue)
+
+
+def defaults_of_jobs(environment: Environment, queue: Queue) -> dict[str, str]:
+    """With memory scheduled and nodes shared, each CPU brings its share of the memory, and each GPU its share of seven
+    eighths of the CPUs; the rest is for jobs without GPUs. Teams that share nodes get the CPUs without memory too.
 
     Without them a job that requests no memory gets all of a node's (slurm.conf of Slurm 25.11, DefMemPerCPU). The
     environment file's own defaults win. Nothing if an instance type is unknown.
@@ -113,11 +120,14 @@ def custom_slurm_settings(environment: Environment, queue: Queue) -> dict[str, s
     slurm, known = environment.cluster.slurm, instance_types()
     own = {name.lower() for name in slurm.settings} & {"defmempercpu", "defmempernode", "jobdefaults"}
     names = [name for compute in queue.compute for name in compute.instance_types]
-    if own or queue.exclusive or not slurm.memory_scheduling or not all(name in known for name in names):
+    if own or queue.exclusive or not all(name in known for name in names):
+        return {}
+    if not slurm.memory_scheduling and not is_shared(environment):
         return {}
     memory = min(math.floor(known[name].memory_mib * REAL_MEMORY) // known[name].vcpus for name in names)
     cpus = min((known[name].vcpus * 7 // 8 // known[name].gpus for name in names if known[name].gpus), default=0)
-    return {"DefMemPerCPU": str(memory)} | ({"DefCpuPerGPU": str(cpus)} if cpus else {})
+    of_memory = {"DefMemPerCPU": str(memory)} if slurm.memory_scheduling else {}
+    return of_memory | ({"DefCpuPerGPU": str(cpus)} if cpus else {})
 
 
 def checks_gpus(settings: Compute, queue: Queue) -> bool:

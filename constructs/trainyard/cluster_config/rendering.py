@@ -10,6 +10,7 @@ from settings.model.people import Directory
 from settings.stacks import ENVIRONMENT_TAG
 from trainyard.cluster_config.nodes import checks_gpus, head_node, login_nodes, queue
 from trainyard.cluster_config.references import References, Section
+from trainyard.cluster_config.shares import share_settings
 
 # Slurm runs it as root on every compute node, before the node registers and then every five minutes, not on all nodes
 # at once (CYCLE). The program is part of the bundle (cluster_assets/scans/node-health.sh); its path never changes.
@@ -91,6 +92,7 @@ def _slurm_settings(environment: Environment, references: References) -> Section
     given = {name.lower() for name in parameters}
     defaults = HEALTH_CHECK | (LONG_GPU_CHECK if _checks_many_gpus(environment) else {})
     defaults |= MAIL if environment.observability.mode != "off" else {}
+    defaults |= share_settings(environment)
     parameters |= {name: value for name, value in defaults.items() if name.lower() not in given}
     section: Section = {
         "ScaledownIdletime": settings.scaledown_minutes,
