@@ -19,6 +19,7 @@ from ops.preflight.checks import (
     buckets,
     capacity,
     cluster,
+    cost,
     existing,
     images,
     names,
@@ -45,6 +46,7 @@ CHECKS: tuple[tuple[str, str, Check], ...] = (
     ("existing", "file systems and buckets", existing.check),
     ("names", "repositories and log groups", names.check),
     ("services", "chat and sign-in", services.check),
+    ("cost", "prices", cost.check),
     ("cluster", "dry run", cluster.check),
 )
 """Group, subject and function of each check, in order."""

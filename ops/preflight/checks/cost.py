@@ -1,0 +1,36 @@
+"""What the environment costs, by the price table, and whether its budget is enough for a month without jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ops.cost.estimate import Category, dollars, estimate
+from ops.cost.prices import Prices
+from ops.preflight.context import CheckContext
+from ops.preflight.results import CheckResult, Verdict, note
+
+_ASKED = "settings/data/prices.json and cost.prices"
+
+
+def check(context: CheckContext) -> Iterator[CheckResult]:
+    """The sums, then each category, then what has no known price; a warning if idling alone exceeds the budget."""
+    environment = context.environment
+    found = estimate(context.stacks, Prices.of(environment))
+    yield note("all", found.summary, "to be known before money is spent")
+    for category in Category:
+        items = [item for item in found.items if item.category is category]
+        if known := [f"{item.full:g} x {item.what} {dollars(item.price)}" for item in items if item.price is not None]:
+            yield note(str(category), "; ".join(known), "a month each" if items[0].is_storage else "an hour each")
+    if found.unknown:
+        advice = "give what you pay for instances in cost.prices, or refresh the table: scripts/refresh_prices.py"
+        yield note("unknown", "; ".join(found.unknown), "a price", advice)
+    if budget := environment.cost.budget:
+        enough = found.idle_month <= budget.monthly_usd
+        yield CheckResult(
+            "cost.budget.monthly_usd",
+            _ASKED,
+            f"{dollars(found.idle_month)} for a month without jobs",
+            f"at most {dollars(budget.monthly_usd)}",
+            Verdict.OK if enough else Verdict.WARNING,
+            "" if enough else "raise the budget, or expect its alerts before any job runs",
+        )
