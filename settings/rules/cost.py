@@ -41,4 +41,12 @@ def billing(environment: Environment) -> Iterator[Finding]:
         yield Finding(("cost", "budget"), f"a budget in USD, in {environment.region}", allowed, advice)
 
 
-RULES = (prices, emails, billing)
+def receivers(environment: Environment) -> Iterator[Finding]:
+    """Somebody receives the alerts: AWS Budgets takes no notification without a subscriber."""
+    budget = environment.cost.budget
+    if budget and not budget.emails and not environment.observability.on:
+        allowed = "one or more addresses, or observability with its topic"
+        yield Finding(("cost", "budget"), "a budget whose alerts nobody receives", allowed, "add emails")
+
+
+RULES = (prices, emails, billing, receivers)

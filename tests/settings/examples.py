@@ -106,7 +106,7 @@ GOOD: list[dict[str, Any]] = [
     {f"{Q}.gpu_health_check": True, f"{C}.queues.1.node_health_check": False},
     # Prices and budget
     {"cost": {"prices": {"p5.48xlarge": 31.5}, "budget": {"monthly_usd": 90000, "emails": ["a@example.com"]}}},
-    {"cost.budget": {"monthly_usd": 90000, "at_limit": "stop-new-jobs"}},
+    {"cost.budget": {"monthly_usd": 90000, "at_limit": "stop-new-jobs"}, OB: "cloudwatch"},
     # Names, tags, Slurm's settings, limits of operations
     {},
     {f"{C}.name": "a" * 60},
@@ -407,6 +407,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"cost.budget": {"monthly_usd": 0}}, "cost.budget.monthly_usd", "more than 0"),
     ({"cost.budget": {"monthly_usd": 9, "emails": ["a"]}}, "cost.budget.emails[0]", "an e-mail address"),
     ({"cost.budget": {"monthly_usd": 9, "emails": ["A@b.org", "a@b.org"]}}, "cost.budget.emails[0]", "each address once"),
+    ({"cost.budget": {"monthly_usd": 9}}, "cost.budget", "nobody receives"),
     ({"cost.budget": {"monthly_usd": 9, "at_limit": "stop"}}, "cost.budget.at_limit", "alert, stop-new-jobs"),
     ({"region": "cn-north-1", "cost.budget": {"monthly_usd": 9}}, "cost.budget", "billed in CNY"),
     # Observability

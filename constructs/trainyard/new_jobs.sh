@@ -1,0 +1,38 @@
+#!/bin/bash
+# Part of a Systems Manager document (head_node_documents.py): sets Slurm's partitions DOWN, so that jobs wait, or UP
+# again. Running jobs go on. Prints the names of the partitions that it changed. Only partitions that `stop` has set
+# DOWN are set UP: one that an administrator or ParallelCluster has taken out of service stays as it is.
+set -euo pipefail
+
+readonly ACTION='{{ Action }}'
+readonly SCONTROL=/opt/slurm/bin/scontrol
+readonly STATE=/var/lib/trainyard/new-jobs-stopped
+
+budget::in_state() {
+  "${SCONTROL}" show partition --oneliner | sed -n "s/^PartitionName=\([^ ]*\) .* State=$1 .*/\1/p"
+}
+
+budget::set_state() {
+  "${SCONTROL}" update PartitionName="$1" State="$2"
+}
+
+mkdir -p "${STATE%/*}"
+touch "${STATE}"
+changed=()
+if [[ ${ACTION} == stop ]]; then
+  for partition in $(budget::in_state UP); do
+    grep -qxF "${partition}" "${STATE}" || echo "${partition}" >>"${STATE}"
+    budget::set_state "${partition}" DOWN
+    changed+=("${partition}")
+  done
+else
+  for partition in $(budget::in_state DOWN | grep -xFf "${STATE}" || true); do
+    budget::set_state "${partition}" UP
+    changed+=("${partition}")
+  done
+  : >"${STATE}"
+fi
+(
+  IFS=,
+  echo "${changed[*]:-}"
+)
