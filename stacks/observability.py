@@ -45,8 +45,14 @@ class ObservabilityStack(EnvironmentStack):
         if budget:
             from trainyard.cost_budget import CostBudget
 
-            known = {"environment": environment, "notifications": notifications, "logs": self.function_logs}
-            CostBudget(self, "Budget", budget=budget, **known)
+            CostBudget(
+                self,
+                "Budget",
+                environment=environment,
+                budget=budget,
+                notifications=notifications,
+                logs=self.function_logs,
+            )
         elif not notifications:
             self.add_placeholder()
 

@@ -148,8 +148,8 @@ class CostBudget(Construct):
             "NotEnforced",
             alarm_name=f"{self._environment.name}-BudgetNotEnforced",
             alarm_description=(
-                f"The budget of {self._environment.name} was not compared with its spend.\nFirst command: aws logs tail "
-                f"{made.function.log_group.log_group_name} --since 2h\n"
+                f"The budget of {self._environment.name} was not compared with its spend.\n"
+                f"First command: aws logs tail {made.function.log_group.log_group_name} --since 2h\n"
                 f"Runbook: {runbook(self._environment, 'BudgetNotEnforced')}"
             ),
             metric=made.function.metric_errors(period=Duration.hours(1)),

@@ -211,7 +211,9 @@ def show_costs(console: Console, found: Estimate) -> None:
         table.add_row(item.what, dollars(item.price), *cells)
     console.print(table)
     charged = ", ".join(f"{service} ({count})" for service, count in found.by_use.items())
-    console.print(f"[bold]{found.summary}[/bold]. Charged by use, and not in it: {charged or 'nothing'}; traffic, backups")
+    console.print(
+        f"[bold]{found.summary}[/bold]. Charged by use, and not in it: {charged or 'nothing'}; traffic, backups"
+    )
     if found.unknown:
         console.print(f"[yellow]Without a known price, and in no sum:[/yellow] {'; '.join(found.unknown)}")
 

@@ -133,18 +133,14 @@ def _own(account: boto3.Session, environment: Environment) -> list[dict[str, Any
     ]
 
 
-def _show_kept(
-    target: Target, held: Sequence[Holding], systems: Mapping[str, Any], prices: Prices, title: str
-) -> None:
+def _show_kept(target: Target, held: Sequence[Holding], systems: Mapping[str, Any], prices: Prices, title: str) -> None:
     kept = [item for item in held if item.kept and not item.type.startswith(_FREE)]
     target.console.print(f"{title}:" if kept else f"{title}: nothing of the environment's stacks")
     for item in kept:
         target.console.print(f"  {_described(item, systems, prices)}")
     monthly = [prices.file_system(systems[item.id]) for item in kept if item.id in systems]
     if known := [price for price in monthly if price is not None]:
-        target.console.print(
-            f"  [bold]{dollars(sum(known))} a month[/bold] for file systems with a known price"
-        )
+        target.console.print(f"  [bold]{dollars(sum(known))} a month[/bold] for file systems with a known price")
 
 
 def _described(item: Holding, systems: Mapping[str, Any], prices: Prices) -> str:

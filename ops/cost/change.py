@@ -115,5 +115,3 @@ def _more(amount: float, of: str, currency: str) -> str:
     if abs(amount) < _LEAST:
         return ""
     return f"{currency}{abs(amount):,.2f} {'more' if amount > 0 else 'less'} {of}"
-
-

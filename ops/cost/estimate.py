@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from ops.review.stacks import Stacks
 
 BY_USE = {
-    **{"AWS::S3::Bucket": "S3", "AWS::Lambda::Function": "Lambda", "AWS::StepFunctions::StateMachine": "Step Functions"},
+    **{
+        "AWS::S3::Bucket": "S3",
+        "AWS::Lambda::Function": "Lambda",
+        "AWS::StepFunctions::StateMachine": "Step Functions",
+    },
     **{"AWS::Logs::LogGroup": "CloudWatch Logs", "AWS::ECR::Repository": "ECR", "AWS::CodeBuild::Project": "CodeBuild"},
     **{"AWS::SNS::Topic": "SNS", "AWS::EC2::FlowLog": "VPC flow logs", "AWS::Scheduler::Schedule": "EventBridge"},
     **{"AWS::APS::Workspace": "Amazon Managed Service for Prometheus", "AWS::SNS::Subscription": "SNS"},
@@ -31,7 +35,12 @@ FREE = (
     *("AWS::IAM::", "AWS::SSM::", "AWS::CDK::", "Custom::", "AWS::CloudFormation::", "AWS::Lambda::", "AWS::Events::"),
     *("AWS::EC2::VPC", "AWS::EC2::Subnet", "AWS::EC2::Route", "AWS::EC2::SecurityGroup", "AWS::EC2::InternetGateway"),
     *("AWS::FSx::DataRepositoryAssociation", "AWS::FSx::Volume", "AWS::S3::BucketPolicy", "AWS::SNS::TopicPolicy"),
-    *("AWS::AutoScaling::", "AWS::RDS::DBSubnetGroup", "AWS::RDS::DBClusterParameterGroup", "AWS::RDS::DBParameterGroup"),
+    *(
+        "AWS::AutoScaling::",
+        "AWS::RDS::DBSubnetGroup",
+        "AWS::RDS::DBClusterParameterGroup",
+        "AWS::RDS::DBParameterGroup",
+    ),
     *("AWS::SecretsManager::SecretTargetAttachment", "AWS::SecretsManager::RotationSchedule", "AWS::Chatbot::"),
     *("AWS::SecretsManager::ResourcePolicy", "AWS::APS::", "AWS::KMS::Alias", "AWS::CloudWatch::CompositeAlarm"),
     *("AWS::Logs::", "AWS::ServerlessRepo::", "AWS::Serverless::"),

@@ -125,10 +125,11 @@ def gate(environment: Environment, assembly: Path, output: Path) -> int:
 def variables(verdict: Verdict, *, changed: bool) -> str:
     """The lines of `variables`. Values have no character that is special in a shell, in JSON or in a pipeline."""
     cost = f" {verdict.cost.sentence('USD ')}." if verdict.cost and verdict.reasons else ""
+    cost = _UNSAFE.sub("", f".{cost}" if cost else "")
     headline, room = _UNSAFE.sub("", verdict.headline), HEADLINE_CHARACTERS - len(cost)
-    if len(headline) > room - 1:
-        headline = f"{headline[: room - 5]} ..."
-    headline += f".{_UNSAFE.sub('', cost)}" if cost else ""
+    if len(headline) > room:
+        headline = f"{headline[: room - 4]} ..."
+    headline += cost
     permissions = "changed" if changed else "same"
     return f"LEVEL={verdict.level.name.lower()}\nPERMISSIONS={permissions}\nHEADLINE={headline}\n"
 

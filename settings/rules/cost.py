@@ -26,7 +26,7 @@ def emails(environment: Environment) -> Iterator[Finding]:
         for key, address in listed(("cost", "budget", "emails"), budget.emails):
             if counts[address.lower()] > 1:
                 counts[address.lower()] -= 1
-                yield Finding(key, address, "each address once", "remove it here")
+                yield Finding(key, address, "each once", "remove it here")
 
 
 def billing(environment: Environment) -> Iterator[Finding]:

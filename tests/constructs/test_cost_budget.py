@@ -36,7 +36,7 @@ def template(mode: str = "off", at_limit: str = "alert") -> Template:
 
 def statements(made: Template) -> dict[str, dict[str, Any]]:
     """By their first action, as text with resolved partitions."""
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for policy in made.find_resources("AWS::IAM::Policy").values():
         for item in policy["Properties"]["PolicyDocument"]["Statement"]:
             actions = item["Action"] if isinstance(item["Action"], list) else [item["Action"]]

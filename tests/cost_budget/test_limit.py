@@ -9,7 +9,6 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import ANY, Stubber
-
 from cost_budget.limit import Clients, CommandError, Place, enforce
 
 PLACE = Place("unit", "111122223333", "b", "doc", "/trainyard/unit/head-node/instance-id", "arn:aws:sns:x:1:topic")

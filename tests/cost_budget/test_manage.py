@@ -12,7 +12,6 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import ANY, Stubber
-
 from cost_budget import manage
 
 PLACE = {"AccountId": "111122223333", "BudgetName": "trainyard-unit-eu-central-1"}
@@ -121,9 +120,11 @@ def test_cloudformation_is_always_answered(
     if error:
         stub.add_client_error("create_budget", error, "no budgets for you")
     else:
-        stub.add_response("create_budget", {}, {key: ANY for key in ("AccountId", "Budget", "ResourceTags")} | {
-            "NotificationsWithSubscribers": ANY
-        })
+        stub.add_response(
+            "create_budget",
+            {},
+            dict.fromkeys(("AccountId", "Budget", "ResourceTags"), ANY) | {"NotificationsWithSubscribers": ANY},
+        )
     received: list[tuple[str | None, dict[str, Any]]] = []
 
     class Answers(BaseHTTPRequestHandler):

@@ -406,7 +406,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"cost.prices": {"p5.48xlarge": 0}}, "cost.prices.p5.48xlarge", "more than 0"),
     ({"cost.budget": {"monthly_usd": 0}}, "cost.budget.monthly_usd", "more than 0"),
     ({"cost.budget": {"monthly_usd": 9, "emails": ["a"]}}, "cost.budget.emails[0]", "an e-mail address"),
-    ({"cost.budget": {"monthly_usd": 9, "emails": ["A@b.org", "a@b.org"]}}, "cost.budget.emails[0]", "each address once"),
+    ({"cost.budget": {"monthly_usd": 9, "emails": ["A@b.org", "a@b.org"]}}, "cost.budget.emails[0]", "each once"),
     ({"cost.budget": {"monthly_usd": 9}}, "cost.budget", "nobody receives"),
     ({"cost.budget": {"monthly_usd": 9, "at_limit": "stop"}}, "cost.budget.at_limit", "alert, stop-new-jobs"),
     ({"region": "cn-north-1", "cost.budget": {"monthly_usd": 9}}, "cost.budget", "billed in CNY"),

@@ -9,12 +9,14 @@ import pytest
 from local.slurm import Laboratory
 from trainyard.head_node_documents import NEW_JOBS
 
+SCRIPT = "/root/new-jobs.sh"
+
 
 def carry_out(lab: Laboratory, action: str) -> list[str]:
     """As the agent of Systems Manager: as root, with the parameter put in. Returns the partitions that changed."""
     script = NEW_JOBS.read_text("utf-8").replace("{{ Action }}", action)
-    lab.write("/tmp/new-jobs.sh", script, user="root")
-    return [name for name in lab.output(["bash", "/tmp/new-jobs.sh"], user="root").strip().split(",") if name]
+    lab.write(SCRIPT, script, user="root")
+    return [name for name in lab.output(["bash", SCRIPT], user="root").strip().split(",") if name]
 
 
 def states(lab: Laboratory) -> dict[str, str]:
@@ -60,10 +62,12 @@ def test_no_new_job_starts_running_ones_end_normally_and_resume_starts_the_rest(
     assert carry_out(lab, "resume") == []
 
 
-def test_a_reconfiguration_sets_partitions_up_and_the_next_hour_down_again(stoppable: Laboratory) -> None:
-    """Why the function repeats the command every hour: an update of the cluster reconfigures slurmctld."""
+def test_partitions_that_somebody_sets_up_are_set_down_the_next_hour_and_resume_knows_them(
+    stoppable: Laboratory,
+) -> None:
+    """ParallelCluster sets all UP when the fleet starts (aws-parallelcluster-node, fleet_status_manager.py)."""
     assert carry_out(stoppable, "stop") == ["gpu", "cpu"]
-    stoppable.run(["scontrol", "reconfigure"], user="root")
-    stoppable.wait(lambda: set(states(stoppable).values()) == {"UP"}, "the partitions are as slurm.conf has them")
-    assert carry_out(stoppable, "stop") == ["gpu", "cpu"]
+    stoppable.run(["scontrol", "update", "PartitionName=gpu", "State=UP"], user="root")
+    assert carry_out(stoppable, "stop") == ["gpu"]
     assert carry_out(stoppable, "resume") == ["gpu", "cpu"]
+    assert set(states(stoppable).values()) == {"UP"}

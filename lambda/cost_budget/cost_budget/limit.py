@@ -1,8 +1,9 @@
-"""Lambda handler of a schedule: keeps Slurm from starting jobs while the budget is used up, and lets it start them again
-when it is not, in a new month or after the budget was raised.
+"""Lambda handler of a schedule: keeps Slurm from starting jobs while the budget is used up.
 
-It compares instead of waiting for the alert at 100 %: a message can be lost, and a restart of slurmctld, for example in
-an update of the cluster, sets the partitions UP again.
+In a new month, or after the budget was raised, Slurm starts jobs again.
+
+It compares instead of waiting for the alert at 100 %: a message can be lost, and a start of the compute fleet sets the
+partitions UP again (aws-parallelcluster-node 2e8f9a8, fleet_status_manager.py).
 """
 
 from __future__ import annotations
@@ -90,5 +91,7 @@ def _on_head_node(place: Place, ssm: SSMClient, action: str, sleep: Callable[[fl
         if answer["Status"] == "Success":
             return answer["StandardOutputContent"].strip()
         if answer["Status"] not in _RUNNING:
-            raise CommandError(f"{action} on {instance} ended with {answer['Status']}: {answer['StandardErrorContent']}")
+            raise CommandError(
+                f"{action} on {instance} ended with {answer['Status']}: {answer['StandardErrorContent']}"
+            )
     raise CommandError(f"{action} on {instance} did not end within {_POLLS * _PAUSE_S:.0f} seconds.")

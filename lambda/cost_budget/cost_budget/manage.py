@@ -1,7 +1,7 @@
 """Lambda handler of `Custom::CostBudget`: creates, changes and deletes one budget.
 
-CloudFormation's own type, AWS::Budgets::Budget, is missing in 18 regions, ap-southeast-3 among them (registry schemas of
-cfn-lint 1.58.0), and replaces a budget whose subscribers change, with its history. The API of AWS Budgets is global.
+CloudFormation's own type, AWS::Budgets::Budget, is missing in 18 regions, ap-southeast-3 among them (registry schemas
+of cfn-lint 1.58.0), and replaces a budget whose subscribers change, with its history. The API of AWS Budgets is global.
 """
 
 from __future__ import annotations

@@ -75,7 +75,11 @@ def test_an_unknown_price_is_named_and_makes_the_sum_a_least_amount() -> None:
 
 
 def test_a_sum_of_unknown_prices_only_is_unknown_and_not_zero() -> None:
-    system = {"FileSystemType": "LUSTRE", "StorageCapacity": 1200, "LustreConfiguration": {"DeploymentType": "SCRATCH_2"}}
+    system = {
+        "FileSystemType": "LUSTRE",
+        "StorageCapacity": 1200,
+        "LustreConfiguration": {"DeploymentType": "SCRATCH_2"},
+    }
     found = estimate(stack(F={"Type": "AWS::FSx::FileSystem", "Properties": system}), Prices("eu-west-1"))
     assert "unknown a month for storage" in found.summary
     assert "$0.00 an hour idle" in found.summary
@@ -132,7 +136,8 @@ def test_a_database_costs_by_its_capacity_units() -> None:
     scaling = {"MinCapacity": 0.5, "MaxCapacity": 4}
     properties = {"Engine": "aurora-mysql", "ServerlessV2ScalingConfiguration": scaling}
     instance = {"Type": "AWS::RDS::DBInstance", "Properties": {"DBInstanceClass": "db.serverless"}}
-    found = estimate(stack(D={"Type": "AWS::RDS::DBCluster", "Properties": properties}, I=instance), Prices("us-east-1"))
+    database = {"Type": "AWS::RDS::DBCluster", "Properties": properties}
+    found = estimate(stack(D=database, I=instance), Prices("us-east-1"))
     units = by_name(found)["Aurora capacity unit (ACU)"]
     assert (units.idle, units.full) == (0.5, 4)
     assert found.unknown[-1] == "1 x storage and I/O of Aurora, by use"
