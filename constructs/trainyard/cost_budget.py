@@ -141,16 +141,17 @@ class CostBudget(Construct):
 
     def _alarm(self, made: PythonFunction) -> None:
         """A limit that is not enforced is reported: the head node may be unreachable."""
+        environment = self._environment
         if self._notifications is None:
             return
         alarm = cloudwatch.Alarm(
             self,
             "NotEnforced",
-            alarm_name=f"{self._environment.name}-BudgetNotEnforced",
+            alarm_name=f"{environment.name}-BudgetNotEnforced",
             alarm_description=(
-                f"The budget of {self._environment.name} was not compared with its spend.\n"
+                f"The budget of {environment.name} was not compared with its spend.\n"
                 f"First command: aws logs tail {made.function.log_group.log_group_name} --since 2h\n"
-                f"Runbook: {runbook(self._environment, 'BudgetNotEnforced')}"
+                f"Runbook: {runbook(environment, 'BudgetNotEnforced')}"
             ),
             metric=made.function.metric_errors(period=Duration.hours(1)),
             threshold=1,

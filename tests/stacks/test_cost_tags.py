@@ -22,7 +22,7 @@ WITHOUT_TAGS = {
     "AWS::EC2::LaunchTemplate": "instance and volume: TagSpecifications",
     "Custom::ParallelCluster": "nodes and volumes: Tags of the configuration",
     "AWS::SNS::Subscription": "charged with its topic",
-    "AWS::Scheduler::Schedule": "EventBridge Scheduler tags groups of schedules only; its charge is that of the function",
+    "AWS::Scheduler::Schedule": "only groups of schedules take tags; the charge is that of the function",
     "AWS::CodeStarNotifications::NotificationRule": "free",
 }
 
