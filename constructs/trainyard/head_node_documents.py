@@ -61,6 +61,29 @@ class _Document(Construct):
             },
         ).ref
 
+    def _allow_sending(self, construct_id: str, role: iam.Role, condition: dict[str, dict[str, str]]) -> None:
+        """Let `role` send the document to head nodes that the condition selects, and read its output."""
+        stack = cdk.Stack.of(self)
+        document = stack.format_arn(service="ssm", resource="document", resource_name=self.document_name)
+        instances = stack.format_arn(service="ec2", resource="instance", resource_name="*")
+        policy = iam.Policy(
+            self,
+            construct_id,
+            roles=[role],
+            statements=[
+                iam.PolicyStatement(actions=["ssm:SendCommand"], resources=[document]),
+                iam.PolicyStatement(actions=["ssm:SendCommand"], resources=[instances], conditions=condition),
+                iam.PolicyStatement(actions=["ssm:GetCommandInvocation"], resources=["*"]),
+            ],
+        )
+        acknowledge(
+            policy,
+            {
+                ANY_RESOURCE: "GetCommandInvocation knows no resources.",
+                wildcard(self, instances): "Narrowed by tags to the head node, whose id is known only later.",
+            },
+        )
+
 
 class ValidationDocument(_Document):
     """Carries out one request of a validation on the head node, as the cluster's user.
@@ -108,33 +131,14 @@ class JobCount(_Document):
         They are known by the ownership tag, because in a rename the old cluster has another name. ParallelCluster puts
         the tags of its configuration on the head node (pcluster/templates/cluster_stack.py, 3.16.1).
         """
-        stack = cdk.Stack.of(self)
-        owner = stack.format_arn(
+        owner = cdk.Stack.of(self).format_arn(
             service="cloudformation", resource="stack", resource_name=f"{self._cluster_stack_name}/*"
         )
-        document = stack.format_arn(service="ssm", resource="document", resource_name=self.document_name)
-        instances = stack.format_arn(service="ec2", resource="instance", resource_name="*")
         condition = {
             "StringEquals": {"ssm:resourceTag/parallelcluster:node-type": "HeadNode"},
             "StringLike": {"ssm:resourceTag/trainyard:owner": owner},
         }
-        policy = iam.Policy(
-            self,
-            "Ask",
-            roles=[role],
-            statements=[
-                iam.PolicyStatement(actions=["ssm:SendCommand"], resources=[document]),
-                iam.PolicyStatement(actions=["ssm:SendCommand"], resources=[instances], conditions=condition),
-                iam.PolicyStatement(actions=["ssm:GetCommandInvocation"], resources=["*"]),
-            ],
-        )
-        acknowledge(
-            policy,
-            {
-                ANY_RESOURCE: "GetCommandInvocation knows no resources.",
-                wildcard(self, instances): "Narrowed by tags to the head node, whose id is known only later.",
-            },
-        )
+        self._allow_sending("Ask", role, condition)
 
 
 class NewJobs(_Document):
@@ -155,24 +159,4 @@ class NewJobs(_Document):
 
     def grant_send(self, role: iam.Role) -> None:
         """Let `role` send the document to the cluster's head node and read its output."""
-        stack = cdk.Stack.of(self)
-        document = stack.format_arn(service="ssm", resource="document", resource_name=self.document_name)
-        instances = stack.format_arn(service="ec2", resource="instance", resource_name="*")
-        narrowed = head_node_only(self._cluster_name)
-        policy = iam.Policy(
-            self,
-            "Send",
-            roles=[role],
-            statements=[
-                iam.PolicyStatement(actions=["ssm:SendCommand"], resources=[document]),
-                iam.PolicyStatement(actions=["ssm:SendCommand"], resources=[instances], conditions=narrowed),
-                iam.PolicyStatement(actions=["ssm:GetCommandInvocation"], resources=["*"]),
-            ],
-        )
-        acknowledge(
-            policy,
-            {
-                ANY_RESOURCE: "GetCommandInvocation knows no resources.",
-                wildcard(self, instances): "Narrowed by tags to the head node, whose id is known only later.",
-            },
-        )
+        self._allow_sending("Send", role, head_node_only(self._cluster_name))

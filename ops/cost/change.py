@@ -47,13 +47,10 @@ class Change:
     @property
     def rows(self) -> tuple[Row, ...]:
         """What differs."""
-        old, new = ({(item.category, item.what, item.price): item for item in side.items} for side in self._sides)
+        sides = (self.old, self.new)
+        old, new = ({(item.category, item.what, item.price): item for item in side.items} for side in sides)
         pairs = [Row(old.get(key), new.get(key)) for key in dict.fromkeys([*new, *old])]
         return tuple(row for row in pairs if row.old != row.new)
-
-    @property
-    def _sides(self) -> tuple[Estimate, Estimate]:
-        return self.old, self.new
 
     @property
     def unknown(self) -> tuple[str, ...]:

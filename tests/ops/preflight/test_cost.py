@@ -24,7 +24,7 @@ def results(budget: int | None = None) -> list[CheckResult]:
 
 def test_sums_categories_and_what_is_unknown() -> None:
     found = {item.subject: item for item in results()}
-    assert found["all"].found.startswith("at least $0.5")
+    assert found["all"].found.startswith("$0.5")
     assert "an hour at full size" in found["all"].found
     assert "2 x compute node p5.48xlarge $55.04" in found["compute"].found
     assert "Lustre PERSISTENT_2 1200 GiB" in found["storage"].found
