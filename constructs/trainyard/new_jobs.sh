@@ -19,16 +19,21 @@ budget::set_state() {
 mkdir -p "${STATE%/*}"
 touch "${STATE}"
 changed=()
+# Not in the loops' heads: there a failure of scontrol would end nothing.
+up="$(budget::in_state UP)"
+down="$(budget::in_state DOWN)"
 if [[ ${ACTION} == stop ]]; then
-  for partition in $(budget::in_state UP); do
+  for partition in ${up}; do
     grep -qxF "${partition}" "${STATE}" || echo "${partition}" >>"${STATE}"
     budget::set_state "${partition}" DOWN
     changed+=("${partition}")
   done
 else
-  for partition in $(budget::in_state DOWN | grep -xFf "${STATE}" || true); do
-    budget::set_state "${partition}" UP
-    changed+=("${partition}")
+  for partition in ${down}; do
+    if grep -qxF "${partition}" "${STATE}"; then
+      budget::set_state "${partition}" UP
+      changed+=("${partition}")
+    fi
   done
   : >"${STATE}"
 fi

@@ -71,7 +71,7 @@ def _cost(verdict: Verdict) -> Iterator[Section]:
     """What the change costs, with the rows that differ; nothing where nothing differs."""
     if verdict.cost and verdict.cost.rows:
         rows = (Row(cells(row)) for row in verdict.cost.rows)
-        columns = ("Cost of", "Number", "Idle", "Full size")
+        columns = ("Cost of", "Number", "Idle", "Full size or storage")
         yield Section("Cost", columns, tuple(rows), lead=len(columns), note=f"{verdict.cost.sentence()}.")
 
 
