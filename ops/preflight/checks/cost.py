@@ -8,12 +8,13 @@ from ops.cost.estimate import Category, dollars, estimate
 from ops.cost.prices import Prices
 from ops.preflight.context import CheckContext
 from ops.preflight.results import CheckResult, Verdict, note
+from settings.prices import regions
 
 _ASKED = "settings/data/prices.json and cost.prices"
 
 
 def check(context: CheckContext) -> Iterator[CheckResult]:
-    """The sums, then each category, then what has no known price; a warning if idling alone exceeds the budget."""
+    """The sums, then each category, the sources of prices, and what has no known price; a warning if idling alone exceeds the budget."""
     environment = context.environment
     found = estimate(context.stacks, Prices.of(environment))
     yield note("all", found.summary, "to be known before money is spent")
@@ -21,6 +22,9 @@ def check(context: CheckContext) -> Iterator[CheckResult]:
         items = [item for item in found.items if item.category is category]
         if known := [f"{item.full:g} x {item.what} {dollars(item.price)}" for item in items if item.price is not None]:
             yield note(str(category), "; ".join(known), "a month each" if items[0].is_storage else "an hour each")
+    sources = regions().get(environment.region, {}).get("sources", {})
+    listed = "; ".join(f"{key}: {source}" for key, source in sources.items())
+    yield note("sources", listed or f"the table has no prices of {environment.region}", "sources with dates")
     if found.unknown:
         advice = "give what you pay for instances in cost.prices, or refresh the table: scripts/refresh_prices.py"
         yield note("unknown", "; ".join(found.unknown), "a price", advice)
