@@ -14,7 +14,7 @@ _ASKED = "settings/data/prices.json and cost.prices"
 
 
 def check(context: CheckContext) -> Iterator[CheckResult]:
-    """The sums, then each category, the sources of prices, and what has no known price; a warning if idling alone exceeds the budget."""
+    """Sums, categories, sources of prices, what has no known price; a warning if idling alone exceeds the budget."""
     environment = context.environment
     found = estimate(context.stacks, Prices.of(environment))
     yield note("all", found.summary, "to be known before money is spent")
