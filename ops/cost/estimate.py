@@ -56,6 +56,9 @@ _FIXED = {
 }
 
 
+_SMALL = 0.1
+
+
 class Category(StrEnum):
     COMPUTE = "compute"
     NETWORK = "network"
@@ -270,5 +273,7 @@ def _at_least(amount: float, items: Sequence[Item]) -> str:
 
 
 def dollars(amount: float | None) -> str:
-    """An amount for a table."""
-    return "price unknown" if amount is None else f"${amount:,.2f}"
+    """An amount for a table; a small one, such as a key's price of an hour, with two more digits."""
+    if amount is None:
+        return "price unknown"
+    return f"${amount:,.4f}" if 0 < amount < _SMALL else f"${amount:,.2f}"

@@ -10,7 +10,7 @@ from ops.preflight.context import CheckContext
 from ops.preflight.results import CheckResult, Verdict, note
 from settings.prices import regions
 
-_ASKED = "settings/data/prices.json and cost.prices"
+_TABLE = "settings/data/prices.json"
 
 
 def check(context: CheckContext) -> Iterator[CheckResult]:
@@ -22,9 +22,8 @@ def check(context: CheckContext) -> Iterator[CheckResult]:
         items = [item for item in found.items if item.category is category]
         if known := [f"{item.full:g} x {item.what} {dollars(item.price)}" for item in items if item.price is not None]:
             yield note(str(category), "; ".join(known), "a month each" if items[0].is_storage else "an hour each")
-    sources = regions().get(environment.region, {}).get("sources", {})
-    listed = "; ".join(f"{key}: {source}" for key, source in sources.items())
-    yield note("sources", listed or f"the table has no prices of {environment.region}", "sources with dates")
+    source = regions().get(environment.region, {}).get("sources", {}).get("instance_hour", "none")
+    yield note("source", f"instances in {environment.region}: {source}", f"all others: {_TABLE}")
     if found.unknown:
         advice = "give what you pay for instances in cost.prices, or refresh the table: scripts/refresh_prices.py"
         yield note("unknown", "; ".join(found.unknown), "a price", advice)
@@ -32,7 +31,7 @@ def check(context: CheckContext) -> Iterator[CheckResult]:
         enough = found.idle_month <= budget.monthly_usd
         yield CheckResult(
             "cost.budget.monthly_usd",
-            _ASKED,
+            f"{_TABLE} and cost.prices",
             f"{dollars(found.idle_month)} for a month without jobs",
             f"at most {dollars(budget.monthly_usd)}",
             Verdict.OK if enough else Verdict.WARNING,

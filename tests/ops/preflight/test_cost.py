@@ -29,7 +29,7 @@ def test_sums_categories_and_what_is_unknown() -> None:
     assert "2 x compute node p5.48xlarge $55.04" in found["compute"].found
     assert "Lustre PERSISTENT_2 1200 GiB" in found["storage"].found
     assert found["storage"].wanted == "a month each"
-    assert "AWS Price List API for us-east-1, 2026-07-20" in found["sources"].found
+    assert "AWS Price List API for us-east-1, 2026-07-20" in found["source"].found
     assert "OpenZFS SINGLE_AZ_HA_2" in found["unknown"].found
     assert "cost.prices" in found["unknown"].todo
     assert {item.verdict for item in found.values()} == {Verdict.NOTE}
