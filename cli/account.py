@@ -91,7 +91,9 @@ def init(options: argparse.Namespace) -> int:
 
     import boto3
 
-    from ops.aws import costs, deployment, init
+    from ops.aws import deployment, init
+    from ops.cost.estimate import estimate
+    from ops.cost.prices import Prices
     from ops.preflight.aws import Aws
     from ops.review.synthesis import synthesize
 
@@ -103,7 +105,7 @@ def init(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="trainyard-init-") as folder:
         templates = synthesize(deployment.ROOT, file, Path(folder))
     session = boto3.Session(region_name=environment.region)
-    deployment.show_costs(console, costs.costs(templates, costs.Prices(environment.region, session)))
+    deployment.show_costs(console, estimate(templates, Prices.of(environment, session)))
     console.print(f"Next: trainyard preflight {options.file} --on aws, then trainyard up {options.file} --on aws")
     return DONE
 

@@ -1,4 +1,4 @@
-"""The stack that observes an environment: metrics, dashboards, alerts and notifications."""
+"""The stack that observes an environment: metrics, dashboards, alerts, notifications and the budget."""
 
 from __future__ import annotations
 
@@ -38,12 +38,23 @@ class ObservabilityStack(EnvironmentStack):
         holds = "metrics, dashboards, alerts and notifications"
         super().__init__(scope, "observability", environment=environment, holds=holds)
         self._environment, self._network, self._storage = environment, network, storage
-        if not environment.observability.on:
-            self.add_placeholder()
-            return
-        notifications = self._notify(api)
-        if environment.observability.prometheus:
+        budget = environment.cost.budget
+        notifications = self._notify(api) if environment.observability.on else None
+        if notifications and environment.observability.prometheus:
             self._collect(notifications)
+        if budget:
+            from trainyard.cost_budget import CostBudget
+
+            CostBudget(
+                self,
+                "Budget",
+                environment=environment,
+                budget=budget,
+                notifications=notifications,
+                logs=self.function_logs,
+            )
+        elif not notifications:
+            self.add_placeholder()
 
     def _notify(self, api: ApiStack) -> Notifications:
         """The topic, and what CloudWatch and EventBridge publish to it."""

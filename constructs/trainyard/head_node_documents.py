@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_ssm as ssm
@@ -11,6 +13,7 @@ from trainyard.nag import ANY_RESOURCE, acknowledge, wildcard
 
 # Words without anything that a shell would interpret: the request becomes part of a command line.
 REQUEST = r"^[a-z]+( [A-Za-z0-9_.,:/=-]{1,200}){0,24}$"
+NEW_JOBS = Path(__file__).with_name("new_jobs.sh")
 # All jobs on nodes; pending jobs lose nothing when the fleet stops.
 _COUNT_JOBS = (
     "/opt/slurm/bin/squeue --noheader --format=%i --states=RUNNING,COMPLETING,CONFIGURING,SUSPENDED,STOPPED,SIGNALING"
@@ -57,6 +60,29 @@ class _Document(Construct):
                 "mainSteps": [{"action": "aws:runShellScript", "name": step, "inputs": inputs}],
             },
         ).ref
+
+    def _allow_sending(self, construct_id: str, role: iam.Role, condition: dict[str, dict[str, str]]) -> None:
+        """Let `role` send the document to head nodes that the condition selects, and read its output."""
+        stack = cdk.Stack.of(self)
+        document = stack.format_arn(service="ssm", resource="document", resource_name=self.document_name)
+        instances = stack.format_arn(service="ec2", resource="instance", resource_name="*")
+        policy = iam.Policy(
+            self,
+            construct_id,
+            roles=[role],
+            statements=[
+                iam.PolicyStatement(actions=["ssm:SendCommand"], resources=[document]),
+                iam.PolicyStatement(actions=["ssm:SendCommand"], resources=[instances], conditions=condition),
+                iam.PolicyStatement(actions=["ssm:GetCommandInvocation"], resources=["*"]),
+            ],
+        )
+        acknowledge(
+            policy,
+            {
+                ANY_RESOURCE: "GetCommandInvocation knows no resources.",
+                wildcard(self, instances): "Narrowed by tags to the head node, whose id is known only later.",
+            },
+        )
 
 
 class ValidationDocument(_Document):
@@ -156,30 +182,32 @@ class JobCount(_Document):
         They are known by the ownership tag, because in a rename the old cluster has another name. ParallelCluster puts
         the tags of its configuration on the head node (pcluster/templates/cluster_stack.py, 3.16.1).
         """
-        stack = cdk.Stack.of(self)
-        owner = stack.format_arn(
+        owner = cdk.Stack.of(self).format_arn(
             service="cloudformation", resource="stack", resource_name=f"{self._cluster_stack_name}/*"
         )
-        document = stack.format_arn(service="ssm", resource="document", resource_name=self.document_name)
-        instances = stack.format_arn(service="ec2", resource="instance", resource_name="*")
         condition = {
             "StringEquals": {"ssm:resourceTag/parallelcluster:node-type": "HeadNode"},
             "StringLike": {"ssm:resourceTag/trainyard:owner": owner},
         }
-        policy = iam.Policy(
-            self,
-            "Ask",
-            roles=[role],
-            statements=[
-                iam.PolicyStatement(actions=["ssm:SendCommand"], resources=[document]),
-                iam.PolicyStatement(actions=["ssm:SendCommand"], resources=[instances], conditions=condition),
-                iam.PolicyStatement(actions=["ssm:GetCommandInvocation"], resources=["*"]),
-            ],
+        self._allow_sending("Ask", role, condition)
+
+
+class NewJobs(_Document):
+    """Keeps Slurm from starting jobs, or lets it start them again. `Action` is one of two words, never a command."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, cluster_name: str) -> None:
+        action = {"type": "String", "description": "stop or resume", "allowedValues": ["stop", "resume"]}
+        super().__init__(
+            scope,
+            construct_id,
+            description="Keeps Slurm from starting jobs, or lets it start them again",
+            step="NewJobs",
+            commands=NEW_JOBS.read_text("utf-8").splitlines()[1:],
+            timeout_seconds=60,
+            parameters={"Action": action},
         )
-        acknowledge(
-            policy,
-            {
-                ANY_RESOURCE: "GetCommandInvocation knows no resources.",
-                wildcard(self, instances): "Narrowed by tags to the head node, whose id is known only later.",
-            },
-        )
+        self._cluster_name = cluster_name
+
+    def grant_send(self, role: iam.Role) -> None:
+        """Let `role` send the document to the cluster's head node and read its output."""
+        self._allow_sending("Send", role, head_node_only(self._cluster_name))

@@ -17,7 +17,7 @@ from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
 from settings.model import Environment
-from settings.stacks import HOST_TAG
+from settings.stacks import ENVIRONMENT_TAG, HOST_TAG
 from trainyard import monitoring_bundle
 from trainyard.cloudwatch_alarms import runbook
 from trainyard.nag import ANY_RESOURCE, acknowledge, wildcard
@@ -169,7 +169,8 @@ class MonitoringHost(Construct):
         template = ec2.CfnLaunchTemplate
         profile = iam.CfnInstanceProfile(self, "Profile", roles=[self.role.role_name])
         disk = template.EbsProperty(volume_size=ROOT_GIB, volume_type="gp3", encrypted=True, delete_on_termination=True)
-        tags = self._tags("monitoring")
+        # CloudFormation tags what it creates; instance and root volume are launched by the group.
+        tags = [*self._tags("monitoring"), CfnTag(key=ENVIRONMENT_TAG, value=self._environment.name)]
         return template(
             self,
             "Template",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -17,8 +17,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ops.aws import cdk, costs, permissions, stacks, status
+from ops.aws import cdk, permissions, stacks, status
 from ops.aws.progress import Progress
+from ops.cost.estimate import Estimate, dollars, estimate
+from ops.cost.prices import Prices
 from ops.drift.survey import not_as_deployed
 from ops.preflight.aws import Aws, require_account
 from ops.preflight.checks import run as preflight
@@ -112,7 +114,7 @@ def up(target: Target, *, yes: bool, destructive: bool, despite_checks: bool) ->
     new = synthesized(target.assembly)
     verdict = verdict_against(target.account, target.environment, new)
     _show_verdict(target, verdict)
-    show_costs(target.console, costs.costs(new, costs.Prices(target.environment.region, target.account)))
+    show_costs(target.console, estimate(new, Prices.of(target.environment, target.account)))
     if verdict.level is not Level.NOTHING:
         _confirm_deployment(target, verdict, yes=yes, destructive=destructive)
     options = ("--app", str(target.assembly), "--require-approval", "never", "--concurrency", "4")
@@ -195,25 +197,25 @@ def show(target: Target) -> None:
     )
 
 
-def show_costs(console: Console, found: Sequence[costs.Cost]) -> None:
-    """The table of what costs by the hour, with both sums."""
-    table = Table(box=SIMPLE_HEAD, title="USD an hour, on demand, before taxes and discounts", title_justify="left")
-    for column in ("what", "one", "idle", "full size"):
+def show_costs(console: Console, found: Estimate) -> None:
+    """The table of what an environment costs, by resource, with its sums."""
+    title = "USD on demand or as cost.prices has it, before taxes and discounts"
+    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left")
+    for column in ("what", "one", "idle, hour", "full size, hour", "month"):
         table.add_column(column, justify="left" if column == "what" else "right")
-    for cost in found:
-        counted = (
-            f"{count} x" if cost.hourly is None else costs.dollars(cost.hourly * count)
-            for count in (cost.idle, cost.full)
+    for item in found.items:
+        idle, full = (
+            f"{count:g} x" if item.price is None else dollars(item.price * count) for count in (item.idle, item.full)
         )
-        table.add_row(cost.what, costs.dollars(cost.hourly), *counted)
+        cells = ("", "", full) if item.is_storage else (idle, full, "")
+        table.add_row(item.what, dollars(item.price), *cells)
     console.print(table)
-    idle, full, unknown = costs.total(found)
+    charged = ", ".join(f"{service} ({count})" for service, count in found.by_use.items())
     console.print(
-        f"[bold]{costs.dollars(idle)} an hour idle, {costs.dollars(full)} an hour at full size[/bold], plus requests, "
-        "traffic, logs, backups and objects in S3. A capacity reservation is charged while it is unused, too."
+        f"[bold]{found.summary}[/bold]. Charged by use, and not in it: {charged or 'nothing'}; traffic, backups"
     )
-    if unknown:
-        console.print(f"[yellow]Without a known price, and in neither sum:[/yellow] {'; '.join(unknown)}")
+    if found.unknown:
+        console.print(f"[yellow]Without a known price, and in no sum:[/yellow] {'; '.join(found.unknown)}")
 
 
 def confirm(question: str, word: str, *, yes: bool) -> None:

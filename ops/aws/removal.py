@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from ops.aws import costs, stacks
+from ops.aws import stacks
 from ops.aws.deployment import Target, confirm, require_answer
+from ops.cost.estimate import dollars, file_system_label
+from ops.cost.prices import Prices
 from ops.preflight.aws import Denied, require_account
 from ops.problem import Problem
 from ops.review.stacks import template
@@ -80,7 +82,7 @@ def down(target: Target, *, yes: bool, delete_data: bool) -> None:
         console.print(f"Nothing of {environment.name!r} is deployed in {environment.account}, {environment.region}.")
         return
     held = holdings(account, environment)
-    prices = costs.Prices(environment.region)
+    prices = Prices(environment.region)
     systems = _file_systems(target, held)
     console.print(f"Stacks that are removed: {', '.join(stack['StackName'] for stack in existing)}")
     protected = [stack["StackName"] for stack in existing if stack.get("EnableTerminationProtection")]
@@ -134,28 +136,24 @@ def _own(account: boto3.Session, environment: Environment) -> list[dict[str, Any
     ]
 
 
-def _show_kept(
-    target: Target, held: Sequence[Holding], systems: Mapping[str, Any], prices: costs.Prices, title: str
-) -> None:
+def _show_kept(target: Target, held: Sequence[Holding], systems: Mapping[str, Any], prices: Prices, title: str) -> None:
     kept = [item for item in held if item.kept and not item.type.startswith(_FREE)]
     target.console.print(f"{title}:" if kept else f"{title}: nothing of the environment's stacks")
     for item in kept:
         target.console.print(f"  {_described(item, systems, prices)}")
     monthly = [prices.file_system(systems[item.id]) for item in kept if item.id in systems]
     if known := [price for price in monthly if price is not None]:
-        target.console.print(
-            f"  [bold]{costs.dollars(sum(known) * costs.HOURS)} a month[/bold] for file systems with a known price"
-        )
+        target.console.print(f"  [bold]{dollars(sum(known))} a month[/bold] for file systems with a known price")
 
 
-def _described(item: Holding, systems: Mapping[str, Any], prices: costs.Prices) -> str:
+def _described(item: Holding, systems: Mapping[str, Any], prices: Prices) -> str:
     kind = item.type.split("::", 1)[1].replace("::", " ")
     if item.id not in systems:
         by_size = "" if item.type == "AWS::FSx::Volume" else ": charged by its size"
         return f"{kind} {item.id}{by_size}"
-    hourly = prices.file_system(systems[item.id])
-    monthly = "price unknown" if hourly is None else f"{costs.dollars(hourly * costs.HOURS)} a month"
-    return f"{kind} {item.id}, {costs.file_system_label(systems[item.id])}: {monthly}"
+    price = prices.file_system(systems[item.id])
+    monthly = dollars(price) if price is None else f"{dollars(price)} a month"
+    return f"{kind} {item.id}, {file_system_label(systems[item.id])}: {monthly}"
 
 
 def _file_systems(target: Target, held: Sequence[Holding]) -> dict[str, dict[str, Any]]:

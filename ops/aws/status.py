@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from ops.aws.costs import file_system_label
 from ops.aws.stacks import GONE, stacks_of
+from ops.cost.estimate import file_system_label
 from ops.drift.cluster import DeployedCluster, Reader, Unreadable
 from settings.model.storage import lustre_throughput_mb_s
 

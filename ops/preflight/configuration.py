@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NoReturn
 
 from ops import intrinsics
 from ops.preflight.context import CheckContext
 from ops.review.cluster import TYPE
-from ops.review.synthesis import ROOT, synthesize
 from settings import Environment
 from settings.regions import partition
 from trainyard.cluster_config import NodeReferences, References
@@ -75,9 +72,7 @@ def wanted(context: CheckContext) -> Wanted:
     known |= {"AWS::Region": environment.region, "AWS::AccountId": environment.account}
     known |= {"AWS::Partition": partition(environment.region)}
     resolver = Resolver(exports, known)
-    with tempfile.TemporaryDirectory(prefix="trainyard-preflight-") as folder:
-        stacks = synthesize(ROOT, context.file, Path(folder))
-    for resource in stacks["cluster"].resources.values():
+    for resource in context.stacks["cluster"].resources.values():
         properties = resource.get("Properties", {})
         if resource["Type"] == TYPE and properties.get("ClusterName") == environment.cluster_name:
             values = (resolver.resolve(properties[key]) for key in ("Configuration", "ApiUrl", "ApiUserRoleArn"))

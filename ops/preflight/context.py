@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,6 +13,8 @@ from typing import Any, NamedTuple
 from botocore.exceptions import ClientError
 
 from ops.preflight.aws import Aws, code_of
+from ops.review.stacks import Stacks
+from ops.review.synthesis import ROOT, synthesize
 from settings import Environment
 from settings.model.cluster import Queue
 from settings.stacks import HOST_TAG, STACKS, stack_name
@@ -102,6 +105,16 @@ class CheckContext:
                 found = []
             self._quotas[service, operation] = [item for item in found if "Value" in item]
         return self._quotas[service, operation]
+
+    @cached_property
+    def stacks(self) -> Stacks:
+        """The environment's synthesized stacks.
+
+        Raises:
+            Problem: the environment cannot be synthesized.
+        """
+        with tempfile.TemporaryDirectory(prefix="trainyard-preflight-") as folder:
+            return synthesize(ROOT, self.file, Path(folder))
 
     @cached_property
     def instances(self) -> tuple[dict[str, Any], ...]:

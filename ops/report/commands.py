@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ops.cost.change import cells
 from ops.drift import findings
 from ops.preflight import results as preflights
 from ops.report.model import Code, Report, Row, Section, Tone
@@ -58,6 +59,7 @@ def review_report(verdict: Verdict, cdk_diff: str = "") -> Report:
                 ("May be broadened by",),
                 tuple(Row((Code(line),)) for line in permissions),
             ),
+            *_cost(verdict),
             Section(
                 f"{len(verdict.resources)} resources",
                 ("Resource", "What happens", "Changes"),
@@ -68,6 +70,14 @@ def review_report(verdict: Verdict, cdk_diff: str = "") -> Report:
         notes=(*((left,) if verdict.left_stacks else ()), *(f"Not read: {text}" for text in verdict.unread)),
         attachment=("cdk diff", cdk_diff),
     )
+
+
+def _cost(verdict: Verdict) -> Iterator[Section]:
+    """What the change costs, with the rows that differ; nothing where nothing differs."""
+    if verdict.cost and verdict.cost.rows:
+        rows = (Row(cells(row)) for row in verdict.cost.rows)
+        columns = ("Cost of", "Number", "Idle", "Full size or storage")
+        yield Section("Cost", columns, tuple(rows), lead=len(columns), note=f"{verdict.cost.sentence()}.")
 
 
 def _effect(change: ResourceChange) -> str:
@@ -114,6 +124,7 @@ def _review_data(verdict: Verdict, permissions: tuple[str, ...]) -> dict[str, ob
         ],
         "shares": [vars(change) for change in verdict.shares],
         "permissions": permissions,
+        "cost": verdict.cost.as_data() if verdict.cost else None,
     }
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ops.cost.change import change
 from ops.drift.survey import jobs_on, not_as_deployed
 from ops.problem import Problem
 from ops.review.cdk import TemplateDiff, template_diffs
@@ -41,6 +42,7 @@ def against_revision(file: Path, environment: Environment, name: str, *, with_cd
         # A file that the other revision does not have yet describes a new environment.
         old = synthesize(tree, there, Path(folder) / "old") if there.exists() else {}
         verdict = judge(environment.name, f"revision {name}", old, new)
+        verdict = replace(verdict, cost=change(environment, old, new))
         return verdict, _text(template_diffs(old, new)) if with_cdk else ""
 
 
@@ -68,7 +70,8 @@ def verdict_against(session: boto3.Session, environment: Environment, new: Stack
     verdict = judge(environment.name, f"what is deployed in {environment.account}", old, new)
     outside, unread = not_as_deployed(session, old)
     jobs = jobs_on(session, old, verdict.cluster.deleted)
-    return replace(verdict, cluster=replace(verdict.cluster, jobs=jobs), outside=tuple(outside), unread=tuple(unread))
+    cost, cluster = change(environment, old, new), replace(verdict.cluster, jobs=jobs)
+    return replace(verdict, cluster=cluster, outside=tuple(outside), unread=tuple(unread), cost=cost)
 
 
 def _text(diffs: Sequence[TemplateDiff]) -> str:
@@ -104,6 +107,7 @@ def gate(environment: Environment, assembly: Path, output: Path) -> int:
         )
     old = deployed(client, new)
     verdict = judge(environment.name, f"what is deployed in {environment.account}", old, new)
+    verdict = replace(verdict, cost=change(environment, old, new))
     diffs = template_diffs(old, new)
     broadened = [diff.security for diff in diffs if diff.broadened]
     if others := not_counted_by_cdk(verdict):
@@ -120,9 +124,12 @@ def gate(environment: Environment, assembly: Path, output: Path) -> int:
 
 def variables(verdict: Verdict, *, changed: bool) -> str:
     """The lines of `variables`. Values have no character that is special in a shell, in JSON or in a pipeline."""
-    headline = _UNSAFE.sub("", verdict.headline)
-    if len(headline) > HEADLINE_CHARACTERS:
-        headline = f"{headline[: HEADLINE_CHARACTERS - 4]} ..."
+    cost = f" {verdict.cost.sentence('USD ')}." if verdict.cost and verdict.reasons else ""
+    cost = _UNSAFE.sub("", f".{cost}" if cost else "")
+    headline, room = _UNSAFE.sub("", verdict.headline), HEADLINE_CHARACTERS - len(cost)
+    if len(headline) > room:
+        headline = f"{headline[: room - 4]} ..."
+    headline += cost
     permissions = "changed" if changed else "same"
     return f"LEVEL={verdict.level.name.lower()}\nPERMISSIONS={permissions}\nHEADLINE={headline}\n"
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
+from ops.cost.change import Change
 from ops.review import cluster as clusters
 from ops.review import resources
 from ops.review.cluster import Cluster, Key, Need, Outcome
@@ -50,6 +51,7 @@ class Verdict:
         shares: changes of teams, qualities of service and reservations.
         outside: what was changed outside CloudFormation, or cannot be updated, in words.
         unread: what of that could not be read, in words.
+        cost: what the change costs, if that was asked.
     """
 
     environment: str
@@ -61,6 +63,7 @@ class Verdict:
     shares: tuple[ShareChange, ...] = ()
     outside: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    cost: Change | None = None
 
     @property
     def data(self) -> tuple[ResourceChange, ...]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ops.aws.costs import Prices
+from ops.cost.prices import Prices
 from ops.problem import Problem
 from ops.validation import head_node, history, judge
 from ops.validation.head_node import HeadNode, Refused
@@ -100,7 +100,7 @@ def validate(
             f"The image {wanted.image} is not on the cluster; imported are: {known}.\n"
             f"Import it on the head node: import-container.sh IMAGE_URI {wanted.image}"
         )
-    price = Prices(environment.region).instance
+    price = Prices.of(environment).instance
     made = Planner(environment, wanted, facts["programs"], facts["images"], price, emulated).plan()
     for most in at_most(made[0], node_minutes):
         progress(f"at most {most}{' (simulated)' * emulated}")

@@ -261,11 +261,12 @@ class Planner:
             yield Place(queue.name, name, nodes, gpus, feature, compute.max, instance, self._hourly(queue, compute))
 
     def _hourly(self, queue: Queue, compute: Compute) -> float | None:
-        """Of the dearest type. Spot prices change, and a capacity block is paid in advance."""
+        """Of the dearest type. Prices of spot instances and of capacity blocks are known from `cost.prices` only."""
         prices = [self.price(name) for name in compute.instance_types]
         known = [price for price in prices if price is not None]
         on_demand = queue.capacity.type in ("on-demand", "odcr")
-        return max(known) if on_demand and len(known) == len(prices) else None
+        own = set(compute.instance_types) <= self.environment.cost.prices.keys()
+        return max(known) if (on_demand or own) and len(known) == len(prices) else None
 
     def _of_check(self, check: str, places: list[Place]) -> Iterator[Job | Line]:
         with_gpus = [place for place in places if place.gpus]

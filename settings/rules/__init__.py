@@ -8,6 +8,7 @@ from settings.model import Environment
 from settings.rules import (
     access,
     compute,
+    cost,
     file_systems,
     hooks,
     models,
@@ -21,7 +22,10 @@ from settings.rules import (
 )
 from settings.rules.items import Finding, Rule
 
-MODULES = (names, network, file_systems, compute, access, hooks, slurm, models, teams, observability, parallelcluster, people)
+MODULES = (
+    *(names, network, file_systems, compute, access, hooks, slurm, models, people, teams, observability, cost),
+    parallelcluster,
+)
 RULES: tuple[Rule, ...] = tuple(rule for module in MODULES for rule in module.RULES)
 
 

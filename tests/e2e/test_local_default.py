@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import boto3
 import pytest
@@ -34,7 +35,28 @@ NOTIFY = """\
     webhook_secret: none/has/been/created
 """
 
+COST = """
+cost:
+  prices:
+    p5.48xlarge: 31.5
+  budget:
+    monthly_usd: 90000
+    emails: [finance@example.com]
+    at_limit: stop-new-jobs
+"""
+
 LocalOf = Callable[[str], Local]
+
+
+def client_of(emulator: launch.Emulator, service: Any) -> Any:  # noqa: ANN401 - boto3's
+    environment = emulator.env()
+    return boto3.client(
+        service,
+        endpoint_url=environment["AWS_ENDPOINT_URL"],
+        region_name=environment["AWS_REGION"],
+        aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
+    )
 
 
 def processes_of(local: Local) -> list[str]:
@@ -102,7 +124,7 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     local.edit("  openzfs:\n", f"{FAST}  openzfs:\n")
 
     # A wrong webhook, which must fail neither the deployment nor a message.
-    local.edit(r"(\nobservability:\n)", rf"\1{NOTIFY}")
+    local.edit(r"(\nobservability:\n)", rf"{COST}\1{NOTIFY}")
 
     # People, who come with this update and change later without one.
     local.edit(r"(\nobservability:\n)", r"\npeople:\n  file: people.yaml\n\1")
@@ -121,7 +143,7 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     for words in (
         "READY: ",
         "SAFE: ",
-        " an hour idle, $",
+        " an hour idle, ",
         "cluster local: UPDATE_COMPLETE",
         "Deployed\n",
         "0 to 3",
@@ -129,6 +151,14 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
         assert words in deployed.stdout, deployed.stdout
     assert "Missing permission" not in deployed.stdout
     assert "Not checked" not in deployed.stdout
+
+    budgets = client_of(emulator, "budgets")
+    place = {"AccountId": emulator.env()["AWS_ACCESS_KEY_ID"], "BudgetName": "trainyard-local-us-east-1"}
+    assert budgets.describe_budget(**place)["Budget"]["BudgetLimit"] == {"Amount": "90000", "Unit": "USD"}
+    alerts = budgets.describe_notifications_for_budget(**place)["Notifications"]
+    assert [(one["NotificationType"], one["Threshold"]) for one in alerts] == [
+        ("ACTUAL", 50.0), ("ACTUAL", 80.0), ("ACTUAL", 100.0), ("FORECASTED", 100.0)
+    ]  # fmt: skip
 
     notified = local.ok("notify", "--test")
     assert "A test message was sent. 2 confirmed, 0 pending" in notified
@@ -151,13 +181,7 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     assert "OpenZFS volume shared" not in without
     assert re.search(r"cluster\s+local\s+UPDATE_COMPLETE", without), without
 
-    s3 = boto3.client(
-        "s3",
-        endpoint_url=emulator.env()["AWS_ENDPOINT_URL"],
-        region_name=emulator.env()["AWS_REGION"],
-        aws_access_key_id=emulator.env()["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=emulator.env()["AWS_SECRET_ACCESS_KEY"],
-    )
+    s3 = client_of(emulator, "s3")
     bucket = next(b["Name"] for b in s3.list_buckets()["Buckets"] if "data" in b["Name"].lower())
     s3.put_object(Bucket=bucket, Key="data/set.txt", Body=b"words")
 

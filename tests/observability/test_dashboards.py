@@ -179,6 +179,8 @@ def test_price_of_a_gpu_hour(environment: Environment, rendered: dict[str, Any])
     assert gpu_hour_usd(environment, queue) == known
     spot = queue.model_copy(update={"capacity": queue.capacity.model_copy(update={"type": "spot"})})
     assert gpu_hour_usd(environment, spot) is None
+    own = environment.cost.model_copy(update={"prices": {"p5.48xlarge": 32.0}})
+    assert gpu_hour_usd(environment.model_copy(update={"cost": own}), spot) == 4.0
     elsewhere = environment.model_copy(update={"region": "eu-north-1"})
     assert gpu_hour_usd(elsewhere, queue) is None
     prices = {one["name"]: one["query"] for one in rendered["cost.json"]["templating"]["list"]}

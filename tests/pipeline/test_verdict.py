@@ -15,6 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cli import main
+from ops.cost.prices import Prices
 from ops.review import cdk, command
 from ops.review.verdict import Level, Verdict
 from tests.pipeline.conftest import Synthesis
@@ -114,6 +115,22 @@ def test_new_file_system_is_destructive(dev: Gate) -> None:
     dev.resource("dev-storage", "AWS::FSx::FileSystem")["LustreConfiguration"]["PerUnitStorageThroughput"] = 250
     assert dev.verdict() == ("destructive", "same")
     assert dev.variables["HEADLINE"].startswith("DESTRUCTIVE: FSx FileSystem dev-storage-training")
+
+
+def test_approvals_and_reports_name_what_the_change_costs(dev: Gate) -> None:
+    """dev: one p5.48xlarge more than what is deployed, at the price that the user gives."""
+    deployed = dev.resource("dev-cluster", "Custom::ParallelCluster")["Configuration"]
+    deployed["HeadNode"]["InstanceType"] = "x9.unknown"
+    dev.monkeypatch.setattr(Prices, "instance", lambda _self, kind, _capacity="": None if kind == "x9.unknown" else 7.5)
+    assert dev.run() == 0
+    sentence = "This change costs USD 7.50 more per hour idle, USD 7.50 more per hour at full size"
+    assert f"{sentence}; 1 of the changes have no known price." in dev.variables["HEADLINE"]
+    assert dev.variables["HEADLINE"].startswith("DESTRUCTIVE: ")
+    assert len(dev.variables["HEADLINE"]) <= command.HEADLINE_CHARACTERS
+    assert "This change costs $7.50 more per hour idle" in dev.read("verdict.md")
+    cost = json.loads(dev.read("verdict.json"))["cost"]
+    assert (cost["idle_usd_per_hour"], cost["storage_usd_per_month"]) == (7.5, 0)
+    assert cost["unknown"] == ["1 -> 0 x head node x9.unknown"]
 
 
 def test_broader_policy(dev: Gate) -> None:

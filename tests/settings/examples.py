@@ -121,6 +121,9 @@ GOOD: list[dict[str, Any]] = [
     {f"{CPU}.instance_types": ["c7i.xlarge", "c6i.xlarge"], f"{C}.slurm.memory_scheduling": True},
     {f"{Q}.root_volume": {"size_gib": 200, "iops": 16000, "throughput": 1000}},
     {f"{Q}.gpu_health_check": True, f"{C}.queues.1.node_health_check": False},
+    # Prices and budget
+    {"cost": {"prices": {"p5.48xlarge": 31.5}, "budget": {"monthly_usd": 90000, "emails": ["a@example.com"]}}},
+    {"cost.budget": {"monthly_usd": 90000, "at_limit": "stop-new-jobs"}, OB: "cloudwatch"},
     # Names, tags, Slurm's settings, limits of operations
     {},
     {f"{C}.name": "a" * 60},
@@ -465,6 +468,15 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         f"{PD}.sssd.access_provider",
         "remove access_filter",
     ),
+    # Prices and budget
+    ({"cost.prices": {"p5.48xlarg": 31.5}}, "cost.prices.p5.48xlarg", "an instance type that the file uses"),
+    ({"cost.prices": {"p5.48xlarge": 0}}, "cost.prices.p5.48xlarge", "more than 0"),
+    ({"cost.budget": {"monthly_usd": 0}}, "cost.budget.monthly_usd", "more than 0"),
+    ({"cost.budget": {"monthly_usd": 9, "emails": ["a"]}}, "cost.budget.emails[0]", "an e-mail address"),
+    ({"cost.budget": {"monthly_usd": 9, "emails": ["A@b.org", "a@b.org"]}}, "cost.budget.emails[0]", "each once"),
+    ({"cost.budget": {"monthly_usd": 9}}, "cost.budget", "nobody receives"),
+    ({"cost.budget": {"monthly_usd": 9, "at_limit": "stop"}}, "cost.budget.at_limit", "alert, stop-new-jobs"),
+    ({"region": "cn-north-1", "cost.budget": {"monthly_usd": 9}}, "cost.budget", "billed in CNY"),
     # Observability
     ({OB: "clodwatch"}, OB, "did you mean cloudwatch?"),
     ({OB: ["a"]}, OB, "one of off, cloudwatch, self-hosted, managed"),

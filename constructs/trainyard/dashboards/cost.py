@@ -5,7 +5,7 @@ from __future__ import annotations
 from settings import Environment
 from settings.instances import instance_types
 from settings.model.cluster import Queue
-from settings.prices import regions
+from settings.prices import node_hours
 from trainyard.dashboards.cluster import ABSENT, FREE_GPUS
 from trainyard.dashboards.model import Dashboard, Variable, figure, lines, stacked, table
 
@@ -18,15 +18,10 @@ _KINDS = {
 
 
 def gpu_hour_usd(environment: Environment, queue: Queue) -> float | None:
-    """On-demand price of an hour of one GPU of the queue's dearest type; None if unknown.
-
-    Prices of spot instances change, and a capacity block is paid in advance: both are unknown.
-    """
-    known = regions().get(environment.region, {}).get("instance_hour", {})
-    names = _gpu_types(queue)
-    if queue.capacity.type in ("spot", "capacity-block") or any(name not in known for name in names):
-        return None
-    return max(float(known[name]) / instance_types()[name].gpus for name in names)
+    """Price of an hour of one GPU of the queue's dearest type; None if unknown."""
+    prices = node_hours(environment, queue, sorted(_gpu_types(queue)))
+    known = [price / instance_types()[name].gpus for name, price in prices.items() if price is not None]
+    return max(known) if len(known) == len(prices) else None
 
 
 def _gpu_types(queue: Queue) -> set[str]:

@@ -20,6 +20,7 @@ def install() -> None:
     """Carry out the repairs."""
     _condition_keys()
     _send_command()
+    _budgets()
     _managed_policies()
     _root_at_the_api()
     _sessions_of_threads()
@@ -90,6 +91,27 @@ def _send_command() -> None:
         return original(service, method, path, headers, body, *rest)
 
     iam_actions.extract_resource_arn = extract
+
+
+def _budgets() -> None:
+    # core/iam_actions.py:739 and :1065 authorize each operation under its own name on *. AWS has two actions for them,
+    # on the budget (Service Authorization Reference, AWS Budget Service).
+    action_of, resource_of = iam_actions.extract_iam_action, iam_actions.extract_resource_arn
+
+    def action(service: str, *rest: Any) -> Any:
+        found = action_of(service, *rest)
+        if service != "budgets" or not found or "Tag" in found:
+            return found
+        return "budgets:ViewBudget" if ":Describe" in found else "budgets:ModifyBudget"
+
+    def resource(service: str, method: str, path: str, headers: dict[str, str], body: bytes, *rest: Any) -> Any:
+        if service == "budgets":
+            given = json.loads(body or b"{}")
+            name = given.get("BudgetName") or (given.get("Budget") or given.get("NewBudget") or {}).get("BudgetName")
+            return given.get("ResourceARN") or f"arn:aws:budgets::{rest[2]}:budget/{name or '*'}"
+        return resource_of(service, method, path, headers, body, *rest)
+
+    iam_actions.extract_iam_action, iam_actions.extract_resource_arn = action, resource
 
 
 def _managed_policies() -> None:

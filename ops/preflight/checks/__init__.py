@@ -20,6 +20,7 @@ from ops.preflight.checks import (
     capacity,
     cluster,
     database,
+    cost,
     existing,
     images,
     names,
@@ -47,6 +48,7 @@ CHECKS: tuple[tuple[str, str, Check], ...] = (
     ("names", "repositories and log groups", names.check),
     ("database", "version and zone", database.check),
     ("services", "chat and sign-in", services.check),
+    ("cost", "prices", cost.check),
     ("cluster", "dry run", cluster.check),
 )
 """Group, subject and function of each check, in order."""

@@ -20,7 +20,7 @@ from cli import main
 from local.emulator import launch
 from local.steering import Steer
 from ops import pcluster_subprocess
-from ops.preflight import configuration
+from ops.preflight import context
 from ops.review.stacks import Stack
 from ops.review.synthesis import synthesize
 
@@ -86,7 +86,7 @@ class Emulated:
             for name, value in {**self.emulator.env(), **environment}.items():
                 patch.setenv(name, value)
             patch.setattr(pcluster_subprocess, "check", check_once)
-            patch.setattr(configuration, "synthesize", synthesize_once)
+            patch.setattr(context, "synthesize", synthesize_once)
             status = main(["preflight", str(self.file), "--on", "aws", "--format", "json", "--output", str(report)])
         assert status in (0, 1)
         return Answer(status, json.loads(report.read_text())["lines"])
