@@ -1,0 +1,218 @@
+"""`trainyard cost` on a laboratory: genuine slurmctld, slurmdbd, MariaDB and sacct, with a month computed by hand."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local.slurm import Laboratory, Timeouts, make
+from ops.report import html
+from ops.usage.records import HeadNode, Usage, fetch, priced
+from ops.usage.report import report, table
+from settings import Environment, load
+from settings.model.cost import Cost
+from tests.slurm.conftest import lab_machine, start
+from tests.teams import month
+
+__all__ = ["lab_machine"]
+pytestmark = pytest.mark.lab
+ROOT = Path(__file__).resolve().parents[2]
+BUNDLE = "/opt/trainyard/current"
+# USD an hour: 10 for each of eight GPUs.
+PRICES = {"p5.48xlarge": 80.0, "c7i.xlarge": 0.2}
+
+
+def environment_of_two_models() -> Environment:
+    """The local environment with the two models of the month, and round prices."""
+    local = load(ROOT / "environments" / "local.yaml")
+    model = load(ROOT / "environments" / "jakarta-80xp5e.yaml").models[0]
+    return local.model_copy(
+        update={"cost": Cost(prices=PRICES), "models": (model.model_copy(update={"name": "vision", "queue": "gpu"}),)}
+    )
+
+
+class Direct(HeadNode):
+    """Runs requests as the document does, without Systems Manager."""
+
+    def __init__(self, laboratory: Laboratory) -> None:
+        self.laboratory, self.instance, self.longest = laboratory, "head", 0
+
+    def ask(self, *words: str) -> dict[str, Any]:
+        done = self.laboratory.run(["bash", f"{BUNDLE}/usage/request.sh", *words], user="root")
+        self.longest = max(self.longest, len(done.stdout))
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+
+@pytest.fixture(scope="module")
+def usage_lab(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:  # noqa: ARG001 -- a fixture that asks for another
+    """Two GPU nodes, and two nodes that are powered down; with the records of the month."""
+    laboratory = Laboratory(tmp_path_factory.mktemp("usage") / "lab")
+    plan = make(
+        environment_of_two_models(),
+        powered_down=True,
+        timeouts=Timeouts(slurmd_s=20, message_s=20, kill_wait_s=2),
+        slurm={"AccountingStoreFlags": "job_comment"},
+        binds={BUNDLE: str(ROOT / "cluster_assets")},
+    )
+    try:
+        start(laboratory, plan)
+        laboratory.write("/opt/trainyard/settings.json", json.dumps(plan.settings()), user="root")
+        month.fill(laboratory)
+        yield laboratory
+    finally:
+        laboratory.down()
+
+
+@pytest.fixture(scope="module")
+def october(usage_lab: Laboratory) -> Usage:
+    """The report of October 2026."""
+    found = fetch(Direct(usage_lab), int(month.SINCE.timestamp()), int(month.UNTIL.timestamp()), 100)
+    return priced(usage_lab.plan.environment, found)
+
+
+def total(found: Usage, **wanted: str) -> tuple[float, float]:
+    """GPU hours and USD of the rows that have these values."""
+    rows = [row for row in found.rows if all(getattr(row, key) == value for key, value in wanted.items())]
+    return round(sum(row.gpu_hours for row in rows), 3), round(sum(row.usd or 0 for row in rows), 3)
+
+
+# Computed by hand from tests/teams/month.py: GPUs x hours, and node hours x USD.
+#   job 1   16 GPUs x 48 h = 768      96 node h     job 6   8 x (10 - 2 suspended) = 64     8
+#   job 2    8 x 6 = 48                6  failed    job 7   8 x 5 = 40                      5  interrupted
+#            8 x 10 = 80              10            job 8   8 x 4 (to the end) = 32         4  running
+#   job 3    2 x 12 = 24   2/8 x 12 =  3  failed    job 10  0; 48 of 192 CPUs x 8 h         2
+#   job 4    4 x 12 = 48   4/8 x 12 =  6  cancelled job 11  0; 2 of 4 CPUs x 2 h (clipped)  1 of c7i
+#   job 5    8 x 12 (to the end) = 96 12  failed
+HAND = {
+    "vision": (768 + 48 + 80 + 96 + 64, 80.0 * (96 + 6 + 10 + 12 + 8 + 2)),
+    "speech": (24 + 48 + 40, 80.0 * (3 + 6 + 5) + 0.2 * 1),
+    "(none)": (32, 80.0 * 4),
+}
+
+
+@pytest.mark.parametrize("team", HAND)
+def test_month_of_a_team_is_as_computed_by_hand(october: Usage, team: str) -> None:
+    assert total(october, team=team) == HAND[team]
+
+
+def test_month_in_all(october: Usage) -> None:
+    assert total(october) == (1200, 80 * 152 + 0.2)
+    assert october.runs == 11, "two runs of job 2; neither the one that waits nor September's"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "hours"),
+    [("failed", 48 + 24 + 96), ("cancelled", 48), ("interrupted", 40), ("running", 32), ("completed", 768 + 80 + 64)],
+)
+def test_outcomes(october: Usage, outcome: str, hours: float) -> None:
+    assert total(october, outcome=outcome)[0] == hours
+
+
+def test_users_and_models(october: Usage) -> None:
+    """The model of job 1 is in its comment, that of job 2 is its name."""
+    assert total(october, user="grace") == HAND["speech"]
+    assert total(october, user="ubuntu") == (32, 320)
+    assert total(october, model="vision") == (768 + 48 + 80, 80.0 * (96 + 6 + 10))
+
+
+def test_nodes_without_jobs(october: Usage) -> None:
+    """p5-1 was off for 240 of 744 h, p5-2 drained for 24 h with 8 h of a job in it; c7i-1 was up for 2.5 h."""
+    found = {(part.kind, part.resource): (round(part.node_hours, 3), part.usd) for part in october.unused}
+    up = (744 - 240) + 744
+    assert found == {
+        ("idle", "gpu/p5"): (up - 152 - 16, pytest.approx(80 * (up - 152 - 16))),
+        ("idle", "cpu/c7i"): (1.5, pytest.approx(0.3)),
+        ("drained or down", "gpu/p5"): (16, pytest.approx(80 * 16)),
+    }
+
+
+def test_days(october: Usage) -> None:
+    """Job 1 ran on two days; job 5 and 8 on the last one."""
+    days = {(day, team): gpus for day, team, gpus, _ in october.days}
+    assert days["2026-10-01", "vision"] == days["2026-10-02", "vision"] == 384
+    assert days["2026-10-31", "vision"] == 96 and days["2026-10-31", "(none)"] == 32
+    assert sum(days.values()) == pytest.approx(1200)
+
+
+def test_hostile_name_is_text_in_every_format(october: Usage) -> None:
+    shown = html(report(october, "job"))
+    assert "<script>alert(1)" not in shown and "&lt;script&gt;alert(1)" in shown
+    assert "http" not in shown.split("<title>")[1].split("<script>")[0], "the page loads nothing"
+    rows = list(csv.DictReader(io.StringIO(table(october, "job"))))
+    (row,) = (row for row in rows if row["job"] == "8")
+    assert row["name"].startswith("'=cmd|") and row["user"] == "ubuntu"
+    assert "999" not in {row["job"] for row in rows}, "a line break in a name makes no record"
+    assert sum(float(row["usd"]) for row in rows) == pytest.approx(12160.2 + 86400.3 + 1280, abs=0.01)
+
+
+def test_first_half_and_second_half_are_the_month(usage_lab: Laboratory, october: Usage) -> None:
+    middle = month.at("10-10 05:00")
+    halves = [
+        priced(usage_lab.plan.environment, fetch(Direct(usage_lab), since, until, 0))
+        for since, until in ((int(october.since), middle), (middle, int(october.until)))
+    ]
+    for index in (0, 1):
+        assert sum(total(half)[index] for half in halves) == pytest.approx(total(october)[index], abs=0.01)
+
+
+def test_ten_thousand_jobs(usage_lab: Laboratory, capsys: pytest.CaptureFixture[str]) -> None:
+    """All are counted, in pages that Systems Manager does not cut. docs/cost.md has the measured time."""
+    since, until = month.many(usage_lab, 10_000)
+    node = Direct(usage_lab)
+    begun = time.monotonic()
+    found = fetch(node, since, until, 20)
+    took = time.monotonic() - begun
+    everything = fetch(node, since, until, 20_000)
+    with capsys.disabled():
+        print(f"\n10,000 jobs: {took:.1f} s; {node.longest:,} characters at most")
+    assert found["runs"] == sum(row[5] for row in found["rows"]) == 10_000
+    assert sum(row[6] for row in found["rows"]) == pytest.approx(80_000)
+    assert len(found["jobs"]) == 20 and len(everything["jobs"]) == 10_000
+    assert len({row[0] for row in found["rows"]}) == 7 and len({row[1] for row in found["rows"]}) == 50
+    assert node.longest < 24_000
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("report", "9", "5", "0"), "is not before"),
+        (("report", "1", "2"), "report takes SINCE UNTIL JOBS"),
+        (("page", "0" * 32, "1"), "no longer kept"),
+        (("report", "1", "2", "$(id)"), "not allowed"),
+        (("shell",), "invalid choice"),
+    ],
+)
+def test_refused(usage_lab: Laboratory, words: tuple[str, ...], reason: str) -> None:
+    done = usage_lab.run(["bash", f"{BUNDLE}/usage/request.sh", *words], user="root", check=False)
+    assert done.returncode != 0 and reason in done.stderr
+
+
+def test_report_is_not_read_as_root(usage_lab: Laboratory) -> None:
+    """The program runs as slurm: its folder is slurm's, and it cannot read what root alone may."""
+    fetch(Direct(usage_lab), int(month.SINCE.timestamp()), int(month.UNTIL.timestamp()), 100)
+    assert usage_lab.output("stat -c %U:%a /var/lib/trainyard/usage", user="root") == "slurm:700"
+
+
+def test_pages_are_one_report() -> None:
+    packed = base64.b64encode(zlib.compress(b'{"runs": 1}')).decode()
+
+    class Paged(HeadNode):
+        def __init__(self) -> None:
+            self.instance = "head"
+
+        def ask(self, *words: str) -> dict[str, Any]:
+            if words[0] == "page":
+                return {"data": packed[10 * int(words[2]) :][:10]}
+            return {"digest": "0", "pages": -(-len(packed) // 10), "data": packed[:10]}
+
+    assert fetch(Paged(), 1, 2, 0) == {"runs": 1}
