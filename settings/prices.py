@@ -38,3 +38,12 @@ def node_hourly(environment: Environment, queue: Queue, compute: Compute) -> flo
         found = [hourly(environment, name) for name in compute.instance_types]
     known = [price for price in found if price is not None]
     return max(known) if len(known) == len(found) else None
+
+
+def node_prices(environment: Environment) -> dict[str, float | None]:
+    """USD for a node hour of each compute resource, by `queue/compute`."""
+    return {
+        f"{queue.name}/{compute.name}": node_hourly(environment, queue, compute)
+        for queue in environment.cluster.queues
+        for compute in queue.compute
+    }

@@ -39,8 +39,8 @@ MOST_JOBS, MOST_NAME = 20_000, 64
 TIMEOUT_S = 120
 HOUR, DAY = 3600, 86400
 FIELDS = (
-    *("JobIDRaw", "User", "Account", "QOS", "Partition", "State", "Start", "End", "Suspended"),
-    *("AllocTRES", "NodeList", "Comment", "JobName"),
+    *("JobIDRaw", "User", "UID", "Account", "State", "Start", "End", "Suspended", "AllocTRES", "NodeList"),
+    *("Comment", "JobName"),
 )
 OUTCOMES = {
     "COMPLETED": "completed",
@@ -136,21 +136,21 @@ def runs(window: Interval, models: Iterable[dict[str, Any]]) -> Iterator[Run]:
     """The runs within the window. Suspended time is taken from a run that is clipped in proportion."""
     known = {model["name"] for model in models}
     for row in records(window):
-        job, user, account, _, _, state, started, ended, suspended, tres, nodelist, comment, name = row
+        job, user, uid, account, state, started, ended, suspended, tres, nodelist, comment, name = row
         if not started.isdigit() or not nodelist or nodelist == "None assigned":
             continue  # it waits, or ended before it started
         whole = float(started), float(ended) if ended.isdigit() else window[1]
-        span = clipped(whole, window)
-        length = whole[1] - whole[0]
-        if length <= 0 or span[0] >= span[1]:
+        span, whole_s = clipped(whole, window), max(0.0, whole[1] - whole[0])
+        # A job may end in the second in which it started: it is a run, of 0 s.
+        if whole[0] >= window[1] or (span[0] >= span[1] and (whole_s or whole[0] < window[0])):
             continue
-        active = max(0.0, length - (seconds(suspended) or 0))
+        active = max(0.0, 1 - (seconds(suspended) or 0) / whole_s) if whole_s else 0.0
         found = re.search(r"(?:^|[\s,;])(?:experiment|model)=([\w.-]+)", comment)
         experiment = found.group(1) if found else ""
         model = next((word for word in (experiment, name) if word in known), "")
         yield Run(
-            job, user or "(unknown)", account or "(none)", "".join(one if one.isprintable() else " " for one in name),
-            model or "(none)", state.split(" ")[0], span, active * (span[1] - span[0]) / length,
+            job, user or f"uid {uid}", account or "(none)", "".join(one if one.isprintable() else " " for one in name),
+            model or "(none)", state.split(" ")[0], span, active * (span[1] - span[0]),
             amount(tres, "gres/gpu"), amount(tres, "cpu"), list(hosts(nodelist)),
         )  # fmt: skip
 
@@ -231,7 +231,7 @@ def capacity(nodes: dict[str, Machine], found: Sequence[Run], window: Interval) 
             used[node] += part * run.seconds
             for span in bad.get(node, ()):
                 both = clipped(run.span, span)
-                busy_while_bad[node] += part * run.seconds * (both[1] - both[0]) / (run.span[1] - run.span[0])
+                busy_while_bad[node] += part * run.seconds * (both[1] - both[0]) / (run.span[1] - run.span[0] or 1)
     table: dict[str, dict[str, float]] = {}
     for node in sorted({*nodes, *used}):
         row = table.setdefault(

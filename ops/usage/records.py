@@ -16,7 +16,7 @@ from ops.problem import Problem
 from ops.validation import head_node
 from ops.validation.head_node import HeadNode, Refused
 from settings import Environment
-from settings.prices import hourly, node_hourly
+from settings.prices import hourly, node_prices
 
 if TYPE_CHECKING:
     import boto3
@@ -127,20 +127,11 @@ def fetch(node: HeadNode, since: int, until: int, jobs: int) -> dict[str, Any]:
     return found
 
 
-def prices(environment: Environment) -> dict[str, float | None]:
-    """USD for a node hour of each compute resource, by `queue/compute`."""
-    return {
-        f"{queue.name}/{compute.name}": node_hourly(environment, queue, compute)
-        for queue in environment.cluster.queues
-        for compute in queue.compute
-    }
-
-
 def priced(
     environment: Environment, found: dict[str, Any], reserved: tuple[Unused, ...] = (), notes: tuple[str, ...] = ()
 ) -> Usage:
     """A report of the head node with the environment's prices."""
-    known = prices(environment)
+    known = node_prices(environment)
 
     def usd(hours: dict[str, float]) -> float | None:
         parts = [(known.get(name), value) for name, value in hours.items() if value]

@@ -16,10 +16,11 @@ from settings.rules import (
     observability,
     parallelcluster,
     slurm,
+    usage,
 )
 from settings.rules.items import Finding, Rule
 
-MODULES = (names, network, file_systems, compute, access, hooks, slurm, models, observability, parallelcluster)
+MODULES = (names, network, file_systems, compute, access, hooks, slurm, models, observability, parallelcluster, usage)
 RULES: tuple[Rule, ...] = tuple(rule for module in MODULES for rule in module.RULES)
 
 
