@@ -6,13 +6,17 @@ import base64
 import csv
 import io
 import json
+import re
+import subprocess
 import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import botocore.session
 import pytest
+from botocore.validate import validate_parameters
 
 from local.slurm import Laboratory, Timeouts, make
 from ops.report import html
@@ -31,12 +35,14 @@ BUNDLE = "/opt/trainyard/current"
 PRICES = {"p5.48xlarge": 80.0, "c7i.xlarge": 0.2}
 
 
-def environment_of_two_models() -> Environment:
-    """The local environment with the two models of the month, and round prices."""
+def environment_of_the_month() -> Environment:
+    """The local environment with a queue whose nodes jobs share, the model of the month, and round prices."""
     local = load(ROOT / "environments" / "local.yaml")
+    gpu, cpu = local.cluster.queues
+    cluster = local.cluster.model_copy(update={"queues": (gpu.model_copy(update={"exclusive": False}), cpu)})
     model = load(ROOT / "environments" / "jakarta-80xp5e.yaml").models[0]
     return local.model_copy(
-        update={"cost": Cost(prices=PRICES), "models": (model.model_copy(update={"name": "vision", "queue": "gpu"}),)}
+        update={"cluster": cluster, "cost": Cost(prices=PRICES), "models": (model.model_copy(update={"name": "vision", "queue": "gpu"}),)}
     )
 
 
@@ -58,7 +64,7 @@ def usage_lab(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> It
     """Two GPU nodes, and two nodes that are powered down; with the records of the month."""
     laboratory = Laboratory(tmp_path_factory.mktemp("usage") / "lab")
     plan = make(
-        environment_of_two_models(),
+        environment_of_the_month(),
         powered_down=True,
         timeouts=Timeouts(slurmd_s=20, message_s=20, kill_wait_s=2),
         slurm={"AccountingStoreFlags": "job_comment"},
@@ -201,6 +207,142 @@ def test_report_is_not_read_as_root(usage_lab: Laboratory) -> None:
     """The program runs as slurm: its folder is slurm's, and it cannot read what root alone may."""
     fetch(Direct(usage_lab), int(month.SINCE.timestamp()), int(month.UNTIL.timestamp()), 100)
     assert usage_lab.output("stat -c %U:%a /var/lib/trainyard/usage", user="root") == "slurm:700"
+
+
+def test_job_of_less_than_a_second_is_a_run(usage_lab: Laboratory) -> None:
+    """Such are the first jobs of a validation on the emulated AWS."""
+    begun = int(time.time())
+    usage_lab.run("sbatch --wait --gpus=1 --wrap true")
+    time.sleep(1.1)  # the window ends with the last whole second
+    usage_lab.wait(lambda: fetch(Direct(usage_lab), begun, int(time.time()), 5)["runs"] == 1, "the job's record")
+
+
+# --- budgets and idle jobs
+
+PROGRAMS = f"{BUNDLE}/usage"
+FAKE_AWS = """#!/usr/bin/env python3
+import json, sys
+open("/tmp/fake/requests", "a").write(json.dumps(sys.argv[1:]) + "\\n")
+sys.exit(open("/tmp/fake/status").read().strip() == "fails")
+"""
+
+
+def budgets(laboratory: Laboratory, moment: str) -> list[dict[str, str]]:
+    """Run the check of budgets as if it were October; returns the messages, as botocore's model of SNS takes them."""
+    usage = {"hourly": {"gpu/p5": 80.0, "cpu/c7i": 0.2}, "topic_arn": "arn:aws:sns:us-east-1:000000000000:alerts"}
+    settings = {**laboratory.plan.settings(), "usage": usage}
+    people = {"teams": [{"name": "vision", "monthly_usd": 10_000}, {"name": "speech", "monthly_usd": 1_000_000}]}
+    laboratory.run("rm -f /tmp/fake/requests", user="root")
+    program = (
+        f"import sys, json, pathlib; sys.path.insert(0, '{PROGRAMS}'); import budgets\n"
+        f"budgets.check(*json.load(sys.stdin), pathlib.Path('/tmp/fake'), {month.at(moment)})"
+    )
+    done = laboratory.run(
+        ["env", "PATH=/tmp/fake/bin:/opt/slurm/bin:/usr/bin:/bin", "python3", "-c", program],
+        user="root", stdin=json.dumps([settings, people]),
+    )  # fmt: skip
+    text = laboratory.run("cat /tmp/fake/requests", user="root", check=False).stdout
+    model = botocore.session.get_session().get_service_model("sns").operation_model("Publish").input_shape
+    sent = []
+    for line in text.splitlines():
+        verb, *words = json.loads(line)[1:]
+        given = dict(zip(words[::2], words[1::2], strict=True))
+        names = {"TopicArn": "--topic-arn", "Subject": "--subject", "Message": "--message"}
+        request = {name: given[flag] for name, flag in names.items()}
+        validate_parameters(request, model)
+        assert verb == "publish" and given["--region"] == "us-east-1"
+        sent.append(request)
+    return [{**request, "log": done.stderr} for request in sent]
+
+
+def test_each_level_of_a_budget_is_published_once(usage_lab: Laboratory) -> None:
+    """vision has used 24 x 80 USD at noon of the 1st, 96 x 80 on the 4th, 120 x 80 on the 15th, 134 x 80 in the end."""
+    usage_lab.write("/tmp/fake/bin/aws", FAKE_AWS, user="root", mode=0o755)
+    usage_lab.write("/tmp/fake/status", "ok", user="root")
+    subjects = []
+    for moment in ("10-01 12:00", "10-04 00:00", "10-04 00:10", "10-15 00:00", "10-31 23:59", "10-31 23:59"):
+        subjects.append([one["Subject"] for one in budgets(usage_lab, moment)])
+    level = "vision: {} % of the monthly budget"
+    assert subjects == [[], [level.format(50)], [], [level.format(80)], [level.format(100)], []]
+    assert budgets(usage_lab, "11-01 12:00") == [], "November begins with 0 %"
+
+
+def test_alert_that_fails_is_tried_again(usage_lab: Laboratory) -> None:
+    usage_lab.run("rm -f /tmp/fake/budgets.json", user="root")
+    usage_lab.write("/tmp/fake/bin/aws", FAKE_AWS, user="root", mode=0o755)
+    usage_lab.write("/tmp/fake/status", "fails", user="root")
+    (failed,) = budgets(usage_lab, "10-04 00:00")
+    assert "not published, again in an hour: vision: 50 %" in failed["log"]
+    usage_lab.write("/tmp/fake/status", "ok", user="root")
+    (sent,) = budgets(usage_lab, "10-04 00:00")
+    assert "has used $7,680 of $10,000 since 2026-10-01 (UTC): 77% of its budget" in sent["Message"]
+
+
+IDLE_S = 4
+
+
+def idle_round(laboratory: Laboratory) -> None:
+    """One round of the policy, with a limit and a grace of seconds."""
+    people = {"qos": [{"name": "interactive", "idle_gpu_minutes": IDLE_S / 60}, {"name": "normal"}]}
+    program = (
+        f"import sys, json, pathlib, time; sys.path.insert(0, '{PROGRAMS}'); import idle_gpus\n"
+        "idle_gpus.GRACE_S = 1\n"
+        "idle_gpus.check(*json.load(sys.stdin), pathlib.Path('/tmp/idle'), time.time())"
+    )
+    given = json.dumps([laboratory.plan.settings(), people])
+    laboratory.run(["python3", "-c", program], user="root", stdin=given)
+
+
+def test_idle_interactive_job_is_warned_and_ends_and_no_other(usage_lab: Laboratory) -> None:
+    lab = usage_lab
+    lab.run("sacctmgr -i add qos interactive", user="root")
+    submit = "sbatch --parsable --gpus=1 --wrap 'sleep 600'"
+    batch = lab.output(f"{submit} --qos=interactive", user="ada")
+    begun = {}
+    for name, options in {"idle": "--qos=interactive", "busy": "--qos=interactive", "other": ""}.items():
+        command = f"salloc --kill-command --job-name={name} {options} --gpus=1 sleep 600"
+        begun[name] = subprocess.Popen(
+            lab.line(command, user="ada"), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd="/"
+        )
+    query = "squeue --noheader --states=RUNNING --format='%j %i'"
+    lab.wait(lambda: len(lab.output(query).splitlines()) == 4, "four jobs run")
+    jobs = dict(line.split() for line in lab.output(query).splitlines())
+    try:
+        # The GPU of the job `busy` works.
+        details = lab.output(f"scontrol --details show job {jobs['busy']}")
+        node, index = re.findall(r"Nodes=(\S+) .*\(IDX:(\d)\)", details)[0]
+        gpus = json.loads(lab.output("cat /etc/lab/gpus.json", node=node))
+        gpus["gpus"][int(index)]["utilization.gpu"] = 90
+        lab.write("/etc/lab/gpus.json", json.dumps(gpus), node=node, user="root")
+        idle_round(lab)
+        assert lab.output("cat /tmp/idle/idle-gpus.json", user="root") == "{}", "without figures there is no warning"
+
+        for one in lab.plan.compute:
+            file = f"/shared/monitoring/gpus/{one.name}.json"
+            sampler = f"exec timeout 60 python3 {PROGRAMS}/gpu_use.py --file {file} --interval 0.5"
+            begun[one.name] = subprocess.Popen(lab.line(sampler, node=one.name, user="root"), cwd="/")
+        time.sleep(IDLE_S + 2)
+        idle_round(lab)
+        assert list(json.loads(lab.output("cat /tmp/idle/idle-gpus.json", user="root"))) == [
+            f"{jobs['idle']}@{epoch(lab, jobs['idle'])}"
+        ], "one warning"
+        assert lab.job(jobs["idle"])["JobState"] == "RUNNING", "a warning comes first"
+        time.sleep(1.1)
+        idle_round(lab)
+        lab.wait_for_job(jobs["idle"], states=("CANCELLED",))
+        assert "All GPUs of job" in begun["idle"].communicate(timeout=60)[1]
+        assert "AdminComment=trainyard:" in lab.output(f"scontrol show job {jobs['idle']}")
+        assert {lab.job(job)["JobState"] for job in (batch, jobs["busy"], jobs["other"])} == {"RUNNING"}
+    finally:
+        lab.run("scancel --user=ada", user="ada")
+        for process in begun.values():
+            process.terminate()
+            process.communicate(timeout=60)
+
+
+def epoch(laboratory: Laboratory, job: str) -> str:
+    """When a job started, in seconds since 1970."""
+    return laboratory.output(f"SLURM_TIME_FORMAT=%s squeue --noheader --jobs={job} --Format=StartTime:.20").strip()
 
 
 def test_pages_are_one_report() -> None:
