@@ -276,7 +276,9 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
         usage.cost,
         (
             _ENV,
-            _value("--since", "TIME", "begin, as 24h or 7d before the end, or a date in UTC (default 7d)", **SEVEN_DAYS),
+            _value(
+                "--since", "TIME", "begin, as 24h or 7d before the end, or a date in UTC (default 7d)", **SEVEN_DAYS
+            ),
             _value("--until", "TIME", "end, likewise (default now)", type=_moment),
             _choice("--by", ("team", "user", "model", "job"), "what to add up by (default team)"),
             _value("--jobs", "N", "how many of the largest runs (default 20; --by job: all)", type=_between(1, 20_000)),

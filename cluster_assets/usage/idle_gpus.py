@@ -66,7 +66,7 @@ def gpus_of(job: str) -> Iterator[tuple[str, list[int]]]:
     """Node and indices of a job's GPUs, as `scontrol --details` lists them."""
     text = run("scontrol", "--details", "show", "job", job).decode(errors="replace")
     for nodes, indices in re.findall(r"^\s+Nodes=(\S+) .*GRES=\S*?gpu\S*?\(IDX:([\d,-]+)\)", text, re.M):
-        found = []
+        found: list[int] = []
         for part in indices.split(","):
             first, _, last = part.partition("-")
             found += range(int(first), int(last or first) + 1)
@@ -132,7 +132,9 @@ def act(job: Row, decision: str, minutes: int) -> bool:
         text += f" The job ends in {GRACE_S // 60} minutes, unless they work again."
         done = call("scontrol", "notify", number, text)
     else:
-        text = f"Job {number} was ended: its GPUs were idle for {minutes} minutes, and after a warning (QOS {job['QOS']})"
+        text = (
+            f"Job {number} was ended: its GPUs were idle for {minutes} minutes, and after a warning (QOS {job['QOS']})"
+        )
         call("scontrol", "update", f"jobid={number}", f"admincomment=trainyard: {text}")
         done = call("scancel", number)
     if done:

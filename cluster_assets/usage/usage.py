@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 import zlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -191,7 +191,9 @@ def events(window: Interval) -> tuple[float, dict[str, list[Interval]], dict[str
 
     slurmctld records a powered-down node as an event (power_save.c), whose state has a `~`, or `%` while it goes down.
     """
-    begin, off, bad = [], defaultdict(list), defaultdict(list)
+    begin: list[float] = []
+    off: dict[str, list[Interval]] = defaultdict(list)
+    bad: dict[str, list[Interval]] = defaultdict(list)
     text = slurm(
         "sacctmgr", "--noheader", "--parsable2", "show", "event", f"start={utc(window[0])}", f"end={utc(window[1])}",
         "format=event,nodename,state,start,end",
@@ -224,8 +226,8 @@ def resource_of(node: str) -> str:
 def capacity(nodes: dict[str, Machine], found: Sequence[Run], window: Interval) -> dict[str, dict[str, float]]:
     """Node hours of each compute resource: up, in use, down or drained without a job, and idle."""
     begin, off, bad = events(window)
-    used: Counter[str] = Counter()
-    busy_while_bad: Counter[str] = Counter()
+    used: dict[str, float] = defaultdict(float)
+    busy_while_bad: dict[str, float] = defaultdict(float)
     for run in found:
         for node, part in run.share.items():
             used[node] += part * run.seconds

@@ -138,7 +138,7 @@ def priced(
         return sum((price or 0) * value for price, value in parts) if all(p is not None for p, _ in parts) else None
 
     resources = found["resources"]
-    rows = tuple(Row(*row, usd({row[4]: row[7]})) for row in found["rows"])
+    rows = tuple(Row(*row[:5], *row[5:], usd({row[4]: row[7]})) for row in found["rows"])
     jobs = tuple(
         Job(**{**job, "node_hours": sum(job["node_hours"].values())}, usd=usd(job["node_hours"]))
         for job in found["jobs"]
@@ -169,7 +169,9 @@ def _reserved(
     unused, notes = list[Unused](), list[str]()
     for queue in environment.cluster.queues:
         if queue.capacity.reservation_group:
-            notes.append(f"The reservations of {queue.capacity.reservation_group}, queue {queue.name}, are not counted.")
+            notes.append(
+                f"The reservations of {queue.capacity.reservation_group}, queue {queue.name}, are not counted."
+            )
         if not (reservation := queue.capacity.reservation):
             continue
         try:

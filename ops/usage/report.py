@@ -92,7 +92,11 @@ def _groups(found: Usage, by: str) -> Section:
     rows = []
     for name, parts in grouped(found, by):
         lost = {kind: sum(row.gpu_hours for row in parts if row.outcome == kind) for kind in WASTED}
-        cells = (name, f"{sum(row.runs for row in parts):,}", hours(sum(row.gpu_hours for row in parts)))
+        cells: tuple[str, ...] = (
+            name,
+            f"{sum(row.runs for row in parts):,}",
+            hours(sum(row.gpu_hours for row in parts)),
+        )
         cells += (hours(sum(row.node_hours for row in parts)), money(usd_of(parts)))
         failed = usd_of(row for row in parts if row.outcome == "failed")
         rows.append(Row((*cells, money(failed), *(hours(lost[kind]) for kind in WASTED))))
@@ -122,9 +126,7 @@ def _wasted(failed: Sequence[records.Row], unused: Sequence[Unused]) -> Section:
     if failed:
         gpu, node = sum(row.gpu_hours for row in failed), sum(row.node_hours for row in failed)
         rows.insert(0, Row(("failed jobs", "all", hours(gpu), hours(node), money(usd_of(failed)))))
-    return Section(
-        "Idle and wasted", ("What", "Nodes", "GPU hours", "Node hours", "Cost"), tuple(rows), folded=True
-    )
+    return Section("Idle and wasted", ("What", "Nodes", "GPU hours", "Node hours", "Cost"), tuple(rows), folded=True)
 
 
 def _charts(found: Usage, by: str) -> Iterable[Chart]:

@@ -20,8 +20,9 @@ from botocore.validate import validate_parameters
 
 from local.slurm import Laboratory, Timeouts, make
 from ops.report import html
-from ops.usage.records import HeadNode, Usage, fetch, priced
+from ops.usage.records import Usage, fetch, priced
 from ops.usage.report import report, table
+from ops.validation.head_node import HeadNode
 from settings import Environment, load
 from settings.model.cost import Cost
 from tests.slurm.conftest import lab_machine, start
@@ -42,7 +43,11 @@ def environment_of_the_month() -> Environment:
     cluster = local.cluster.model_copy(update={"queues": (gpu.model_copy(update={"exclusive": False}), cpu)})
     model = load(ROOT / "environments" / "jakarta-80xp5e.yaml").models[0]
     return local.model_copy(
-        update={"cluster": cluster, "cost": Cost(prices=PRICES), "models": (model.model_copy(update={"name": "vision", "queue": "gpu"}),)}
+        update={
+            "cluster": cluster,
+            "cost": Cost(prices=PRICES),
+            "models": (model.model_copy(update={"name": "vision", "queue": "gpu"}),),
+        }
     )
 
 
@@ -133,7 +138,9 @@ def test_users_and_models(october: Usage) -> None:
 
 def test_nodes_without_jobs(october: Usage) -> None:
     """p5-1 was off for 240 of 744 h, p5-2 drained for 24 h with 8 h of a job in it; c7i-1 was up for 2.5 h."""
-    found = {(part.kind, part.resource): (round(part.node_hours, 3), part.usd) for part in october.unused}
+    found: dict[tuple[str, str], Any] = {
+        (part.kind, part.resource): (round(part.node_hours, 3), part.usd) for part in october.unused
+    }
     up = (744 - 240) + 744
     assert found == {
         ("idle", "gpu/p5"): (up - 152 - 16, pytest.approx(80 * (up - 152 - 16))),
@@ -222,8 +229,8 @@ def test_job_of_less_than_a_second_is_a_run(usage_lab: Laboratory) -> None:
 PROGRAMS = f"{BUNDLE}/usage"
 FAKE_AWS = """#!/usr/bin/env python3
 import json, sys
-open("/tmp/fake/requests", "a").write(json.dumps(sys.argv[1:]) + "\\n")
-sys.exit(open("/tmp/fake/status").read().strip() == "fails")
+open("/run/fake/requests", "a").write(json.dumps(sys.argv[1:]) + "\\n")
+sys.exit(open("/run/fake/status").read().strip() == "fails")
 """
 
 
@@ -232,16 +239,16 @@ def budgets(laboratory: Laboratory, moment: str) -> list[dict[str, str]]:
     usage = {"hourly": {"gpu/p5": 80.0, "cpu/c7i": 0.2}, "topic_arn": "arn:aws:sns:us-east-1:000000000000:alerts"}
     settings = {**laboratory.plan.settings(), "usage": usage}
     people = {"teams": [{"name": "vision", "monthly_usd": 10_000}, {"name": "speech", "monthly_usd": 1_000_000}]}
-    laboratory.run("rm -f /tmp/fake/requests", user="root")
+    laboratory.run("rm -f /run/fake/requests", user="root")
     program = (
         f"import sys, json, pathlib; sys.path.insert(0, '{PROGRAMS}'); import budgets\n"
-        f"budgets.check(*json.load(sys.stdin), pathlib.Path('/tmp/fake'), {month.at(moment)})"
+        f"budgets.check(*json.load(sys.stdin), pathlib.Path('/run/fake'), {month.at(moment)})"
     )
     done = laboratory.run(
-        ["env", "PATH=/tmp/fake/bin:/opt/slurm/bin:/usr/bin:/bin", "python3", "-c", program],
+        ["env", "PATH=/run/fake/bin:/opt/slurm/bin:/usr/bin:/bin", "python3", "-c", program],
         user="root", stdin=json.dumps([settings, people]),
     )  # fmt: skip
-    text = laboratory.run("cat /tmp/fake/requests", user="root", check=False).stdout
+    text = laboratory.run("cat /run/fake/requests", user="root", check=False).stdout
     model = botocore.session.get_session().get_service_model("sns").operation_model("Publish").input_shape
     sent = []
     for line in text.splitlines():
@@ -249,6 +256,7 @@ def budgets(laboratory: Laboratory, moment: str) -> list[dict[str, str]]:
         given = dict(zip(words[::2], words[1::2], strict=True))
         names = {"TopicArn": "--topic-arn", "Subject": "--subject", "Message": "--message"}
         request = {name: given[flag] for name, flag in names.items()}
+        assert model is not None
         validate_parameters(request, model)
         assert verb == "publish" and given["--region"] == "us-east-1"
         sent.append(request)
@@ -257,8 +265,8 @@ def budgets(laboratory: Laboratory, moment: str) -> list[dict[str, str]]:
 
 def test_each_level_of_a_budget_is_published_once(usage_lab: Laboratory) -> None:
     """vision has used 24 x 80 USD at noon of the 1st, 96 x 80 on the 4th, 120 x 80 on the 15th, 134 x 80 in the end."""
-    usage_lab.write("/tmp/fake/bin/aws", FAKE_AWS, user="root", mode=0o755)
-    usage_lab.write("/tmp/fake/status", "ok", user="root")
+    usage_lab.write("/run/fake/bin/aws", FAKE_AWS, user="root", mode=0o755)
+    usage_lab.write("/run/fake/status", "ok", user="root")
     subjects = []
     for moment in ("10-01 12:00", "10-04 00:00", "10-04 00:10", "10-15 00:00", "10-31 23:59", "10-31 23:59"):
         subjects.append([one["Subject"] for one in budgets(usage_lab, moment)])
@@ -268,12 +276,12 @@ def test_each_level_of_a_budget_is_published_once(usage_lab: Laboratory) -> None
 
 
 def test_alert_that_fails_is_tried_again(usage_lab: Laboratory) -> None:
-    usage_lab.run("rm -f /tmp/fake/budgets.json", user="root")
-    usage_lab.write("/tmp/fake/bin/aws", FAKE_AWS, user="root", mode=0o755)
-    usage_lab.write("/tmp/fake/status", "fails", user="root")
+    usage_lab.run("rm -f /run/fake/budgets.json", user="root")
+    usage_lab.write("/run/fake/bin/aws", FAKE_AWS, user="root", mode=0o755)
+    usage_lab.write("/run/fake/status", "fails", user="root")
     (failed,) = budgets(usage_lab, "10-04 00:00")
     assert "not published, again in an hour: vision: 50 %" in failed["log"]
-    usage_lab.write("/tmp/fake/status", "ok", user="root")
+    usage_lab.write("/run/fake/status", "ok", user="root")
     (sent,) = budgets(usage_lab, "10-04 00:00")
     assert "has used $7,680 of $10,000 since 2026-10-01 (UTC): 77% of its budget" in sent["Message"]
 
@@ -287,7 +295,7 @@ def idle_round(laboratory: Laboratory) -> None:
     program = (
         f"import sys, json, pathlib, time; sys.path.insert(0, '{PROGRAMS}'); import idle_gpus\n"
         "idle_gpus.GRACE_S = 1\n"
-        "idle_gpus.check(*json.load(sys.stdin), pathlib.Path('/tmp/idle'), time.time())"
+        "idle_gpus.check(*json.load(sys.stdin), pathlib.Path('/run/idle'), time.time())"
     )
     given = json.dumps([laboratory.plan.settings(), people])
     laboratory.run(["python3", "-c", program], user="root", stdin=given)
@@ -298,7 +306,7 @@ def test_idle_interactive_job_is_warned_and_ends_and_no_other(usage_lab: Laborat
     lab.run("sacctmgr -i add qos interactive", user="root")
     submit = "sbatch --parsable --gpus=1 --wrap 'sleep 600'"
     batch = lab.output(f"{submit} --qos=interactive", user="ada")
-    begun = {}
+    begun: dict[str, subprocess.Popen[str]] = {}
     for name, options in {"idle": "--qos=interactive", "busy": "--qos=interactive", "other": ""}.items():
         command = f"salloc --kill-command --job-name={name} {options} --gpus=1 sleep 600"
         begun[name] = subprocess.Popen(
@@ -315,15 +323,15 @@ def test_idle_interactive_job_is_warned_and_ends_and_no_other(usage_lab: Laborat
         gpus["gpus"][int(index)]["utilization.gpu"] = 90
         lab.write("/etc/lab/gpus.json", json.dumps(gpus), node=node, user="root")
         idle_round(lab)
-        assert lab.output("cat /tmp/idle/idle-gpus.json", user="root") == "{}", "without figures there is no warning"
+        assert lab.output("cat /run/idle/idle-gpus.json", user="root") == "{}", "without figures there is no warning"
 
         for one in lab.plan.compute:
             file = f"/shared/monitoring/gpus/{one.name}.json"
             sampler = f"exec timeout 60 python3 {PROGRAMS}/gpu_use.py --file {file} --interval 0.5"
-            begun[one.name] = subprocess.Popen(lab.line(sampler, node=one.name, user="root"), cwd="/")
+            begun[one.name] = subprocess.Popen(lab.line(sampler, node=one.name, user="root"), text=True, cwd="/")
         time.sleep(IDLE_S + 2)
         idle_round(lab)
-        assert list(json.loads(lab.output("cat /tmp/idle/idle-gpus.json", user="root"))) == [
+        assert list(json.loads(lab.output("cat /run/idle/idle-gpus.json", user="root"))) == [
             f"{jobs['idle']}@{epoch(lab, jobs['idle'])}"
         ], "one warning"
         assert lab.job(jobs["idle"])["JobState"] == "RUNNING", "a warning comes first"

@@ -249,9 +249,7 @@ def reserved(monkeypatch: pytest.MonkeyPatch, wanted: Environment, **answer: Any
     if answer:
         listed = {"InstanceType": "p5.48xlarge", "TotalInstanceCount": 3, "CreateDate": datetime(2026, 9, 1), **answer}
         response = {"CapacityReservations": [listed]}
-        aws.stubs["ec2"].add_response(
-            "describe_capacity_reservations", response, {"CapacityReservationIds": [CR]}
-        )
+        aws.stubs["ec2"].add_response("describe_capacity_reservations", response, {"CapacityReservationIds": [CR]})
     else:
         aws.stubs["ec2"].add_client_error("describe_capacity_reservations", "UnauthorizedOperation")
     aws.answers(f"report {ASKED} 0", out=pages(1)[0])
