@@ -35,7 +35,7 @@ def spent(report: dict[str, Any], hourly: dict[str, Any]) -> tuple[dict[str, flo
     return amounts, partial
 
 
-def message(team: str, level: int, amount: float, budget: float, month: str, partial: bool) -> tuple[str, str]:
+def message(team: str, level: int, amount: float, budget: float, *, month: str, partial: bool) -> tuple[str, str]:
     """Subject and text of an alert."""
     shown = f"{'at least ' if partial else ''}${amount:,.0f} of ${budget:,.0f}"
     text = f"The team {team} has used {shown} since {month}-01 (UTC): {amount / budget:.0%} of its budget.\n"
@@ -68,7 +68,7 @@ def check(settings: dict[str, Any], people: dict[str, Any], folder: Path, now: f
         level = next((level for level in LEVELS if 100 * amounts[team] >= level * budget), 0)
         if level <= sent.get(team, 0):
             continue
-        subject, text = message(team, level, amounts[team], budget, month, team in partial)
+        subject, text = message(team, level, amounts[team], budget, month=month, partial=team in partial)
         if publish(about["topic_arn"], settings["region"], subject, text):
             sent[team], published = level, published + 1
     folder.mkdir(parents=True, exist_ok=True)

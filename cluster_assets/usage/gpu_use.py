@@ -1,4 +1,4 @@
-"""gpu_use.py --file FILE [--interval SECONDS]: when each GPU of this node last worked, for idle_gpus.py on the head node.
+"""gpu_use.py --file FILE [--interval SECONDS]: when each GPU of this node last worked; for idle_gpus.py.
 
 Runs as trainyard-gpu-use.service on nodes with GPUs, if a quality of service ends idle interactive jobs. The file, of
 root, has `time`, and by nvidia-smi's index `busy`, when the GPU was last over 5 % (null: unknown), and `minors`, the

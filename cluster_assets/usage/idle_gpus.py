@@ -21,11 +21,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "monitoring"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "monitoring"))
 
 from slurm_output import Row, hosts, run, table
 
+MAIL = Path(__file__).resolve().parent.parent / "monitoring" / "slurm-mail.sh"
 GRACE_S = 300
 STALE_S = 180
 NOTEBOOK = "jobs/notebook.sbatch"
@@ -120,8 +120,7 @@ def mail(job: Row, subject: str) -> None:
     """Send a mail as Slurm does, if the environment has them."""
     names = {"ID": "JobID", "USER": "UserName", "PARTITION": "Partition", "NODELIST": "NodeList"}
     variables = {f"SLURM_JOB_{name}": job[key] for name, key in names.items()}
-    script = str(HERE.parent / "monitoring" / "slurm-mail.sh")
-    call("bash", script, "-s", subject, job["UserName"], **variables, SLURM_CLUSTER_NAME="")
+    call("bash", str(MAIL), "-s", subject, job["UserName"], **variables, SLURM_CLUSTER_NAME="")
 
 
 def act(job: Row, decision: str, minutes: int) -> bool:

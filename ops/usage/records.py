@@ -138,7 +138,7 @@ def priced(
         return sum((price or 0) * value for price, value in parts) if all(p is not None for p, _ in parts) else None
 
     resources = found["resources"]
-    rows = tuple(Row(*row[:5], *row[5:], usd({row[4]: row[7]})) for row in found["rows"])
+    rows = tuple(Row(*row, usd=usd({row[4]: row[7]})) for row in found["rows"])
     jobs = tuple(
         Job(**{**job, "node_hours": sum(job["node_hours"].values())}, usd=usd(job["node_hours"]))
         for job in found["jobs"]
@@ -153,9 +153,7 @@ def priced(
     if without:
         notes += (f"Without a price, so only hours are shown: {', '.join(without)}. Give cost.prices.",)
     if not found["gpus_counted"]:
-        notes += (
-            "Slurm does not count GPUs (AccountingStorageTRES has no gres/gpu): GPU hours follow from the CPUs of jobs.",
-        )
+        notes += ("Slurm does not count GPUs (AccountingStorageTRES has no gres/gpu): they follow from jobs' CPUs.",)
     days = tuple((day, team, gpu, node) for day, team, gpu, node in found["days"])
     return Usage(
         environment.name, found["since"], found["until"], rows, (*unused, *reserved), jobs, days, found["runs"], notes

@@ -121,7 +121,7 @@ def test_alert_names_what_is_unknown() -> None:
     }
     amounts, partial = budgets.spent(report, {"gpu/p5": 80.0, "x/y": None})
     assert (amounts["vision"], partial) == (800, {"vision"})
-    subject, text = budgets.message("vision", 80, 800, 1000, "2026-10", partial=True)
+    subject, text = budgets.message("vision", 80, 800, 1000, month="2026-10", partial=True)
     assert subject == "vision: 80 % of the monthly budget" and "at least $800 of $1,000" in text
 
 

@@ -10,7 +10,7 @@ import re
 import subprocess
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +178,7 @@ def test_first_half_and_second_half_are_the_month(usage_lab: Laboratory, october
         assert sum(total(half)[index] for half in halves) == pytest.approx(total(october)[index], abs=0.01)
 
 
-def test_ten_thousand_jobs(usage_lab: Laboratory, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ten_thousand_jobs(usage_lab: Laboratory, record_property: Callable[[str, object], None]) -> None:
     """All are counted, in pages that Systems Manager does not cut. docs/cost.md has the measured time."""
     since, until = month.many(usage_lab, 10_000)
     node = Direct(usage_lab)
@@ -186,8 +186,7 @@ def test_ten_thousand_jobs(usage_lab: Laboratory, capsys: pytest.CaptureFixture[
     found = fetch(node, since, until, 20)
     took = time.monotonic() - begun
     everything = fetch(node, since, until, 20_000)
-    with capsys.disabled():
-        print(f"\n10,000 jobs: {took:.1f} s; {node.longest:,} characters at most")
+    record_property("seconds", round(took, 1))
     assert found["runs"] == sum(row[5] for row in found["rows"]) == 10_000
     assert sum(row[6] for row in found["rows"]) == pytest.approx(80_000)
     assert len(found["jobs"]) == 20 and len(everything["jobs"]) == 10_000
