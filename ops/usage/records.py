@@ -138,7 +138,11 @@ def priced(
         return sum((price or 0) * value for price, value in parts) if all(p is not None for p, _ in parts) else None
 
     resources = found["resources"]
-    rows = tuple(Row(*row, usd=usd({row[4]: row[7]})) for row in found["rows"])
+    names = ("team", "user", "model", "outcome", "resource", "runs", "gpu_hours", "node_hours")
+    rows = tuple(
+        Row(**dict(zip(names, row, strict=True)), usd=usd({row[4]: row[7]}))  # resource and node hours
+        for row in found["rows"]
+    )
     jobs = tuple(
         Job(**{**job, "node_hours": sum(job["node_hours"].values())}, usd=usd(job["node_hours"]))
         for job in found["jobs"]

@@ -26,8 +26,8 @@ def at(text: str) -> int:
     return int(datetime.strptime(f"2026-{text}+0000", "%Y-%m-%d %H:%M%z").timestamp())
 
 
-def job(
-    number: int, user: int, team: str, state: int, begin: str, end: str, nodes: str, gpus: int, cpus: int,  # noqa: PLR0917 - a table below
+def job(  # noqa: PLR0917 - the rows of a table
+    number: int, user: int, team: str, state: int, begin: str, end: str, nodes: str, gpus: int, cpus: int,
     *, name: str = "train", comment: str = "", suspended: int = 0, count: int = 1,
 ) -> str:  # fmt: skip
     """An INSERT of one record of a job."""
