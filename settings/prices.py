@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from settings.instances import DATA
 from settings.model import Environment
-from settings.model.cluster import Compute, Queue
+from settings.model.cluster import Queue
 
 
 @cache
@@ -19,31 +19,24 @@ def regions() -> Mapping[str, Mapping[str, Any]]:
     return found
 
 
-def hourly(environment: Environment, instance_type: str) -> float | None:
-    """USD for an hour of an instance: what the environment says that it pays, else on demand; None if unknown."""
-    if (own := environment.cost.prices.get(instance_type)) is not None:
-        return own
-    found: float | None = regions().get(environment.region, {}).get("instance_hour", {}).get(instance_type)
-    return found
+def node_hours(environment: Environment, queue: Queue, instance_types: Sequence[str]) -> dict[str, float | None]:
+    """USD an hour of a node of each instance type in a queue; None if it is unknown.
 
-
-def node_hourly(environment: Environment, queue: Queue, compute: Compute) -> float | None:
-    """USD for an hour of a node of the dearest type of a compute resource; None if unknown.
-
-    Prices of spot instances change and a capacity block is paid in advance, so only the environment can name them.
+    A price of `cost.prices` comes before the table's. Without one, a spot instance, whose price changes, and one of a
+    capacity block, which is paid in advance, are unknown. EC2 charges an On-Demand Capacity Reservation at the
+    on-demand price (EC2 user guide, Capacity Reservation pricing and billing).
     """
-    if queue.capacity.type in ("spot", "capacity-block"):
-        found = [environment.cost.prices.get(name) for name in compute.instance_types]
-    else:
-        found = [hourly(environment, name) for name in compute.instance_types]
-    known = [price for price in found if price is not None]
-    return max(known) if len(known) == len(found) else None
+    own, table = environment.cost.prices, regions().get(environment.region, {}).get("instance_hour", {})
+    listed = table if queue.capacity.type in ("on-demand", "odcr") else {}
+    return {name: own.get(name, listed.get(name)) for name in instance_types}
 
 
 def node_prices(environment: Environment) -> dict[str, float | None]:
-    """USD for a node hour of each compute resource, by `queue/compute`."""
-    return {
-        f"{queue.name}/{compute.name}": node_hourly(environment, queue, compute)
-        for queue in environment.cluster.queues
-        for compute in queue.compute
-    }
+    """USD for an hour of a node of each compute resource, of its dearest instance type, by `queue/compute`."""
+    found: dict[str, float | None] = {}
+    for queue in environment.cluster.queues:
+        for compute in queue.compute:
+            prices = node_hours(environment, queue, compute.instance_types).values()
+            known = [price for price in prices if price is not None]
+            found[f"{queue.name}/{compute.name}"] = max(known) if len(known) == len(prices) else None
+    return found

@@ -29,7 +29,7 @@ usage::timer() {
   local python
   python="$(base::python)"
   FILES_WRITTEN=0
-  usage::unit "$1" "$2" "${python} ${BUNDLE}/$3 --settings /opt/trainyard/settings.json --people /opt/trainyard/people.json --folder /var/lib/trainyard/usage-alerts" \
+  usage::unit "$1" "$2" "${python} ${BUNDLE}/$3 --settings /opt/trainyard/settings.json --people /opt/slurm/etc/trainyard/people.json --folder /var/lib/trainyard/usage-alerts" \
     "Type=oneshot" "TimeoutStartSec=300"
   files::write "${UNITS}/trainyard-$1.timer" 0644 <<END
 [Unit]

@@ -16,7 +16,7 @@ from ops.problem import Problem
 from ops.validation import head_node
 from ops.validation.head_node import HeadNode, Refused
 from settings import Environment
-from settings.prices import hourly, node_prices
+from settings.prices import node_hours, node_prices
 
 if TYPE_CHECKING:
     import boto3
@@ -185,9 +185,7 @@ def _reserved(
         hours = max(0.0, min(end, found["until"]) - max(start, found["since"])) / HOUR
         own = [row for name, row in found["resources"].items() if name.partition("/")[0] == queue.name]
         left = listed["TotalInstanceCount"] * hours - sum(row["up"] for row in own)
-        price = hourly(environment, listed["InstanceType"])
-        if queue.capacity.type == "capacity-block":
-            price = environment.cost.prices.get(listed["InstanceType"])
+        price = node_hours(environment, queue, [listed["InstanceType"]])[listed["InstanceType"]]
         if left > 0:
             gpus = max((row["gpus"] for row in own), default=0)
             usd = None if price is None else left * price

@@ -321,7 +321,9 @@ def test_timers_of_the_head_node_come_and_go_with_the_settings(node: Node, setti
     names = [f"trainyard-{name}.{kind}" for name in ("budgets", "idle-gpus") for kind in ("service", "timer")]
     assert step(node, both, "updated") == names
     unit = node.path(f"{UNITS}/trainyard-budgets.service").read_text()
-    assert "usage/budgets.py --settings /opt/trainyard/settings.json --people /opt/trainyard/people.json" in unit
+    assert (
+        "usage/budgets.py --settings /opt/trainyard/settings.json --people /opt/slurm/etc/trainyard/people.json" in unit
+    )
     assert "OnUnitInactiveSec=60\n" in node.path(f"{UNITS}/trainyard-idle-gpus.timer").read_text()
     assert step(node, settings | usage_of(None, True), "updated") == names[2:]
     assert step(node, settings, "updated") == []
