@@ -6,9 +6,10 @@ import base64
 import json
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 64 << 20
 HOUR = 3600
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class Usage:
         days: day, team, GPU hours, node hours.
         runs: runs of jobs in the window; `jobs` has the largest.
         notes: what the figures lack.
+        simulated: the nodes are those of the emulated AWS, which cost nothing.
     """
 
     environment: str
@@ -91,6 +94,7 @@ class Usage:
     days: tuple[tuple[str, str, float, float], ...]
     runs: int
     notes: tuple[str, ...]
+    simulated: bool = False
 
 
 def usage(environment: Environment, session: boto3.Session, since: int, until: int, jobs: int) -> Usage:
@@ -109,7 +113,8 @@ def usage(environment: Environment, session: boto3.Session, since: int, until: i
     node = HeadNode(ssm, head_node.find(ec2, environment.cluster_name), document, "usage")
     found = fetch(node, since, until, jobs)
     reserved, notes = _reserved(environment, ec2, found)
-    return priced(environment, found, reserved, notes)
+    emulated = urlsplit(ssm.meta.endpoint_url).hostname in LOOPBACK
+    return replace(priced(environment, found, reserved, notes), simulated=emulated)
 
 
 def fetch(node: HeadNode, since: int, until: int, jobs: int) -> dict[str, Any]:

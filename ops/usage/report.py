@@ -65,7 +65,8 @@ def report(found: Usage, by: str) -> Report:
     headline += f", {lost / cost:.0%} of it idle or wasted." if cost else "."
     groups = _jobs(found.jobs) if by == "job" else _groups(found, by)
     return Report(
-        title=f"{found.environment}: {moment(found.since)} to {moment(found.until)} UTC",
+        title=f"{found.environment}: {moment(found.since)} to {moment(found.until)} UTC"
+        + " (simulated: on AWS the nodes would cost this)" * found.simulated,
         headline=headline if found.runs else f"No job ran. {headline}",
         tone=Tone.NONE,
         data={**asdict(found), "gpu_hours": gpu_hours, "usd": None if unknown else cost},

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import zlib
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -287,3 +288,8 @@ def test_report_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Problem, match="cannot be read"):
         usage(environment(ROUND), aws, int(SINCE), int(SINCE) + 2 * 86400, 0)  # type: ignore[arg-type]
     assert records.MOST_BYTES < 1 << 30
+
+
+def test_figures_of_the_emulated_aws_are_simulated(found: Usage) -> None:
+    assert "simulated" not in report(found, "team").title
+    assert "simulated: on AWS the nodes would cost this" in report(replace(found, simulated=True), "team").title
