@@ -218,9 +218,12 @@ def test_report_is_not_read_as_root(usage_lab: Laboratory) -> None:
 def test_job_of_less_than_a_second_is_a_run(usage_lab: Laboratory) -> None:
     """Such are the first jobs of a validation on the emulated AWS."""
     begun = int(time.time())
-    usage_lab.run("sbatch --wait --gpus=1 --wrap true")
-    time.sleep(1.1)  # the window ends with the last whole second
-    usage_lab.wait(lambda: fetch(Direct(usage_lab), begun, int(time.time()), 5)["runs"] == 1, "the job's record")
+    usage_lab.run("sbatch --wait --gpus=1 --job-name=short --wrap true")
+
+    def known() -> bool:
+        return "short" in {job["name"] for job in fetch(Direct(usage_lab), begun, int(time.time()), 5)["jobs"]}
+
+    usage_lab.wait(known, "the job's record", seconds=60)
 
 
 # --- budgets and idle jobs
@@ -312,7 +315,7 @@ def test_idle_interactive_job_is_warned_and_ends_and_no_other(usage_lab: Laborat
             lab.line(command, user="ada"), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd="/"
         )
     query = "squeue --noheader --states=RUNNING --format='%j %i'"
-    lab.wait(lambda: len(lab.output(query).splitlines()) == 4, "four jobs run")
+    lab.wait(lambda: len(lab.output(query).splitlines()) == 4, "four jobs run", seconds=60)
     jobs = dict(line.split() for line in lab.output(query).splitlines())
     try:
         # The GPU of the job `busy` works.
@@ -336,7 +339,7 @@ def test_idle_interactive_job_is_warned_and_ends_and_no_other(usage_lab: Laborat
         assert lab.job(jobs["idle"])["JobState"] == "RUNNING", "a warning comes first"
         time.sleep(1.1)
         idle_round(lab)
-        lab.wait_for_job(jobs["idle"], states=("CANCELLED",))
+        lab.wait_for_job(jobs["idle"], states=("CANCELLED",), seconds=60)
         assert "All GPUs of job" in begun["idle"].communicate(timeout=60)[1]
         assert "AdminComment=trainyard:" in lab.output(f"scontrol show job {jobs['idle']}")
         assert {lab.job(job)["JobState"] for job in (batch, jobs["busy"], jobs["other"])} == {"RUNNING"}

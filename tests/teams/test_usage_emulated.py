@@ -73,8 +73,7 @@ def test_jobs_of_a_validation_are_reported(emulated: Laboratory) -> None:
     sent = checks.ask("submit", "hello-gpu", "gpu", "-", "2", "5", "run-1")
     emulated.wait(lambda: checks.ask("look", sent["job"], sent["folder"])["ended"], "the job's end")
     node = Document(emulated, "usage")
-    time.sleep(1.1)  # the window ends with the last whole second
-    emulated.wait(lambda: fetch(node, begun, int(time.time()), 5)["runs"] == 1, "the job's record")
+    emulated.wait(lambda: fetch(node, begun, int(time.time()), 5)["runs"] == 1, "the job's record", seconds=60)
     found = priced(emulated.plan.environment, fetch(node, begun, int(time.time()), 5))
     assert [(row.user, row.outcome, row.resource) for row in found.rows] == [("ubuntu", "completed", "gpu/p5")]
     assert found.jobs[0].name == "trainyard-validation-hello-gpu"
@@ -91,7 +90,9 @@ def test_bootstrap_starts_what_budgets_and_idle_jobs_need(emulated: Laboratory) 
         emulated.run(command, user="root")  # without people.json there is nothing to do
     files = "/shared/monitoring/gpus"
     names = [node.name for node in emulated.plan.compute if node.gpus]
-    emulated.wait(lambda: len(emulated.output(f"ls {files}").split()) == len(names), "the figures of each node")
+    emulated.wait(
+        lambda: len(emulated.output(f"ls {files}").split()) == len(names), "the figures of each node", seconds=60
+    )
     found = json.loads(emulated.output(f"cat {files}/{names[0]}.json"))
     assert len(found["busy"]) == 8 and found["minors"] == list(range(8))
     assert emulated.output(f"stat -c %U:%a {files}") == "root:755"
