@@ -26,17 +26,18 @@ sys.path.insert(0, str(ASSETS / "usage"))
 import budgets
 import gpu_use
 import idle_gpus
+import node_hours
 import usage
 
 if TYPE_CHECKING:
     from tests.cluster_assets.conftest import Node
 
-NODES = {"n1": usage.Machine(192, 8), "n2": usage.Machine(192, 8), "c1": usage.Machine(4, 0)}
+NODES = {"n1": node_hours.Machine(192, 8), "n2": node_hours.Machine(192, 8), "c1": node_hours.Machine(4, 0)}
 UNITS = "/etc/systemd/system"
 
 
-def run_of(nodes: list[str], gpus: int, cpus: int) -> usage.Run:
-    return usage.Run("1", "ada", "vision", "x", "x", "COMPLETED", (0, 3600), 3600, gpus, cpus, nodes)
+def run_of(nodes: list[str], gpus: int, cpus: int) -> node_hours.Run:
+    return node_hours.Run("1", "ada", "vision", "x", "x", "COMPLETED", (0, 3600), 3600, gpus, cpus, nodes)
 
 
 # --- parts of nodes
@@ -56,13 +57,13 @@ def run_of(nodes: list[str], gpus: int, cpus: int) -> usage.Run:
 def test_part_of_a_node(nodes: list[str], gpus: int, cpus: int, share: dict[str, float]) -> None:
     """By GPUs if the job has some, otherwise by CPUs; a node that the cluster no longer has counts as a whole."""
     one = run_of(nodes, gpus, cpus)
-    usage.share_nodes(one, NODES, counted=True)
+    node_hours.share_nodes(one, NODES, counted=True)
     assert one.share == pytest.approx(share)
 
 
 def test_gpus_that_slurm_does_not_count_follow_from_cpus() -> None:
     one = run_of(["n1"], 0, 96)
-    usage.share_nodes(one, NODES, counted=False)
+    node_hours.share_nodes(one, NODES, counted=False)
     assert (one.gpus, one.share) == (4, {"n1": 0.5})
 
 
@@ -75,13 +76,13 @@ def test_gpus_of_tres(tres: str, gpus: int) -> None:
 
 
 def test_overlapping_spans_count_once() -> None:
-    assert usage.length([(0, 10), (5, 12), (20, 21), (1, 2)]) == 13
+    assert node_hours.length([(0, 10), (5, 12), (20, 21), (1, 2)]) == 13
 
 
 def test_outcome_of_every_state_that_ends_a_record() -> None:
     """sacct(1), job state codes; PENDING has no record here, RUNNING and SUSPENDED go on."""
     states = "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED REQUEUED RESIZING REVOKED"
-    assert set(usage.OUTCOMES) == {*states.split(), "TIMEOUT"}
+    assert set(node_hours.OUTCOMES) == {*states.split(), "TIMEOUT"}
 
 
 def test_pages_of_a_large_report_are_kept_for_an_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
