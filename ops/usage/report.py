@@ -135,7 +135,7 @@ def _charts(found: Usage, by: str) -> Iterable[Chart]:
     if names:
         points = tuple((float(index), amount) for index, (_, amount) in enumerate(names))
         labels = tuple(name for name, _ in names)
-        yield Chart("bars", f"GPU hours by {by}", "GPU hours", points, ("GPU hours",), labels)
+        yield Chart("bars", f"By {by}", "GPU hours", points, ("GPU hours",), labels)
     kinds: dict[str, float] = defaultdict(float)
     for row in found.rows:
         kinds[row.outcome] += row.node_hours
@@ -143,7 +143,7 @@ def _charts(found: Usage, by: str) -> Iterable[Chart]:
         kinds[part.kind] += part.node_hours
     if kinds:
         points = tuple((float(index), amount) for index, amount in enumerate(kinds.values()))
-        yield Chart("bars", "Where the node hours went", "node hours", points, ("node hours",), tuple(kinds))
+        yield Chart("bars", "Where the hours went", "node hours", points, ("node hours",), tuple(kinds))
     days: dict[float, dict[str, float]] = defaultdict(dict)
     totals: dict[str, float] = defaultdict(float)
     for day, team, gpu_hours, _ in found.days:
@@ -153,7 +153,7 @@ def _charts(found: Usage, by: str) -> Iterable[Chart]:
     teams = sorted(totals, key=lambda team: -totals[team])[:MOST_LINES]
     if len(days) > 1:
         lines = tuple((start, *(row.get(team, 0.0) for team in teams)) for start, row in sorted(days.items()))
-        yield Chart("times", "GPU hours a day", "GPU hours", lines, tuple(teams))
+        yield Chart("times", "By day and team", "GPU hours", lines, tuple(teams))
 
 
 def table(found: Usage, by: str) -> str:
