@@ -6,10 +6,11 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cli import account, data, emulated, files, logs, overview, users, verdicts
+from cli import account, data, emulated, files, logs, overview, usage, users, verdicts
 from cli.exits import FAILED, TABLE
 
 FORMATS = ("text", "markdown", "json", "html")
@@ -75,6 +76,18 @@ def _seconds(text: str) -> int:
     return int(found[1]) * {"m": 60, "h": 3600, "d": 86400}[found[2]]
 
 
+def _moment(text: str) -> Callable[[int], int]:
+    """A time before another one (7d), or a date or time in UTC."""
+    if re.fullmatch(r"[1-9]\d{0,3}[mhd]", text):
+        return lambda until: until - _seconds(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        allowed = "30m, 2h or 7d before the end, or a date or time in UTC: 2026-10-01, 2026-10-01T08:00"
+        raise argparse.ArgumentTypeError(f"{text!r}; allowed: {allowed}") from None
+    return lambda _: int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
+
+
 def _between(least: int, most: int) -> Callable[[str], int]:
     def number(text: str) -> int:
         if not text.isdecimal() or not least <= int(text) <= most:
@@ -114,6 +127,7 @@ _REPORT = (
     _choice("--format", FORMATS, "format of the report (default text)"),
     _path("--output", "FILE", "write the report there instead of printing it"),
 )
+SEVEN_DAYS: dict[str, Any] = {"type": _moment, "default": _moment("7d")}
 _ONLY = f"only these of {','.join(CHECKS)}; each must be able to run"
 
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | list[Option], ...]]] = {
@@ -257,6 +271,21 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
             _number("--total-minutes", 7 * 24 * 60, 200, "longest time of all jobs together"),
             _number("--node-minutes", 24 * 60, 30, "longest work of each node for all checks but storage"),
             _number("--storage-percent", 100, 80, "share of the provisioned throughput that few clients must reach"),
+        ),
+    ),
+    "cost": (
+        usage.cost,
+        (
+            _ENV,
+            _value(
+                "--since", "TIME", "begin, as 24h or 7d before the end, or a date in UTC (default 7d)", **SEVEN_DAYS
+            ),
+            _value("--until", "TIME", "end, likewise (default now)", type=_moment),
+            _choice("--by", ("team", "user", "model", "job"), "what to add up by (default team)"),
+            _value("--jobs", "N", "how many of the largest runs (default 20; --by job: all)", type=_between(1, 20_000)),
+            *_ACCOUNT,
+            _choice("--format", (*FORMATS, "csv"), "format of the report (default text)"),
+            _path("--output", "FILE", "write the report there instead of printing it"),
         ),
     ),
     "notify": (verdicts.notify, (_ENV, *_ACCOUNT, *_REPORT, _flag("--test", "send a test message to all receivers"))),

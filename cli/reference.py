@@ -91,7 +91,7 @@ def permissions_page() -> str:
     from ops.logs import ACTIONS as LOGS
     from ops.notify import ACTIONS as NOTIFY
     from ops.support_bundle import ACTIONS as BUNDLE
-    from trainyard.pipeline.actions import ASSUME, CONNECT, DEPLOYMENT, DIFF, PEOPLE, PREFLIGHT, VALIDATION
+    from trainyard.pipeline.actions import ASSUME, CONNECT, DEPLOYMENT, DIFF, PEOPLE, PREFLIGHT, USAGE, VALIDATION
 
     groups = (
         (
@@ -147,6 +147,12 @@ def permissions_page() -> str:
             "`ssm:GetParameter` on `/trainyard/<environment>/validation/document`. `ssm:SendCommand` on the document "
             "that this parameter names, and on the head node. The others on `*`.",
             VALIDATION,
+        ),
+        (
+            "cost --on aws",
+            "`ssm:GetParameter` on `/trainyard/<environment>/usage/document`. `ssm:SendCommand` on the document that "
+            "this parameter names, which can only read, and on the head node. The others on `*`.",
+            USAGE,
         ),
         (
             "notify --on aws",

@@ -192,7 +192,7 @@ def ask(account: boto3.Session, environment: Environment, request: str) -> Conte
     """The head node's answer to `plan` or `apply`; raises Problem without one."""
     ssm = account.client("ssm")
     instance = find(account.client("ec2"), environment.cluster_name)
-    return HeadNode(ssm, instance, document(ssm, environment.name, "people")).ask(request)
+    return HeadNode(ssm, instance, document(ssm, environment.name, "people"), "people").ask(request)
 
 
 def report(answer: Content) -> tuple[list[str], bool]:

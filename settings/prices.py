@@ -29,3 +29,14 @@ def node_hours(environment: Environment, queue: Queue, instance_types: Sequence[
     own, table = environment.cost.prices, regions().get(environment.region, {}).get("instance_hour", {})
     listed = table if queue.capacity.type in ("on-demand", "odcr") else {}
     return {name: own.get(name, listed.get(name)) for name in instance_types}
+
+
+def node_prices(environment: Environment) -> dict[str, float | None]:
+    """USD for an hour of a node of each compute resource, of its dearest instance type, by `queue/compute`."""
+    found: dict[str, float | None] = {}
+    for queue in environment.cluster.queues:
+        for compute in queue.compute:
+            prices = node_hours(environment, queue, compute.instance_types).values()
+            known = [price for price in prices if price is not None]
+            found[f"{queue.name}/{compute.name}"] = max(known) if len(known) == len(prices) else None
+    return found

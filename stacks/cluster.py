@@ -22,7 +22,7 @@ from trainyard.cluster_people import cluster_people
 from trainyard.cluster_policies import ClusterPolicies
 from trainyard.cluster_resource import ClusterResource
 from trainyard.cluster_settings import CLUSTER_USERS, cluster_settings
-from trainyard.head_node_documents import PeopleDocument, SessionDocument, ValidationDocument
+from trainyard.head_node_documents import PeopleDocument, SessionDocument, UsageDocument, ValidationDocument
 from trainyard.network import Network
 from trainyard.parallelcluster_api import ParallelClusterApi
 from trainyard.personas import Personas
@@ -61,7 +61,7 @@ class ClusterStack(EnvironmentStack):
             "Policies",
             repositories=repositories.values(),
             buckets=buckets,
-            topic_arn=topic_arn(environment, "jobs") if environment.observability.mode != "off" else None,
+            topic_arns=_topics(environment),
         )
         assets = ClusterAssetsPublication(
             self,
@@ -129,6 +129,7 @@ class ClusterStack(EnvironmentStack):
         api: ParallelClusterApi,
     ) -> None:
         validation = ValidationDocument(self, "Checks")
+        usage = UsageDocument(self, "Usage") if environment.cluster.slurm.accounting else None
         data, checkpoints = storage.buckets.data.bucket_name, storage.buckets.checkpoints.bucket_name
         lustre, openzfs = storage.lustre, storage.openzfs
         # As the cluster's user: ssm-user, the user of a plain session, exists on the head node only.
@@ -157,6 +158,7 @@ class ClusterStack(EnvironmentStack):
             "head-node/instance-id": cluster.head_node_instance_id,
             "head-node/private-ip": cluster.head_node_private_ip,
             "validation/document": validation.document_name,
+            **({"usage/document": usage.document_name} if usage else {}),
             "api/url": api.url,
             "api/user-role-arn": api.user_role_arn,
             "buckets/data": data,
@@ -210,6 +212,14 @@ class ClusterStack(EnvironmentStack):
                 parameter_name=f"/trainyard/{environment.name}/{path}",
                 string_value=value,
             )
+
+
+def _topics(environment: Environment) -> list[str]:
+    """The topics of Slurm's mails, and of the alerts about budgets of teams if there are some."""
+    if environment.observability.mode == "off":
+        return []
+    budgets = any(team.monthly_usd for team in environment.teams)
+    return [topic_arn(environment, "jobs"), *([topic_arn(environment)] if budgets else [])]
 
 
 def _subnet(network: Network, wanted: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_iam as iam
@@ -34,15 +34,15 @@ class ClusterPolicies(Construct):
         *,
         repositories: Iterable[ecr.IRepository],
         buckets: Buckets,
-        topic_arn: str | None = None,
+        topic_arns: Sequence[str] = (),
     ) -> None:
-        """Args: topic_arn: the topic to which the head node publishes Slurm's mails; it need not exist yet."""
+        """Args: topic_arns: the topics to which the head node publishes; they need not exist yet."""
         super().__init__(scope, construct_id)
         self._pull = _pull([repository.repository_arn for repository in repositories])
         both = [buckets.data, buckets.checkpoints]
         mails = (
-            [iam.PolicyStatement(sid="PublishMails", actions=["sns:Publish"], resources=[topic_arn])]
-            if topic_arn
+            [iam.PolicyStatement(sid="PublishMails", actions=["sns:Publish"], resources=[*topic_arns])]
+            if topic_arns
             else []
         )
         self.head = self._policy("Head", "Head node", both, mails)

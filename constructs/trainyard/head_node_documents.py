@@ -14,6 +14,7 @@ from trainyard.nag import ANY_RESOURCE, acknowledge, wildcard
 # Words without anything that a shell would interpret: the request becomes part of a command line.
 REQUEST = r"^[a-z]+( [A-Za-z0-9_.,:/=-]{1,200}){0,24}$"
 NEW_JOBS = Path(__file__).with_name("new_jobs.sh")
+USAGE_REQUEST = r"^(report( \d{1,10}){3}|page [0-9a-f]{32} \d{1,4})$"
 # All jobs on nodes; pending jobs lose nothing when the fleet stops.
 _COUNT_JOBS = (
     "/opt/slurm/bin/squeue --noheader --format=%i --states=RUNNING,COMPLETING,CONFIGURING,SUSPENDED,STOPPED,SIGNALING"
@@ -160,6 +161,26 @@ class SessionDocument(Construct):
                 "inputs": inputs,
             },
         ).ref
+
+
+class UsageDocument(_Document):
+    """Reports who used the cluster, from Slurm's accounting.
+
+    Principals that may send it can read names, users and times of all jobs. It changes nothing: it runs
+    cluster_assets/usage/usage.py as Slurm's user, which lists the requests and refuses all others.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str) -> None:
+        request = {"type": "String", "description": "one of usage.py, and its words", "allowedPattern": USAGE_REQUEST}
+        super().__init__(
+            scope,
+            construct_id,
+            description="One request about the usage of a cluster, on its head node",
+            step="Ask",
+            commands=["exec bash /opt/trainyard/current/usage/request.sh {{ Request }}"],
+            timeout_seconds=300,
+            parameters={"Request": request},
+        )
 
 
 class JobCount(_Document):

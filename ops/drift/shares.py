@@ -28,7 +28,7 @@ def check(session: boto3.Session, stack: DeployedStack, cluster: str) -> Iterato
     """
     for document in (item for item in stack.of("AWS::SSM::Document") if "PeopleDocument" in item.logical_id):
         instance = head_node.find(session.client("ec2"), cluster)
-        answer = head_node.HeadNode(session.client("ssm"), instance, document.physical_id).ask("plan")
+        answer = head_node.HeadNode(session.client("ssm"), instance, document.physical_id, "people").ask("plan")
         yield from findings(answer.get("shares") or {})
 
 

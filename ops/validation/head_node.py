@@ -79,20 +79,20 @@ def find(ec2: EC2Client, cluster: str) -> str:
     return running[0]
 
 
-def document(ssm: SSMClient, environment: str, purpose: str = "validation") -> str:
-    """The name of the environment's document for `validation` or `people`.
+def document(ssm: SSMClient, environment: str, of: str = "validation") -> str:
+    """The name of the environment's document for `validation`, `people` or `usage`.
 
     Raises:
         Problem: its cluster stack is not deployed, or by a version without the document.
     """
-    name = f"/trainyard/{environment}/{purpose}/document"
+    name = f"/trainyard/{environment}/{of}/document"
     with _problems("ssm:GetParameter", name):
         try:
             return ssm.get_parameter(Name=name)["Parameter"]["Value"]
         except ssm.exceptions.ParameterNotFound as error:
             raise Problem(
                 f"There is no parameter {name} here: the cluster of {environment} is not deployed to this account and "
-                f"region, or without {purpose}.\nDeploy it first: cdk deploy --all"
+                f"region, or by a version without the {of}.\nDeploy it first: cdk deploy --all"
             ) from error
 
 
@@ -101,10 +101,10 @@ class Refused(Exception):
 
 
 class HeadNode:
-    """Requests to one head node (cluster_assets/validation/request_handler.py)."""
+    """Requests to one head node (cluster_assets/validation/request_handler.py, cluster_assets/usage/usage.py)."""
 
-    def __init__(self, ssm: SSMClient, instance: str, document: str) -> None:
-        self._ssm, self.instance, self._document = ssm, instance, document
+    def __init__(self, ssm: SSMClient, instance: str, document: str, of: str = "validation") -> None:
+        self._ssm, self.instance, self._document, self._of = ssm, instance, document, of
 
     def ask(self, *words: str) -> dict[str, Any]:
         """Send one request and wait for its answer.
@@ -126,12 +126,11 @@ class HeadNode:
                 why = f"no JSON came back: {output[-500:]!r}"
         elif answer["Status"] == "Failed" and answer.get("ResponseCode") == _NO_SUCH_FILE:
             raise Problem(
-                f"The head node {self.instance} does not know the request: its cluster assets are older than this "
-                "version.\n"
+                f"The head node {self.instance} has no {self._of}: its cluster assets are older than this version.\n"
                 "Run the bootstrap there: sudo bash /opt/trainyard/current/entry/entry.sh BUCKET updated REGION"
             )
-        elif answer["Status"] == "Failed" and "validation: " in errors:
-            raise Refused(errors.rpartition("validation: ")[2].strip())
+        elif answer["Status"] == "Failed" and f"{self._of}: " in errors:
+            raise Refused(errors.rpartition(f"{self._of}: ")[2].strip())
         raise Problem(f"The head node {self.instance} did not answer '{request}': {why}")
 
     def _send(self, request: str) -> str:

@@ -19,12 +19,13 @@ from settings.rules import (
     people,
     slurm,
     teams,
+    usage,
 )
 from settings.rules.items import Finding, Rule
 
 MODULES = (
     *(names, network, file_systems, compute, access, hooks, slurm, models, people, teams, observability, cost),
-    parallelcluster,
+    *(usage, parallelcluster),
 )
 RULES: tuple[Rule, ...] = tuple(rule for module in MODULES for rule in module.RULES)
 

@@ -19,7 +19,7 @@ from ops.report import FORMATS as FORMATS_OF_REPORTS
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = {
     "up", "down", "status", "connect", "init", "exec", "promote", "lab", "logs", "support-bundle",
-    "diff", "gate", "preflight", "validate", "notify", "drift", "data",
+    "diff", "gate", "preflight", "validate", "notify", "drift", "data", "cost",
     "check", "names", "schema", "completion", "user",
 }  # fmt: skip
 HEAVY = ("boto3", "botocore", "aws_cdk", "jsii", "rich", "pydantic", "yaml", "jinja2", "settings", "ops", "local")

@@ -52,6 +52,7 @@ HOOKS, H0 = f"{C}.hooks", f"{C}.hooks[0]"
 SMT = {"DisableSimultaneousMultithreading": True}
 EFS = {"Name": "efs", "MountDir": "/efs", "StorageType": "Efs", "EfsSettings": {"FileSystemId": "fs-0123456789abcdef0"}}
 OB = "observability"
+TEAM = {"name": "vision", "monthly_usd": 50_000}
 WEBHOOK = "https://hooks.example.com/services/T0/B0/token"
 
 PERSISTENT_1 = {"deployment": "PERSISTENT_1", "throughput": 200}
@@ -538,5 +539,17 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({**SHARED, S: {"AccountingStorageTRES": "cpu"}}, f"{S}.AccountingStorageTRES", "a list with gres/gpu"),
     ({**SHARED, S: {"PreemptType": "preempt/none"}}, f"{S}.PreemptType", "preempt/qos"),
     ({**SHARED, S: {"PreemptMode": "SUSPEND"}}, f"{S}.PreemptMode", "REQUEUE or CANCEL"),
+    # Budgets of teams and idle interactive jobs
+    ({"teams": [TEAM]}, "teams[0].monthly_usd", "whose topic gets the alerts"),
+    (
+        {"teams": [TEAM], OB: "cloudwatch", f"{Q}.capacity.type": "spot"},
+        "teams[0].monthly_usd",
+        "no price is known for gpu/p5",
+    ),
+    (
+        {"storage": {}, **NO_MODELS, "qos": [{"name": "interactive", "idle_gpu_minutes": 30}]},
+        "qos[0].idle_gpu_minutes",
+        "without a shared file system",
+    ),
 ]
 """Edits, the key of the fault, a part of its text."""

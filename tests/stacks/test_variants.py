@@ -17,6 +17,7 @@ from tests.settings.examples import ACCOUNTING, HOOK
 from tests.stacks.conftest import ROOT, Synthesis, checked_app
 from trainyard import cluster_bundle
 
+SECRET = "arn:aws:secretsmanager:us-east-1:111122223333:secret:db-AbCdEf"
 pytestmark = pytest.mark.xdist_group("stacks-local")
 
 
@@ -102,6 +103,29 @@ def test_hooks_show_in_the_template_and_are_in_the_published_bundle(
     assert cluster["Properties"]["AssetsVersion"] == bundle.sha256 != cluster_bundle.build().sha256
     [published] = made.folder.glob(f"asset.*/{bundle.key}")
     assert published.read_bytes() == bundle.content
+
+
+def test_usage_is_read_through_a_document_of_its_own_and_budgets_reach_the_topic(
+    tmp_path: Path, environment: settings.Environment, local: Synthesis
+) -> None:
+    database = Accounting(uri="db", user="slurm", password_secret_arn=SECRET)
+    slurm = environment.cluster.slurm.model_copy(update={"accounting": database})
+    teams = (Team(name="vision", monthly_usd=1000),)
+    made = synthesize(tmp_path, variant(environment, slurm=slurm).model_copy(update={"teams": teams}))
+    commands = json.dumps(made.resources("cluster", "AWS::SSM::Document"))
+    assert "usage/request.sh {{ Request }}" in commands
+    assert "usage/request.sh" not in json.dumps(local.templates["cluster"]), (
+        "without accounting there is nothing to read"
+    )
+
+    def topics(found: Synthesis) -> list[str]:
+        policies = found.resources("cluster", "AWS::IAM::ManagedPolicy").values()
+        statements = [one for policy in policies for one in policy["Properties"]["PolicyDocument"]["Statement"]]
+        [own] = [one for one in statements if one["Action"] == "sns:Publish"]
+        return [own["Resource"]] if isinstance(own["Resource"], str) else list(own["Resource"])
+
+    assert [arn.rpartition("-")[2] for arn in topics(made)] == ["jobs", "notifications"]
+    assert [arn.rpartition("-")[2] for arn in topics(local)] == ["jobs"]
 
 
 def test_a_public_node_in_a_network_without_a_public_subnet_is_refused(

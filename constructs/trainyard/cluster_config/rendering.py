@@ -25,6 +25,10 @@ HEALTH_CHECK = {
 # it (pcluster 3.16.1, validators/slurm_settings_validator.py) and applies it without a stop of the fleet.
 MAIL = {"MailProg": "/opt/trainyard/current/monitoring/slurm-mail.sh"}
 
+# What `trainyard cost` needs of the records: the GPUs of each job, and its comment, which names the model. With a
+# database that existed before, the environment file sets them, so that its configuration does not change.
+RECORDS = {"AccountingStorageTRES": "gres/gpu", "AccountingStoreFlags": "job_comment"}
+
 # DCGM's check of eight GPUs, a prolog, outlasts ParallelCluster's timers (aws-parallelcluster#6777, open, 2025-04-03;
 # aws-parallelcluster-cookbook f75d84c, slurm.conf.erb: BatchStartTimeout 180, MessageTimeout 60). Slurm requeues the
 # job ("missing from batch node") BatchStartTimeout + 10 s after its start, a step on further nodes fails after both
@@ -93,6 +97,7 @@ def _slurm_settings(environment: Environment, references: References) -> Section
     defaults = HEALTH_CHECK | (LONG_GPU_CHECK if _checks_many_gpus(environment) else {})
     defaults |= MAIL if environment.observability.mode != "off" else {}
     defaults |= share_settings(environment)
+    defaults |= RECORDS if settings.accounting is True or environment.teams else {}
     parameters |= {name: value for name, value in defaults.items() if name.lower() not in given}
     section: Section = {
         "ScaledownIdletime": settings.scaledown_minutes,

@@ -54,6 +54,9 @@ and on the head node (tags parallelcluster:cluster-name and parallelcluster:node
 resource-level permissions.
 """
 
+USAGE: tuple[str, ...] = tuple(sorted({*VALIDATION, "ec2:DescribeCapacityReservations"}))
+"""As VALIDATION, with the parameter /trainyard/<environment>/usage/document. DescribeCapacityReservations on `*`."""
+
 DEPLOYMENT: tuple[str, ...] = tuple(
     sorted(
         {

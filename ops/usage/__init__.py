@@ -1,0 +1,1 @@
+"""`trainyard cost`: who used a cluster, and what that cost."""
