@@ -97,7 +97,7 @@ def _slurm_settings(environment: Environment, references: References) -> Section
     defaults = HEALTH_CHECK | (LONG_GPU_CHECK if _checks_many_gpus(environment) else {})
     defaults |= MAIL if environment.observability.mode != "off" else {}
     defaults |= share_settings(environment)
-    defaults |= RECORDS if settings.accounting is True or environment.teams else {}
+    defaults |= RECORDS if references.database or environment.teams else {}
     parameters |= {name: value for name, value in defaults.items() if name.lower() not in given}
     section: Section = {
         "ScaledownIdletime": settings.scaledown_minutes,
