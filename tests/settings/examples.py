@@ -52,7 +52,6 @@ HOOKS, H0 = f"{C}.hooks", f"{C}.hooks[0]"
 SMT = {"DisableSimultaneousMultithreading": True}
 EFS = {"Name": "efs", "MountDir": "/efs", "StorageType": "Efs", "EfsSettings": {"FileSystemId": "fs-0123456789abcdef0"}}
 OB = "observability"
-TEAM = {"name": "vision", "monthly_usd": 50_000}
 WEBHOOK = "https://hooks.example.com/services/T0/B0/token"
 
 PERSISTENT_1 = {"deployment": "PERSISTENT_1", "throughput": 200}
@@ -61,6 +60,7 @@ HA_1 = {f"{Z}.deployment": "SINGLE_AZ_HA_1", f"{Z}.throughput": 128}
 TEAM, R, S = {"name": "nlp", "share": 2}, "reservations", f"{C}.slurm.settings"
 WEEK = {"name": "week", "queue": "gpu", "nodes": 3, "teams": ["nlp"], "start": "2026-12-01T08:00", "hours": 168}
 SHARED: dict[str, Any] = {A: ACCOUNTING, "teams": [TEAM, {"name": "vision"}]}
+PAID = {A: ACCOUNTING, "teams": [{"name": "vision", "monthly_usd": 50_000}]}
 CIRCLE = [{"name": "ab", "preempts": ["cd"]}, {"name": "cd", "preempts": ["ef"]}, {"name": "ef", "preempts": ["ab"]}]
 JAKARTA = {"region": "ap-southeast-3", f"{N}.zone": "apse3-az1", **HA_1}
 CALGARY = {"region": "ca-west-1", f"{N}.zone": "caw1-az1", **HA_1}
@@ -540,14 +540,14 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({**SHARED, S: {"PreemptType": "preempt/none"}}, f"{S}.PreemptType", "preempt/qos"),
     ({**SHARED, S: {"PreemptMode": "SUSPEND"}}, f"{S}.PreemptMode", "REQUEUE or CANCEL"),
     # Budgets of teams and idle interactive jobs
-    ({"teams": [TEAM]}, "teams[0].monthly_usd", "whose topic gets the alerts"),
+    ({**PAID}, "teams[0].monthly_usd", "whose topic gets the alerts"),
     (
-        {"teams": [TEAM], OB: "cloudwatch", f"{Q}.capacity.type": "spot"},
+        {**PAID, OB: "cloudwatch", f"{Q}.capacity.type": "spot"},
         "teams[0].monthly_usd",
         "no price is known for gpu/p5",
     ),
     (
-        {"storage": {}, **NO_MODELS, "qos": [{"name": "interactive", "idle_gpu_minutes": 30}]},
+        {A: ACCOUNTING, "storage": {}, **NO_MODELS, "qos": [{"name": "interactive", "idle_gpu_minutes": 30}]},
         "qos[0].idle_gpu_minutes",
         "without a shared file system",
     ),

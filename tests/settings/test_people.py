@@ -26,7 +26,11 @@ GOOD: dict[str, Any] = {
     "groups": [{"name": "vision", "gid": 10002}, {"name": "shared", "gid": 10003, "members": ["grace"]}],
     "removed": [{"name": "alan", "uid": 10004}],
 }
-TOP = {"people": {"file": "people/team.yaml", "home_quota_gib": 10}, "teams": [{"name": "vision"}, {"name": "speech"}]}
+TOP = {
+    "people": {"file": "people/team.yaml", "home_quota_gib": 10},
+    "teams": [{"name": "vision"}, {"name": "speech"}],
+    "cluster.slurm.accounting": True,
+}
 
 
 def rsa_key(bits: int) -> str:

@@ -35,7 +35,7 @@ class Node:
 
     asked: list[tuple[object, ...]]
 
-    def __init__(self, _: object, instance: str, document: str) -> None:
+    def __init__(self, _ssm: object, instance: str, document: str, _of: str) -> None:
         self.of = instance, document
 
     def ask(self, *words: str) -> dict[str, Any]:
