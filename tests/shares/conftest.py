@@ -27,7 +27,7 @@ SHARES: dict[str, Any] = {
         {"name": "speech", "share": 1, "qos": ["normal"]},
     ],
     "qos": [
-        {"name": "normal", "grace_seconds": 5},
+        {"name": "normal", "grace_seconds": 10},
         {"name": "urgent", "priority": 100, "preempts": ["normal"], "max_gpus_per_user": 16, "max_hours": 24},
         {"name": "interactive", "priority": 10, "max_jobs_per_user": 1},
     ],
