@@ -165,7 +165,13 @@ def permissions_page() -> str:
             "`s3:DeleteObject` and `s3:AbortMultipartUpload` are for `sweep --delete` only, FSx for `exported`.",
             DATA,
         ),
-        ("drift --on aws", "On `*`, with AWS's ReadOnlyAccess: CloudFormation reads with the caller's rights.", DRIFT),
+        (
+            "drift --on aws",
+            "On `*`, with AWS's ReadOnlyAccess: CloudFormation reads with the caller's rights. Users and teams of the "
+            "file also need `ssm:SendCommand` on the cluster stack's people document and on the head node, and "
+            "`ssm:GetCommandInvocation`; without these, shares are not compared.",
+            DRIFT,
+        ),
     )
     lines: list[str] = []
     for title, resources, actions in groups:

@@ -1,9 +1,10 @@
-"""One laboratory with three teams for all tests of this folder, on Slurm 24.11."""
+"""A laboratory with three teams."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import yaml
 
 from local.slurm import Laboratory, Timeouts, make
+from local.slurm.plan import Base
 from settings import load
 from settings.shares import shares
 from tests.slurm.conftest import ENVIRONMENT, lab_machine, start
@@ -42,7 +44,9 @@ PROGRAM = "/root/people/apply_shares.py"
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that use the laboratory are marked."""
     for item in items:
-        if "cluster" in getattr(item, "fixturenames", ()) and item.path.is_relative_to(Path(__file__).parent):
+        if {"cluster", "older_cluster"} & set(getattr(item, "fixturenames", ())) and item.path.is_relative_to(
+            Path(__file__).parent
+        ):
             item.add_marker(pytest.mark.lab)
 
 
@@ -97,22 +101,16 @@ class Cluster:
         return {f"{row['Account'].strip()}/{row['User']}": row for row in rows}
 
 
-@pytest.fixture(scope="session")
-def cluster(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:  # noqa: ARG001 -- a fixture that asks for another
-    """Two nodes of eight GPUs that jobs share, three teams, and the cluster's user."""
-    folder = tmp_path_factory.mktemp("teams")
+@contextmanager
+def running(folder: Path, base: Base, nodes: int) -> Iterator[Cluster]:
+    """Nodes of eight GPUs that jobs share, three teams, and the cluster's user."""
     data = yaml.safe_load(ENVIRONMENT.read_text("utf-8")) | SHARES
     data["cluster"]["slurm"] |= {"accounting": True, "memory_scheduling": True}
     data["cluster"]["queues"][0]["exclusive"] = False
     (folder / "shared.yaml").write_text(yaml.safe_dump(data), "utf-8")
     environment = load(folder / "shared.yaml")
-    plan = make(
-        environment,
-        nodes=2,
-        base="trixie",
-        timeouts=Timeouts(slurmd_s=20, message_s=20, kill_wait_s=2),
-        slurm={"PriorityCalcPeriod": "1", "MinJobAge": "300"},
-    )
+    timeouts = Timeouts(slurmd_s=20, message_s=20, kill_wait_s=2)
+    plan = make(environment, nodes=nodes, base=base, timeouts=timeouts, slurm={"PriorityCalcPeriod": "1"})
     lab = Laboratory(folder / "lab")
     people = {"schema": 1, "users": USERS, "groups": [], "removed": [], **shares(environment)}
 
@@ -130,3 +128,17 @@ def cluster(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield Cluster(lab, people)
     finally:
         lab.down()
+
+
+@pytest.fixture(scope="session")
+def cluster(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:  # noqa: ARG001 -- a fixture that asks for another
+    """Two nodes on Slurm 24.11, for all tests."""
+    with running(tmp_path_factory.mktemp("teams"), "trixie", 2) as found:
+        yield found
+
+
+@pytest.fixture
+def older_cluster(lab_machine: None, tmp_path: Path) -> Iterator[Cluster]:  # noqa: ARG001 -- a fixture that asks for another
+    """One node on Slurm 22.05."""
+    with running(tmp_path, "bookworm", 1) as found:
+        yield found
