@@ -60,7 +60,7 @@ def test_good_account_is_ready(good: Emulated) -> None:
     assert answer.of("fault", "unknown", "warning") == []
     assert answer.status == 0
     groups = sorted({result["check"] for result in answer.results})
-    assert " ".join(groups) == "addresses buckets capacity cluster images names offerings quotas regions"
+    assert " ".join(groups) == "addresses buckets capacity cluster cost images names offerings quotas regions"
 
 
 BAD: dict[str, dict[str, Any]] = {
