@@ -23,6 +23,10 @@ HEALTH_CHECK = {
 # it (pcluster 3.16.1, validators/slurm_settings_validator.py) and applies it without a stop of the fleet.
 MAIL = {"MailProg": "/opt/trainyard/current/monitoring/slurm-mail.sh"}
 
+# ParallelCluster does not set it (facts: cookbook.json), and Slurm then records no GPUs. slurmctld refuses it without a
+# database.
+GPUS = {"AccountingStorageTRES": "gres/gpu"}
+
 # DCGM's check of eight GPUs, a prolog, outlasts ParallelCluster's timers (aws-parallelcluster#6777, open, 2025-04-03;
 # aws-parallelcluster-cookbook f75d84c, slurm.conf.erb: BatchStartTimeout 180, MessageTimeout 60). Slurm requeues the
 # job ("missing from batch node") BatchStartTimeout + 10 s after its start, a step on further nodes fails after both
@@ -89,6 +93,7 @@ def _slurm_settings(environment: Environment, references: References) -> Section
     given = {name.lower() for name in parameters}
     defaults = HEALTH_CHECK | (LONG_GPU_CHECK if _checks_many_gpus(environment) else {})
     defaults |= MAIL if environment.observability.mode != "off" else {}
+    defaults |= GPUS if settings.accounting and settings.accounting.own else {}
     parameters |= {name: value for name, value in defaults.items() if name.lower() not in given}
     section: Section = {
         "ScaledownIdletime": settings.scaledown_minutes,
