@@ -84,8 +84,8 @@ class AccountingDatabase(Construct):
             family=known["family"],
             parameters=known["parameters"],
         )
-        # A restored database is another resource, which needs another identifier. Log groups have it in their name: kept
-        # ones would prevent the next database of this name.
+        # A restored database is another resource, which needs another identifier. Log groups have it in their names:
+        # kept ones would prevent the next database of this name.
         restored = hashlib.sha256(accounting.snapshot.encode()).hexdigest()[:6] if accounting.snapshot else ""
         identifier = f"{name}-accounting" + (f"-{restored}" if restored else "")
         groups = [
