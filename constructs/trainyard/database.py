@@ -47,7 +47,7 @@ class AccountingDatabase(Construct):
     Args:
         head_group: the head node's security group, which gets a rule for outbound traffic to the database.
         kept: protect it from deletion, and take a final snapshot when CloudFormation deletes it.
-        logs: of the rotation function; the database's logs are kept as long.
+        logs: of the rotation function; the database's own logs have the same days and go with it.
     """
 
     references: DatabaseReferences
@@ -84,7 +84,8 @@ class AccountingDatabase(Construct):
             family=known["family"],
             parameters=known["parameters"],
         )
-        # Log groups have the identifier in their name. A restored database is another resource: it needs another one.
+        # A restored database is another resource, which needs another identifier. Log groups have it in their names:
+        # kept ones would prevent the next database of this name.
         restored = hashlib.sha256(accounting.snapshot.encode()).hexdigest()[:6] if accounting.snapshot else ""
         identifier = f"{name}-accounting" + (f"-{restored}" if restored else "")
         groups = [
@@ -92,7 +93,7 @@ class AccountingDatabase(Construct):
                 self,
                 f"Logs-{log}",
                 days=logs.days,
-                kept=logs.kept,
+                kept=False,
                 log_group_name=f"/aws/rds/cluster/{identifier}/{log}",
             )
             for log in LOGS

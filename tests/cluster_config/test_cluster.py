@@ -120,6 +120,17 @@ def test_slurm_waits_for_the_check_of_eight_gpus(
     assert {names[name]: value for name, value in found.items() if name in names} == expected
 
 
+def test_an_own_database_counts_gpus() -> None:
+    """The parameter comes and goes with the database: slurmctld refuses it without slurmdbd."""
+    for accounting, expected in ((True, ["gres/gpu"]), (False, []), (None, [])):
+        settings = rendered(cluster={"slurm": {"accounting": accounting}})["Scheduling"]["SlurmSettings"]
+        custom = [
+            item["AccountingStorageTRES"] for item in settings["CustomSlurmSettings"] if "AccountingStorageTRES" in item
+        ]
+        assert custom == expected
+        assert ("Database" in settings) is bool(expected)
+
+
 def test_accounting() -> None:
     secret = "arn:aws:secretsmanager:us-east-1:123456789012:secret:slurm"
     accounting = {"uri": "db.example.com:3306", "user": "slurm", "password_secret_arn": secret}

@@ -104,7 +104,8 @@ def test_a_job_runs_on_when_accounting_is_removed(shared_lab: Laboratory) -> Non
     job = submit(lab, 15, "without")
     lab.wait_for_job(job, states=("RUNNING",))
     try:
-        removed = "/^AccountingStorage(Type|Host)=/d"  # what ParallelCluster's template writes with a database only
+        # Without a database slurmctld refuses to count GPUs: the product removes both with one update.
+        removed = "/^AccountingStorage(Type|Host|TRES)=/d"
         lab.run(f"cp -p {conf} /root/slurm.conf && sed -i -E '{removed}' {conf}", user="root")
         lab.run("systemctl stop slurmdbd && systemctl restart slurmctld", user="root")
         assert lab.job(job)["JobState"] == "RUNNING"
@@ -125,6 +126,8 @@ def test_the_server_is_upgraded_under_its_records(shared_lab: Laboratory) -> Non
     database(lab, "systemctl stop mariadb")
     for folder in ("/var/lib/mysql", "/run", "/tmp", "/dev", "/proc"):  # noqa: S108 - the node's own
         database(lab, f"mount --bind {folder} {NEWER}{folder}")
+    # Its user mysql has another group.
+    database(lab, f"chroot {NEWER} chown -R mysql: /var/lib/mysql")
     text = database(lab, f"cat {service}").replace(
         "(/usr/sbin/mariadbd", f"(/usr/sbin/chroot {NEWER} /usr/sbin/mariadbd"
     )

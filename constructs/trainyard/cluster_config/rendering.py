@@ -29,6 +29,10 @@ MAIL = {"MailProg": "/opt/trainyard/current/monitoring/slurm-mail.sh"}
 # database that existed before, the environment file sets them, so that its configuration does not change.
 RECORDS = {"AccountingStorageTRES": "gres/gpu", "AccountingStoreFlags": "job_comment"}
 
+# ParallelCluster does not set it (facts: cookbook.json), and Slurm then records no GPUs. slurmctld refuses it without a
+# database.
+GPUS = {"AccountingStorageTRES": "gres/gpu"}
+
 # DCGM's check of eight GPUs, a prolog, outlasts ParallelCluster's timers (aws-parallelcluster#6777, open, 2025-04-03;
 # aws-parallelcluster-cookbook f75d84c, slurm.conf.erb: BatchStartTimeout 180, MessageTimeout 60). Slurm requeues the
 # job ("missing from batch node") BatchStartTimeout + 10 s after its start, a step on further nodes fails after both
@@ -98,6 +102,7 @@ def _slurm_settings(environment: Environment, references: References) -> Section
     defaults |= MAIL if environment.observability.mode != "off" else {}
     defaults |= share_settings(environment)
     defaults |= RECORDS if references.database or environment.teams else {}
+    defaults |= GPUS if settings.accounting and settings.accounting.own else {}
     parameters |= {name: value for name, value in defaults.items() if name.lower() not in given}
     section: Section = {
         "ScaledownIdletime": settings.scaledown_minutes,

@@ -19,6 +19,8 @@ from tests.ops.review.edits import ENVIRONMENTS, GPU_MAX, slurm
 GPU_NODES = 8
 """Enough to drain two that a job finds bad: a quarter."""
 SHIPPED_GPU_NODES = 2
+DEPLOYED = slurm("accounting: true")
+"""An edit of the shipped file."""
 
 
 @dataclass
@@ -60,7 +62,7 @@ def deploy(folder: Path) -> Iterator[Deployed]:
     file.write_text((ENVIRONMENTS / "local.yaml").read_text())
     local = Local(file, folder / "state", folder / "home", free_ports())
     local.edit(GPU_MAX, rf"max: {GPU_NODES}\1")
-    local.edit(*slurm("accounting: true"))
+    local.edit(*DEPLOYED)
     try:
         done = local.run("up", "--no-hello", prefix=("env", f"{NODES_EACH}={GPU_NODES}"))
         assert done.returncode == 0, done.stdout + local.logs()

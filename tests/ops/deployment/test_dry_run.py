@@ -13,7 +13,7 @@ import pytest
 
 from ops import pcluster_subprocess
 from tests.cluster_config.references import references
-from tests.ops.deployment.deployed import GPU_NODES, SHIPPED_GPU_NODES, Deployed
+from tests.ops.deployment.deployed import DEPLOYED, GPU_NODES, SHIPPED_GPU_NODES, Deployed
 from tests.ops.review.edits import CLUSTER, load
 from trainyard.cluster_config import render
 
@@ -46,12 +46,12 @@ def accepts(deployed: Deployed, configuration: Mapping[str, Any]) -> bool | str:
 def steps(deployed: Deployed, tmp_path_factory: pytest.TempPathFactory) -> dict[str, pcluster_subprocess.Step]:
     """Each edit as a step from the configuration that the cluster has, with the ids of the emulator."""
     folder = tmp_path_factory.mktemp("edits")
-    base, present = load("local", (), folder), deployed.configuration()
+    base, present = load("local", (DEPLOYED,), folder), deployed.configuration()
     real = ids(render(base, references(base)), present)
     owner = [tag for tag in present["Tags"] if tag["Key"] == "trainyard:owner"]
     found: dict[str, pcluster_subprocess.Step] = {}
     for name, edit in EDITS.items():
-        new = edit.new(folder)
+        new = load(edit.file, (DEPLOYED, *edit.replacements), folder)
         text = json.dumps(render(new, references(new)))
         for example in sorted(real, key=len, reverse=True):
             text = text.replace(example, real[example])

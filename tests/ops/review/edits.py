@@ -159,6 +159,7 @@ CLUSTER: dict[str, Edit] = {
         DISRUPTIVE,
         (slurm("accounting: true"), (r"  logs: delete", "  logs: delete\n  databases: delete")),
         {"Database": FLEET},
+        emulated=False,
     ),
     "accounting": Edit(DISRUPTIVE, (slurm(ACCOUNTING),), {"Database": FLEET}, emulated=False),
     "an image of our own": Edit(
