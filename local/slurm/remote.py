@@ -18,6 +18,7 @@ from pathlib import Path
 import boto3
 from botocore.exceptions import ClientError
 
+from local.emulator.processes import aws_settings
 from local.slurm import Laboratory, Plan, bootstrap, host, make
 from local.slurm.plan import MOST_NODES, PLAN_FILE, Timeouts
 from ops.problem import Problem
@@ -139,13 +140,8 @@ def fetch_people(laboratory: Laboratory, state: Path, account: str) -> None:
     """Copy `cluster/people.json` of the emulated S3 to the laboratory's bucket, which a real node would read there."""
     environment = laboratory.plan.environment
     given = json.loads((state / "emulator.json").read_text(encoding="utf-8"))
-    session = boto3.Session(
-        aws_access_key_id=account,
-        aws_secret_access_key="local",  # noqa: S106 - the emulator does not check the signature of an account's own key
-        region_name=environment.region,
-    )
-    address = f"http://127.0.0.1:{given['port']}"
-    ssm, s3 = session.client("ssm", endpoint_url=address), session.client("s3", endpoint_url=address)
+    os.environ.update(aws_settings(given["port"], account, environment.region))  # not the user's own files
+    ssm, s3 = boto3.client("ssm"), boto3.client("s3")
     name = f"/trainyard/{environment.name}/buckets/assets"
     try:
         bucket = ssm.get_parameter(Name=name)["Parameter"]["Value"]

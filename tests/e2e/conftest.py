@@ -116,9 +116,9 @@ class Local:
         assert "Traceback" not in result.stdout
         return result.stdout
 
-    def user(self, action: str, name: str, *options: str) -> subprocess.CompletedProcess[str]:
+    def user(self, action: str, *options: str) -> subprocess.CompletedProcess[str]:
         """`trainyard user ACTION`; output and errors together in stdout."""
-        line = [sys.executable, "-m", "cli", "user", action, str(self.file), name, "--state", str(self.state), *options]
+        line = [sys.executable, "-m", "cli", "user", action, str(self.file), *options, "--state", str(self.state)]
         return subprocess.run(line, **self._place(), timeout=LIMIT_S, check=False)
 
     def on_aws(self, command: str, *options: str, **keys: str) -> subprocess.CompletedProcess[str]:

@@ -68,6 +68,8 @@ def processes_of(local: Local) -> list[str]:
 def people_change_without_an_update(local: Local) -> None:
     """`trainyard user` through the emulated S3 and Systems Manager to the laboratory's head node."""
     stacks = local.ok("status")
+    first = local.user("apply")  # starts the laboratory of the new environment, whose bootstrap applies the file
+    assert first.returncode == 0, first.stdout + local.logs()
     added = local.user("add", "pierre", "--key", "ssh-ed25519 AAAAnonsense")
     assert (added.returncode, "not an SSH public key" in added.stdout) == (4, True), added.stdout
     added = local.user("add", "pierre")

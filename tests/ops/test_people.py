@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import stat
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from ops.problem import Problem
 from settings import Faults, load
 from tests.settings.conftest import write_edited
 from tests.settings.test_people import ADA, GRACE, TOP
+from trainyard.pipeline.actions import PEOPLE as PERMITTED
 
 TEXT = f"""\
 # Who may work here.
@@ -174,3 +177,78 @@ def test_answers_become_lines() -> None:
     assert not good
     assert lines[-1] == "PROBLEM on gpu-2: user ada exists on this node"
     assert people.report({"published": False})[1] is False
+
+
+# --- the account ---
+
+
+class ParameterNotFound(Exception):
+    """As boto3's client has it."""
+
+
+class Account:
+    """An account with a deployed cluster: boto3's calls that `publish` and `ask` make, each recorded."""
+
+    def __init__(self, parameters: dict[str, str], answer: dict[str, Any]) -> None:
+        self.parameters, self.answer = parameters, answer
+        self.calls: list[str] = []
+        self.stored: dict[str, Any] = {}
+        self.sent: dict[str, Any] = {}
+        names = {
+            "ParameterNotFound": ParameterNotFound,
+            "InvalidInstanceId": KeyError,
+            "InvocationDoesNotExist": KeyError,
+        }
+        self.exceptions = SimpleNamespace(**names)
+
+    def client(self, _service: str) -> Account:
+        return self
+
+    def get_parameter(self, Name: str) -> dict[str, Any]:  # noqa: N803 - boto3's
+        self.calls.append("ssm:GetParameter")
+        if Name not in self.parameters:
+            raise ParameterNotFound
+        return {"Parameter": {"Value": self.parameters[Name]}}
+
+    def put_object(self, **given: Any) -> None:  # noqa: ANN401
+        self.calls.append("s3:PutObject")
+        self.stored = given
+
+    def get_paginator(self, _name: str) -> Account:
+        return self
+
+    def paginate(self, **_filters: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+        self.calls.append("ec2:DescribeInstances")
+        return [{"Reservations": [{"Instances": [{"InstanceId": "i-1", "State": {"Name": "running"}}]}]}]
+
+    def send_command(self, **given: Any) -> dict[str, Any]:  # noqa: ANN401
+        self.calls.append("ssm:SendCommand")
+        self.sent = given
+        return {"Command": {"CommandId": "c-1"}}
+
+    def get_command_invocation(self, **_given: Any) -> dict[str, Any]:  # noqa: ANN401
+        self.calls.append("ssm:GetCommandInvocation")
+        return {"Status": "Success", "StandardOutputContent": json.dumps(self.answer)}
+
+
+PARAMETERS = {"/trainyard/base/people/document": "base-cluster-People", "/trainyard/base/buckets/assets": "the-assets"}
+
+
+def test_people_are_stored_and_applied_with_the_listed_permissions(file: Path) -> None:
+    environment = load(file)
+    account: Any = Account(PARAMETERS, {"published": True})
+    people.publish(account, environment)
+    assert (account.stored["Bucket"], account.stored["Key"]) == ("the-assets", "cluster/people.json")
+    stored = json.loads(account.stored["Body"])
+    assert [user["name"] for user in stored["users"]] == ["ada", "grace"]
+    assert [team["name"] for team in stored["teams"]] == ["vision", "speech"]
+    assert people.ask(account, environment, "plan") == {"published": True}
+    assert (account.sent["DocumentName"], account.sent["Parameters"]) == ("base-cluster-People", {"Request": ["plan"]})
+    assert {*account.calls, "sts:GetCallerIdentity"} == set(PERMITTED)
+
+
+def test_a_cluster_without_people_is_not_deployed_and_nothing_is_stored(file: Path) -> None:
+    account: Any = Account({}, {})
+    with pytest.raises(people.NotDeployed, match="not deployed with people"):
+        people.publish(account, load(file))
+    assert account.stored == {}

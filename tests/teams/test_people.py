@@ -259,14 +259,8 @@ def test_a_removed_user_keeps_all_data_and_running_jobs_and_loses_every_way_in(p
     lab.wait_for_job(job, states=("RUNNING",))
     pending = lab.output("sbatch --parsable -N2 --exclusive --wrap hostname", user="pierre")
     before = yaml.safe_load((people.file.parent / "people.yaml").read_text())
-    people.write(
-        before
-        | {
-            "users": before["users"][:1],
-            "groups": [{**group, "members": []} for group in before["groups"]],
-            "removed": [{"name": "pierre", "uid": 10001}],
-        }
-    )
+    left = {"users": before["users"][:1], "groups": [{**group, "members": []} for group in before["groups"]]}
+    people.write({**left, "removed": [{"name": "pierre", "uid": 10001}]})
     answer = people.everywhere()
     assert "close the account of pierre" in answer["users"]["changes"]
     assert ssh(people, "pierre", "id").returncode
@@ -280,7 +274,7 @@ def test_a_removed_user_keeps_all_data_and_running_jobs_and_loses_every_way_in(p
         assert people.root("stat -c '%u %n' /home/pierre/thesis", node).stdout.split()[0] == "10001"
     assert people.root("cat /home/pierre/thesis").stdout == "years of work"
     # The number is not given to anybody else, and the same person gets all of it back.
-    people.write(before | {"users": [*before["users"][:1], {"name": "eve", "uid": 10001}], "groups": []})
+    people.write({**left, "users": [*left["users"], {"name": "eve", "uid": 10001}]})
     assert any("which was pierre's" in one for one in people.everywhere()["users"]["problems"])
     people.write(before)
     people.everywhere()
