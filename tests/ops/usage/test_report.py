@@ -28,6 +28,7 @@ from settings.model.cluster import Capacity
 from settings.model.cost import Cost
 from settings.prices import node_prices
 from tests.ops.report.browser import Shown, show
+from trainyard.pipeline.actions import USAGE
 
 ROOT = Path(__file__).resolve().parents[3]
 SINCE = datetime(2026, 10, 1, tzinfo=UTC).timestamp()
@@ -142,8 +143,10 @@ class Aws:
         session = boto3.Session("id", "secret", region_name="us-east-1")
         self.clients: dict[str, Any] = {name: session.client(name) for name in ("ssm", "ec2")}
         self.stubs = {name: Stubber(client) for name, client in self.clients.items()}
-        for stub in self.stubs.values():
+        self.called: set[str] = set()
+        for name, stub in self.stubs.items():
             stub.activate()
+            self.clients[name].meta.events.register("before-parameter-build", self._note)
         monkeypatch.setattr("time.sleep", lambda _: None)
         monkeypatch.setattr("cli.usage.read", lambda _: (Path("x.yaml"), wanted))
         monkeypatch.setattr("cli.usage.session_of", lambda _: self)
@@ -151,6 +154,9 @@ class Aws:
         self.stubs["ssm"].add_response("get_parameter", {"Parameter": {"Value": DOCUMENT}}, parameter)
         running = {"InstanceId": HEAD, "State": {"Name": "running"}}
         self.stubs["ec2"].add_response("describe_instances", {"Reservations": [{"Instances": [running]}]})
+
+    def _note(self, model: Any, **_: object) -> None:  # noqa: ANN401
+        self.called.add(f"{model.service_model.signing_name}:{model.name}")
 
     def client(self, name: str) -> Any:  # noqa: ANN401
         return self.clients[name]
@@ -253,7 +259,9 @@ def reserved(monkeypatch: pytest.MonkeyPatch, wanted: Environment, **answer: Any
     else:
         aws.stubs["ec2"].add_client_error("describe_capacity_reservations", "UnauthorizedOperation")
     aws.answers(f"report {ASKED} 0", out=pages(1)[0])
-    return usage(wanted, aws, int(SINCE), int(SINCE) + 2 * 86400, 0)  # type: ignore[arg-type]
+    found = usage(wanted, aws, int(SINCE), int(SINCE) + 2 * 86400, 0)  # type: ignore[arg-type]
+    assert aws.called == set(USAGE), "the permissions that docs/permissions.md lists"
+    return found
 
 
 def test_reserved_instances_that_did_not_run_cost_too(monkeypatch: pytest.MonkeyPatch) -> None:
