@@ -183,6 +183,11 @@ def _secret() -> None:
         "update": lambda physical_id, *given: with_arn(update(name_of(physical_id), *given)),
         "delete": lambda physical_id, *given: delete(name_of(physical_id), *given),
     }
+    read, properties = drift._DRIFT_READERS["AWS::SecretsManager::Secret"]
+    drift._DRIFT_READERS["AWS::SecretsManager::Secret"] = (
+        lambda physical_id, given: read(name_of(physical_id), given),
+        properties,
+    )
 
 
 def _protected_database() -> None:
