@@ -87,7 +87,7 @@ def environment_file(folder: Path) -> Path:
     """environments/local.yaml with people, a team, a model and a login node."""
     data = yaml.safe_load((ROOT / "environments" / "local.yaml").read_text())
     data |= {"people": {"file": "people.yaml"}, "teams": [{"name": "vision"}], "models": [MODEL]}
-    data["cluster"]["login_nodes"] = {"instance_type": "m7i.large"}
+    data["cluster"] |= {"login_nodes": {"instance_type": "m7i.large"}, "slurm": {"accounting": True}}
     file = folder / "people-lab.yaml"
     file.write_text(yaml.safe_dump(data, sort_keys=False))
     return file
