@@ -193,7 +193,7 @@ def test_a_team_writes_the_folders_of_its_models_and_shares_new_files(people: Pe
     people.lab.run("mkdir /fsx/see/outputs/a && touch /fsx/see/outputs/a/b", user="pierre")
     found = people.root("stat -c '%U %G %a' /fsx/see/outputs /fsx/see/outputs/a/b").stdout.splitlines()
     assert found == ["ubuntu vision 2775", "pierre vision 644"]
-    refused = people.lab.run("touch /fsx/see/outputs/c", user="grace", check=False)  # the laboratory's own user
+    refused = people.lab.run("touch /fsx/see/outputs/c", user="nobody", check=False)
     assert "Permission denied" in refused.stderr
 
 
