@@ -91,7 +91,12 @@ def check_aws(words: list[str]) -> None:
     if service == "s3":  # the AWS CLI's own commands, which no service model has
         assert operation in {"cp", "ls", "sync"}
         return
-    model = botocore.session.get_session().get_service_model(service)
+    session = botocore.session.get_session()
+    if operation == "wait":
+        waiters = session.get_waiter_model(service).waiter_names
+        assert words[3] in {xform_name(name, "-") for name in waiters}, f"aws {service} wait has no {words[3]}"
+        return
+    model = session.get_service_model(service)
     names = {xform_name(name, "-"): name for name in model.operation_names}
     assert operation in names, f"aws {service} has no {operation}"
     shape = model.operation_model(names[operation]).input_shape

@@ -114,8 +114,9 @@ class AccountingDatabase(Construct):
             db_subnet_group_name=subnets.ref,
             vpc_security_group_ids=[group.security_group_id],
             port=PORT,
-            # A restored database has the user of its snapshot, the same; CloudFormation then sets the new password.
-            master_username=USER,
+            # A restored database has its snapshot's user, the same. CloudFormation then sets the new password
+            # (aws-cloudformation-resource-providers-rds, aws-rds-dbcluster, modifyDbClusterAfterCreateRequest).
+            master_username=None if accounting.snapshot else USER,
             master_user_password=secret.secret_value.unsafe_unwrap(),
             snapshot_identifier=accounting.snapshot,
             serverless_v2_scaling_configuration=rds.CfnDBCluster.ServerlessV2ScalingConfigurationProperty(

@@ -28,8 +28,9 @@ from ops.problem import Problem
 from ops.report.commands import preflight_report, review_report
 from ops.report.rendering import text
 from ops.review.command import verdict_against
+from ops.review.resources import Effect
 from ops.review.stacks import Stacks, deployed, synthesized
-from ops.review.verdict import Level, Verdict
+from ops.review.verdict import Level, Verdict, at_stake, label
 from trainyard.pipeline.actions import DEPLOYMENT
 
 if TYPE_CHECKING:
@@ -275,6 +276,9 @@ def _show_verdict(target: Target, verdict: Verdict) -> None:
 
 
 def _confirm_deployment(target: Target, verdict: Verdict, *, yes: bool, destructive: bool) -> None:
+    refused = [f"{label(item)}: {at_stake(item)}" for item in verdict.data if item.effect is Effect.REFUSED]
+    if refused:
+        raise Problem("\n".join(("Nothing was changed: CloudFormation would refuse this deployment.", *refused)))
     dangerous = verdict.level is Level.DESTRUCTIVE
     if yes and dangerous and not destructive:
         raise Problem(

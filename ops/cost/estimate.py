@@ -35,15 +35,8 @@ FREE = (
     *("AWS::IAM::", "AWS::SSM::", "AWS::CDK::", "Custom::", "AWS::CloudFormation::", "AWS::Lambda::", "AWS::Events::"),
     *("AWS::EC2::VPC", "AWS::EC2::Subnet", "AWS::EC2::Route", "AWS::EC2::SecurityGroup", "AWS::EC2::InternetGateway"),
     *("AWS::FSx::DataRepositoryAssociation", "AWS::FSx::Volume", "AWS::S3::BucketPolicy", "AWS::SNS::TopicPolicy"),
-    *(
-        "AWS::AutoScaling::",
-        "AWS::RDS::DBSubnetGroup",
-        "AWS::RDS::DBClusterParameterGroup",
-        "AWS::RDS::DBParameterGroup",
-    ),
-    *("AWS::SecretsManager::SecretTargetAttachment", "AWS::SecretsManager::RotationSchedule", "AWS::Chatbot::"),
-    *("AWS::SecretsManager::ResourcePolicy", "AWS::APS::", "AWS::KMS::Alias", "AWS::CloudWatch::CompositeAlarm"),
-    *("AWS::Logs::", "AWS::ServerlessRepo::", "AWS::Serverless::"),
+    *("AWS::RDS::DBSubnetGroup", "AWS::RDS::DBClusterParameterGroup", "AWS::SecretsManager::RotationSchedule"),
+    *("AWS::AutoScaling::", "AWS::APS::", "AWS::Chatbot::", "AWS::Logs::"),
 )
 """Beginnings of the types that are free, or charged as another resource. A longer name above comes first."""
 _FIXED = {

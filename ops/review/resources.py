@@ -1,5 +1,6 @@
 """What CloudFormation does to each resource on the way from one set of stacks to another."""
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -12,6 +13,7 @@ from ops.review.structure import ABSENT, Difference, differences
 
 Json = Mapping[str, Any]
 
+DATABASE = "AWS::RDS::DBCluster"
 _ATTRIBUTES = ("DeletionPolicy", "UpdateReplacePolicy")
 _NAMES = ("ClusterName", "RepositoryName", "BucketName", "Name")
 
@@ -127,7 +129,10 @@ def _of_stack(key: str, old: Stacks, new: Stacks, replaced: Collection[Resource]
         else:
             properties = _properties(was, before), _properties(now, after)
             if found := tuple(differences(_content(was, properties[0]), _content(now, properties[1]))):
-                yield _changed(replace(change, differences=found), (was, now), properties)
+                changed = _changed(replace(change, differences=found), (was, now), properties)
+                # CloudFormation changes no export that is imported (user guide, "Get exported outputs").
+                imported = kind == DATABASE and changed.effect is Effect.REPLACED and _imported(old, key, logical_id)
+                yield replace(changed, effect=Effect.REFUSED, data_disposition="") if imported else changed
 
 
 def _content(resource: Json, properties: Json) -> dict[str, Any]:
@@ -158,6 +163,14 @@ def _refused(was: Json, now: Json) -> tuple[str, ...]:
     if key and all(isinstance(size, int) for size in sizes) and sizes[1] < sizes[0]:
         return (key,)
     return ()
+
+
+def _imported(stacks: Stacks, key: str, logical_id: str) -> bool:
+    """Whether another stack imports a value of the resource, such as its address."""
+    outputs = stacks[key].template.get("Outputs", {}).values()
+    names = [item["Export"]["Name"] for item in outputs if "Export" in item and logical_id in json.dumps(item["Value"])]
+    others = [json.dumps(stack.template) for other, stack in stacks.items() if other != key]
+    return any(json.dumps(name) in text for name in names for text in others)
 
 
 def _name(logical_id: str, resource: Json) -> str:

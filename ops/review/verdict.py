@@ -16,7 +16,6 @@ from ops.review.stacks import Stack, Stacks
 
 # Replacing or removing one of these interrupts running jobs, although it has no data.
 _INTERRUPTING = ("AWS::EC2::", "AWS::FSx::")
-_DATABASE = "AWS::RDS::DBCluster"
 _LOG_GROUP = "AWS::Logs::LogGroup"
 _CLUSTER_LOGS = "Monitoring.Logs.CloudWatch.RetentionInDays"
 # ParallelCluster's default.
@@ -214,7 +213,7 @@ def _of_resources(verdict: Verdict) -> Iterator[Reason]:
         elif change.type == clusters.TYPE and any(one.path.startswith("Hooks") for one in change.differences):
             text = "nodes that start later run them, running nodes keep the former ones until they are replaced"
             yield Reason(Level.DISRUPTIVE, f"hooks changed: {text}")
-        elif change.type == _DATABASE and any(one.path == "EngineVersion" for one in change.differences):
+        elif change.type == resources.DATABASE and any(one.path == "EngineVersion" for one in change.differences):
             yield Reason(Level.DISRUPTIVE, f"{label(change)} is upgraded: it is away for some minutes")
     if rest:
         yield Reason(Level.SAFE, f"{_count(len(rest), 'resource')} added or changed")
@@ -233,6 +232,8 @@ def label(change: ResourceChange) -> str:
 
 def at_stake(change: ResourceChange) -> str:
     """What happens to a resource with data."""
+    if change.effect is Effect.REFUSED and change.type == resources.DATABASE:
+        return "refused while the cluster stack imports its address: see docs/accounting.md, Restore"
     if change.effect is Effect.REFUSED:
         return "refused: it cannot change this way"
     return ", ".join(change.expires) or f"{change.effect}; {_contents(change)} {change.data_disposition}"

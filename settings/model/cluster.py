@@ -184,7 +184,8 @@ class Accounting(Part):
     backup_days: int = Field(14, ge=1, le=35, description="Days for which any point in time can be restored.")
     snapshot: SnapshotId | None = Field(
         None,
-        description="Cluster snapshot of such a database from which it is created; changing it replaces the database.",
+        description="Cluster snapshot of such a database from which a new one is created. Before it changes, see"
+        " docs/accounting.md, Restore.",
     )
     removed: bool = Field(
         False, description="No accounting; a database that the environment made is deleted after a final snapshot."

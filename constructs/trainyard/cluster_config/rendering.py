@@ -25,13 +25,10 @@ HEALTH_CHECK = {
 # it (pcluster 3.16.1, validators/slurm_settings_validator.py) and applies it without a stop of the fleet.
 MAIL = {"MailProg": "/opt/trainyard/current/monitoring/slurm-mail.sh"}
 
-# What `trainyard cost` needs of the records: the GPUs of each job, and its comment, which names the model. With a
-# database that existed before, the environment file sets them, so that its configuration does not change.
+# What `trainyard cost` needs of the records: the GPUs of each job, and its comment, which names the model.
+# ParallelCluster sets neither (facts: cookbook.json). slurmctld refuses the first without a database. With one that
+# existed before, the environment file sets them, so that its configuration does not change.
 RECORDS = {"AccountingStorageTRES": "gres/gpu", "AccountingStoreFlags": "job_comment"}
-
-# ParallelCluster does not set it (facts: cookbook.json), and Slurm then records no GPUs. slurmctld refuses it without a
-# database.
-GPUS = {"AccountingStorageTRES": "gres/gpu"}
 
 # DCGM's check of eight GPUs, a prolog, outlasts ParallelCluster's timers (aws-parallelcluster#6777, open, 2025-04-03;
 # aws-parallelcluster-cookbook f75d84c, slurm.conf.erb: BatchStartTimeout 180, MessageTimeout 60). Slurm requeues the
@@ -101,8 +98,8 @@ def _slurm_settings(environment: Environment, references: References) -> Section
     defaults = HEALTH_CHECK | (LONG_GPU_CHECK if _checks_many_gpus(environment) else {})
     defaults |= MAIL if environment.observability.mode != "off" else {}
     defaults |= share_settings(environment)
-    defaults |= RECORDS if references.database or environment.teams else {}
-    defaults |= GPUS if settings.accounting and settings.accounting.own else {}
+    own = settings.accounting is not None and settings.accounting.own
+    defaults |= RECORDS if own or environment.teams else {}
     parameters |= {name: value for name, value in defaults.items() if name.lower() not in given}
     section: Section = {
         "ScaledownIdletime": settings.scaledown_minutes,
@@ -121,11 +118,11 @@ def _slurm_settings(environment: Environment, references: References) -> Section
             "PasswordSecretArn": accounting.password_secret_arn,
             **({"DatabaseName": accounting.database} if accounting.database else {}),
         }
-    elif own := references.database:
+    elif made := references.database:
         section["Database"] = {
-            "Uri": own.uri,
-            "UserName": own.user,
-            "PasswordSecretArn": own.password_secret_arn,
+            "Uri": made.uri,
+            "UserName": made.user,
+            "PasswordSecretArn": made.password_secret_arn,
         }
     return section
 

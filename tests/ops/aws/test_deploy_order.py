@@ -7,14 +7,18 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
 from rich.console import Console
 
 from ops.aws import deployment, stacks
+from ops.problem import Problem
+from ops.review.resources import DATABASE, Effect
+from ops.review.stacks import Stack
+from ops.review.verdict import judge
 from tests.constructs.stacks_of import environment, synthesize
 
 if TYPE_CHECKING:
     import boto3
-    import pytest
     from aws_cdk.assertions import Template
 
 OLD: dict[str, Any] = {"name": "old", "mount": "/old", "capacity_gib": 1200}
@@ -67,3 +71,29 @@ def test_what_a_successful_deployment_could_not_remove_is_shown() -> None:
     run = lambda *_: deployment.Run(changed=True, code=0, failures=[failure])  # noqa: E731
     deployment.deploy(cast("boto3.Session", None), environment(), Console(file=output, width=200), run)
     assert f"Not removed, and may go on costing: {failure}" in output.getvalue()
+
+
+def with_database(snapshot: str | None, uri: object) -> dict[str, Stack]:
+    value = {"Fn::GetAtt": ["Cluster", "Endpoint.Address"]}
+    database = {
+        "Resources": {
+            "Cluster": {"Type": DATABASE, "Properties": {"SnapshotIdentifier": snapshot} if snapshot else {}}
+        },
+        "Outputs": {"Address": {"Value": value, "Export": {"Name": "unit-database:Address"}}},
+    }
+    cluster = {"Resources": {"C": {"Type": "AWS::SSM::Parameter", "Properties": {"Value": uri}}}}
+    return {
+        part: Stack(part, f"unit-{part}", "us-east-1", template)
+        for part, template in (("database", database), ("cluster", cluster))
+    }
+
+
+def test_a_database_is_not_restored_while_the_cluster_imports_its_address() -> None:
+    imports_it = {"Fn::ImportValue": "unit-database:Address"}
+    new = with_database("before", imports_it)
+    verdict = judge("unit", "before", with_database(None, imports_it), new)
+    with pytest.raises(Problem, match=r"RDS DBCluster Cluster: refused .* docs/accounting.md, Restore"):
+        deployment._confirm_deployment(cast("deployment.Target", None), verdict, yes=True, destructive=True)
+    # The step before: the cluster has the address as text.
+    verdict = judge("unit", "before", with_database(None, "unit-accounting.cluster-x:3306"), new)
+    assert [change.effect for change in verdict.data] == [Effect.REPLACED]

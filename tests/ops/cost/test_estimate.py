@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import boto3
@@ -158,10 +159,11 @@ def test_every_type_of_the_shipped_environments_is_classified(name: str) -> None
 
 
 @pytest.mark.parametrize("region", DATA)
-def test_every_price_names_its_source(region: str) -> None:
+def test_every_price_names_its_source_and_date(region: str) -> None:
     keys = DATA[region].keys() - {"sources"}
     assert keys
     assert keys == DATA[region]["sources"].keys()
+    assert [text for text in DATA[region]["sources"].values() if not re.search(r"\b20\d\d-\d\d-\d\d\b", text)] == []
 
 
 @pytest.mark.parametrize(

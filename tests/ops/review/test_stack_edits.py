@@ -75,6 +75,13 @@ CASES: dict[str, Case] = {
         ("DBCluster .* removed kept as a snapshot", "DBInstance", "Secret", *["LogGroup"] * 3),
         before=(slurm("accounting: true"),),
     ),
+    "the accounting database restored in place": Case(
+        DESTRUCTIVE,
+        ((r"accounting: true", "accounting: {snapshot: before}"),),
+        ("DBCluster .* refused", "DBInstance"),
+        says="SnapshotIdentifier.: the deployment fails",
+        before=(slurm("accounting: true"),),
+    ),
     "the accounting database upgraded": Case(
         DISRUPTIVE,
         ((r"accounting: true", "accounting: {version: 3.12.0}"),),
