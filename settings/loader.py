@@ -178,7 +178,8 @@ def _advice(detail: ErrorDetails, given: str, info: FieldInfo | None) -> str:
         return f'put it in quotes: "{given}"'
     if kind in {"int_type", "int_parsing"} and given.strip("'").isdigit():
         return "write the number without quotes" if len(given) <= MAX_DIGITS + 2 else "write a smaller number"
-    if kind in {"bool_type", "switch_type"} and str(value).lower() in {"yes", "no", "on", "off", "y", "n", "true", "false"}:
+    words = {"yes", "no", "on", "off", "y", "n", "true", "false"}
+    if kind in {"bool_type", "switch_type"} and str(value).lower() in words:
         return "write true or false, without quotes"
     return suggestion(str(value), _choices(info.annotation)) if info and kind == "literal_error" else ""
 
