@@ -34,7 +34,13 @@ ACTIONS: tuple[str, ...] = tuple(
             *logs.ACTIONS,
             *("cloudformation:DescribeStackEvents", "cloudformation:DescribeStacks", "ec2:DescribeSubnets"),
             *("ec2:DescribeVpcs", "ecr:DescribeRepositories", "fsx:DescribeDataRepositoryAssociations"),
-            *("fsx:DescribeFileSystems", "fsx:DescribeVolumes", "s3:GetBucketVersioning", "s3:ListBucket"),
+            *(
+                "fsx:DescribeFileSystems",
+                "fsx:DescribeVolumes",
+                "rds:DescribeDBClusters",
+                "s3:GetBucketVersioning",
+                "s3:ListBucket",
+            ),
             *("ssm:GetCommandInvocation", "ssm:GetParameter", "ssm:SendCommand", "sts:AssumeRole"),
         }
     )

@@ -27,7 +27,7 @@ def publish(laboratory: Laboratory, assets: Path = cluster_bundle.ASSETS) -> str
     bucket = laboratory.path(f"{BUCKETS}/{laboratory.plan.buckets['assets']}")
     cluster_bundle.stage(bundle, bucket, assets)
     (bucket / cluster_bundle.SETTINGS).write_text(json.dumps(laboratory.plan.settings(), indent=1))
-    if people := laboratory.plan.people():
+    if people := laboratory.plan.people:
         (bucket / PEOPLE).write_text(json.dumps(people))
     return bundle.sha256
 

@@ -14,14 +14,15 @@ from local.slurm.plan import AWS_NAME, ROOT_MIB, Node, Plan
 HERE = Path(__file__).parent
 METADATA_ADDRESS = "169.254.169.254"
 FIRST_UID = 1000
-# More users, to test what several people share.
+# More users, to test what several people share. With a people file its users are all.
 MORE_USERS = ("ada", "grace")
 DRIVER, CUDA = "580.95.05", "13.0"
 
 
 def users(plan: Plan) -> tuple[str, ...]:
     """The users of the laboratory, the cluster's user first; uids from 1000."""
-    return (plan.user, *(name for name in MORE_USERS if name != plan.user))
+    more = () if plan.people and plan.people["has_users"] else MORE_USERS
+    return (plan.user, *(name for name in more if name != plan.user))
 
 
 def write_node(plan: Plan, node: Node, folder: Path, *, base: Path, group: str, controllers: Sequence[str]) -> None:

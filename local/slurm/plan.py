@@ -88,6 +88,8 @@ class Plan:
     slurm: Mapping[str, str] = field(default_factory=dict)
     powered_down: tuple[Node, ...] = ()
     metrics_s: int = 0
+    people: dict[str, object] | None = None
+    """The cluster/people.json of this environment, whose people file JSON of `environment` lacks."""
 
     @property
     def head(self) -> Node:
@@ -124,10 +126,6 @@ class Plan:
     def repository_uri(self, name: str) -> str:
         """URI of a repository as ECR writes it, without a tag."""
         return f"{self.registry}/{self.environment.repository_name(name)}"
-
-    def people(self) -> dict[str, object] | None:
-        """The cluster/people.json of this environment, or None."""
-        return cluster_people(self.environment)
 
     def settings(self) -> dict[str, object]:
         """The cluster/settings.json of this environment, as the product writes it."""
@@ -227,6 +225,7 @@ def make(
         slurm=dict(slurm or {}),
         powered_down=tuple(asleep),
         metrics_s=metrics_s,
+        people=cluster_people(environment),
     )
 
 

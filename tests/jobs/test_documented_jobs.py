@@ -33,6 +33,8 @@ def dry(line: str) -> str:
     program = words[0]
     if program in {"source", "cd", "export"}:
         return line
+    if program == "sudo":
+        return line if line.split("#", maxsplit=1)[0].rstrip().endswith("/apply.sh plan") else f"command -v {words[1]}"
     if program in PLAIN:
         return f"command -v {program}"
     if program in {"sbatch", "srun"} or program.endswith((".sbatch", "/shell.sh")):

@@ -28,7 +28,7 @@ def test_the_head_node_serves_the_progress_of_a_training_job(lab: Laboratory, jo
     exporter = subprocess.Popen(line, cwd="/", stdout=subprocess.DEVNULL)
     try:
         found = until(lab, lambda page: "training_loss{" in page and page.count("training_rank_step{") == 2)
-        assert (job, "fsdp", "ubuntu", "", "gpu-queue", "watched") in found["slurm_job_info"]
+        assert (job, "fsdp", "ubuntu", "pcdefault", "gpu-queue", "watched") in found["slurm_job_info"]
         nodes = [node for number, node in found["slurm_job_node"] if number == job]
         assert len(nodes) == 2 and found["slurm_job_gpus"][job,] == 16
         assert {(job, str(rank), node) for rank, node in enumerate(nodes)} == found["training_rank_step"].keys()

@@ -87,7 +87,7 @@ def environment_file(folder: Path) -> Path:
     """environments/local.yaml with people, a team, a model and a login node."""
     data = yaml.safe_load((ROOT / "environments" / "local.yaml").read_text())
     data |= {"people": {"file": "people.yaml"}, "teams": [{"name": "vision"}], "models": [MODEL]}
-    data["cluster"]["login_nodes"] = {"instance_type": "m7i.large"}
+    data["cluster"] |= {"login_nodes": {"instance_type": "m7i.large"}, "slurm": {"accounting": True}}
     file = folder / "people-lab.yaml"
     file.write_text(yaml.safe_dump(data, sort_keys=False))
     return file
@@ -193,7 +193,7 @@ def test_a_team_writes_the_folders_of_its_models_and_shares_new_files(people: Pe
     people.lab.run("mkdir /fsx/see/outputs/a && touch /fsx/see/outputs/a/b", user="pierre")
     found = people.root("stat -c '%U %G %a' /fsx/see/outputs /fsx/see/outputs/a/b").stdout.splitlines()
     assert found == ["ubuntu vision 2775", "pierre vision 644"]
-    refused = people.lab.run("touch /fsx/see/outputs/c", user="grace", check=False)  # the laboratory's own user
+    refused = people.lab.run("touch /fsx/see/outputs/c", user="nobody", check=False)
     assert "Permission denied" in refused.stderr
 
 
@@ -227,7 +227,7 @@ def test_foreign_users_and_homes_are_left_alone_and_named_with_their_node(people
 
 def test_a_new_user_s_job_does_not_wait_for_the_timer(people: People) -> None:
     before = yaml.safe_load((people.file.parent / "people.yaml").read_text())
-    people.write(before | {"users": [*before["users"], {"name": "noor", "uid": 10020}]})
+    people.write(before | {"users": [*before["users"], {"name": "noor", "uid": 10020, "teams": ["vision"]}]})
     people.publish()
     people.apply()
     compute = people.lab.plan.compute[0].name
@@ -235,6 +235,7 @@ def test_a_new_user_s_job_does_not_wait_for_the_timer(people: People) -> None:
     job = people.lab.output("sbatch --parsable -N2 --wrap 'srun id -un'", user="noor")
     people.lab.wait_for_job(job)
     assert people.lab.output(f"cat slurm-{job}.out", user="noor").split() == ["noor", "noor"]
+    assert people.lab.job(job)["Account"] == "vision"  # of apply_shares.py, which apply.sh called
     people.write(before)
     people.everywhere()
     people.everywhere()
@@ -326,6 +327,9 @@ def test_a_user_of_the_directory_is_known_on_all_nodes_and_runs_jobs(
     line = f"SSH_ASKPASS=/root/ask SSH_ASKPASS_REQUIRE=force setsid ssh {options} curie@head 'id -un; pwd'"
     done = with_directory.root(line, "login", check=False)
     assert done.stdout.split() == ["curie", "/home/curie"], done.stderr  # the home is made at the first login
+    refused = lab.run("srun -N2 -n2 id -un", user="curie", check=False)
+    assert "Invalid account" in refused.stderr  # docs/shares.md, "Who can submit"
+    with_directory.root("/opt/slurm/bin/sacctmgr -i add user curie account=vision")
     assert lab.output("srun -N2 -n2 id -un", user="curie").split() == ["curie", "curie"]
 
 
