@@ -35,6 +35,9 @@ def user(options: argparse.Namespace) -> int:
             quota=options.home_quota_gib,
         )
         _print(f"Added {options.name} ({uid}) to {people.people_file(file)}")
+        teams = [team.name for team in read(options.environment)[1].teams]
+        if teams and not options.team and not options.administrator:
+            _print(f"Without a team {options.name} cannot submit jobs. Teams: {', '.join(teams)}.")
     elif options.action == "remove":
         uid = people.remove(file, options.name)
         _print(f"Removed {options.name} ({uid}) in {people.people_file(file)}. The home and all files stay.")
@@ -68,7 +71,7 @@ def _apply(options: argparse.Namespace) -> int:
     for line in lines:
         _print(line)
     if not plan and environment.people.home_quotas():
-        _print(f"Quotas of homes change with the next deployment: cdk deploy {environment.name}-storage")
+        _print(f"Quotas of homes change with the next deployment: cdk deploy storage -c env={options.environment}")
     return DONE if good else NO
 
 

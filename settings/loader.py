@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 from settings.faults import Fault, Faults, KeyPath, suggestion
 from settings.model import Environment
 from settings.model.base import MEANINGS, Part
+from settings.model.cluster import with_switch
 from settings.model.people import PeopleFile
 from settings.rules import findings, people
 from settings.source import MAX_DIGITS, Source, read, text_of
@@ -91,6 +92,8 @@ def _explain(detail: ErrorDetails, source: Source, root: type[Part]) -> None:
         return  # pydantic does not count the items that have faults
     key = _in_file(detail["loc"], source)
     info = _at(key, root)[1]
+    if kind == "model_type" and info and info.json_schema_extra is with_switch:
+        kind = detail["type"] = "switch_type"
     if kind == "literal_error" and detail["loc"][-1] != key[-1]:  # the short form of a part
         info = _at((*key, detail["loc"][-1]), root)[1] or info
     if kind == "extra_forbidden":
@@ -175,7 +178,8 @@ def _advice(detail: ErrorDetails, given: str, info: FieldInfo | None) -> str:
         return f'put it in quotes: "{given}"'
     if kind in {"int_type", "int_parsing"} and given.strip("'").isdigit():
         return "write the number without quotes" if len(given) <= MAX_DIGITS + 2 else "write a smaller number"
-    if kind == "bool_type" and str(value).lower() in {"yes", "no", "on", "off", "y", "n", "true", "false"}:
+    words = {"yes", "no", "on", "off", "y", "n", "true", "false"}
+    if kind in {"bool_type", "switch_type"} and str(value).lower() in words:
         return "write true or false, without quotes"
     return suggestion(str(value), _choices(info.annotation)) if info and kind == "literal_error" else ""
 
@@ -185,10 +189,12 @@ _KINDS = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "bool_type": "true or false",
+    "float_type": "a number",
+    "switch_type": "true, false or a mapping",
     "tuple_type": "a list",
     "dict_type": "a mapping",
     "model_type": "a mapping",
-    "greater_than": "more than {gt}",
+    "greater_than": "more than {gt:g}",
     "greater_than_equal": "{ge} or more",
     "less_than_equal": "{le} or less",
     "string_too_short": "at least {min_length} characters",

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Timers of the head node for budgets of teams and for idle interactive jobs, and on nodes with GPUs the service that sees whether they
-# work; only if the environment file has such budgets or qualities of service. A failure is a warning, as with monitoring.
+# Timers of the head node for budgets of teams and for idle interactive jobs, which people.json has, if the environment has teams or qualities of
+# service; and on nodes with GPUs, if one of these ends idle jobs, the service that sees whether they work. A failure is a warning, as with monitoring.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 # shellcheck source=cluster_assets/lib/monitoring.sh
 . "${TRAINYARD_LIB}/monitoring.sh"
@@ -50,18 +50,12 @@ usage::stop() {
   systemctl daemon-reload
 }
 
-usage::budgets() {
-  if [[ -z "$(settings::get .usage.topic_arn)" ]]; then
+usage::head() {
+  if [[ -z "$(settings::get .usage)" ]]; then
     usage::stop trainyard-budgets.timer
-  else
-    usage::timer budgets "Budgets of teams" budgets.py 3600
-  fi
-}
-
-usage::idle() {
-  if [[ "$(settings::get .usage.idle_gpus)" != true ]]; then
     usage::stop trainyard-idle-gpus.timer
   else
+    usage::timer budgets "Budgets of teams" budgets.py 3600
     usage::timer idle-gpus "Interactive jobs whose GPUs are idle" idle_gpus.py 60
   fi
 }
@@ -81,15 +75,13 @@ usage::gpus() {
 }
 
 usage::main() {
-  local part parts=(budgets idle)
+  local part=head
   if (($#)); then
     "usage::$1"
     return
   fi
-  [[ "${TRAINYARD_ROLE:-}" != compute-* ]] || parts=(gpus)
-  for part in "${parts[@]}"; do
-    monitoring::part "the ${part} of usage are not set up: the reason is above" "${part}"
-  done
+  [[ "${TRAINYARD_ROLE:-}" != compute-* ]] || part=gpus
+  monitoring::part "the timers or the service of usage are not set up: the reason is above" "${part}"
 }
 
 usage::main "$@"

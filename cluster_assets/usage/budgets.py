@@ -1,7 +1,7 @@
 """budgets.py --settings FILE --people FILE --folder FOLDER: alerts at 50, 80 and 100 % of each team's monthly budget.
 
 Runs every hour on the head node (trainyard-budgets.timer), as root, who alone has the instance's credentials. What a
-team has used since the first of the month, in UTC, is its node hours times the prices of settings.json. Each level is
+team has used since the first of the month, in UTC, is its node hours times the prices of people.json. Each level is
 published once a month; an alert that fails is tried again in the next hour. The standard library only, Python 3.9.
 """
 
@@ -55,9 +55,9 @@ def publish(topic: str, region: str, subject: str, text: str) -> bool:
 def check(settings: dict[str, Any], people: dict[str, Any], folder: Path, now: float) -> int:
     """Publish what is due; returns the number of alerts."""
     budgets = {team["name"]: team["monthly_usd"] for team in people.get("teams", ()) if team.get("monthly_usd")}
-    about = settings["usage"]
-    if not budgets or not about["topic_arn"]:
+    if not budgets:
         return 0
+    about = people["budgets"]
     begin = datetime.fromtimestamp(now, timezone.utc).replace(day=1, hour=0, minute=0, second=0)  # noqa: UP017 - Python 3.9
     month, file = f"{begin:%Y-%m}", folder / "budgets.json"
     known = json.loads(file.read_text()) if file.is_file() else {}

@@ -5,7 +5,9 @@ cluster_assets/people. A change of it is applied to a running cluster, without a
 from __future__ import annotations
 
 from settings.model import Environment
+from settings.prices import node_prices
 from settings.shares import is_shared, shares
+from settings.stacks import topic_arn
 
 PEOPLE = "cluster/people.json"
 
@@ -25,4 +27,12 @@ def cluster_people(environment: Environment) -> dict[str, object] | None:
         # Of a directory the nodes only look whether it answers: ParallelCluster configures SSSD.
         "directory": directory and directory.model_dump(include={"address", "ca_certificate", "verify"}),
         **shares(environment),
+        **_budgets(environment),
     }
+
+
+def _budgets(environment: Environment) -> dict[str, object]:
+    """What the head node needs to know when a team's budget is used up."""
+    if not any(team.monthly_usd for team in environment.teams):
+        return {}
+    return {"budgets": {"hourly": node_prices(environment), "topic_arn": topic_arn(environment)}}

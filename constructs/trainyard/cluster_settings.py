@@ -12,7 +12,7 @@ from settings.instances import instance_types
 from settings.model import Environment
 from settings.model.cluster import Compute, Os, Queue
 from settings.model.environment import Validation
-from settings.prices import node_prices
+from settings.shares import is_shared
 from settings.stacks import topic_arn
 from trainyard.cluster_people import cluster_people
 
@@ -78,13 +78,9 @@ def cluster_settings(
 
 
 def _usage(environment: Environment) -> dict[str, object]:
-    """What the head node's timers need for budgets of teams and idle interactive jobs; people.json has both."""
-    budgets = any(team.monthly_usd for team in environment.teams)
+    """The timers of budgets and idle jobs: with the first team, because a change of teams is not an update."""
     idle = any(qos.idle_gpu_minutes for qos in environment.qos)
-    if not budgets and not idle:
-        return {}
-    topic = topic_arn(environment) if budgets else None
-    return {"usage": {"hourly": node_prices(environment), "topic_arn": topic, "idle_gpus": idle}}
+    return {"usage": {"idle_gpus": idle}} if is_shared(environment) else {}
 
 
 def _monitoring(environment: Environment) -> dict[str, object]:

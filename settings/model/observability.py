@@ -108,6 +108,11 @@ class Observability(Part):
         return self.mode != "off"
 
     @property
+    def notifies(self) -> bool:
+        """Whether somebody receives what is sent to the topic."""
+        return self.on and self.notify != Notify()
+
+    @property
     def prometheus(self) -> bool:
         """Whether Prometheus collects metrics, so that exporters and the monitoring host run."""
         return self.mode in ("self-hosted", "managed")

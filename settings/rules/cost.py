@@ -42,10 +42,10 @@ def billing(environment: Environment) -> Iterator[Finding]:
 
 
 def receivers(environment: Environment) -> Iterator[Finding]:
-    """Somebody receives the alerts: AWS Budgets takes no notification without a subscriber."""
+    """Somebody receives the alerts."""
     budget = environment.cost.budget
-    if budget and not budget.emails and not environment.observability.on:
-        allowed = "one or more addresses, or observability with its topic"
+    if budget and not budget.emails and not environment.observability.notifies:
+        allowed = "one or more addresses, or receivers in observability.notify"
         yield Finding(("cost", "budget"), "a budget whose alerts nobody receives", allowed, "add emails")
 
 

@@ -128,8 +128,10 @@ def _names(environment: Environment) -> Iterator[Finding]:
 def _ids(environment: Environment) -> Iterator[Finding]:
     """Each id once: files belong to ids, so that two names of one id would be one user."""
     used = [number for _, (_, number) in _all(environment)]
+    # Former users first: their id stays as it is.
+    items = sorted(_all(environment), key=lambda item: item[0][0] != "removed")
     for key, (_, number), before, (other, _) in clashes(
-        _all(environment), lambda one, other: one[1][1] == other[1][1] and one[1][0] != other[1][0]
+        items, lambda one, other: one[1][1] == other[1][1] and one[1][0] != other[1][0]
     ):
         name = "gid" if key[0] == "groups" else "uid"
         allowed = "an id that no other user, group or former user has"

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from settings.faults import KeyPath, suggestion
 from settings.model import Environment
 from settings.model.environment import Model
+from settings.model.people import People
 from settings.model.teams import Qos, SlurmReservation, Team
 from settings.rules.items import Finding, Items, Named, clashes, for_each, listed, models
 from settings.shares import NORMAL, RESERVED, cluster_gpus, is_shared, models_gpus
@@ -40,6 +41,15 @@ def accounting(environment: Environment) -> Iterator[Finding]:
         if getattr(environment, name):
             advice = "set cluster.slurm.accounting: true, or the database that exists (docs/shares.md)"
             yield Finding((name,), "a list, without accounting", "only with cluster.slurm.accounting", advice)
+
+
+def teams_of_users(environment: Environment) -> Iterator[Finding]:
+    """Users have teams: with limits, Slurm refuses jobs of users without an account."""
+    if environment.people != People() and not environment.teams:
+        for name in ("qos", "reservations"):
+            if getattr(environment, name):
+                allowed = "one or more teams, because Slurm then refuses jobs of users without an account"
+                yield Finding((name,), "a list, with people and without teams", allowed, "add teams")
 
 
 def names(environment: Environment) -> Iterator[Finding]:
@@ -179,4 +189,4 @@ def parameters(environment: Environment) -> Iterator[Finding]:
             yield Finding(key, str(value), f"{allowed[1]}, with teams", "remove the parameter: Trainyard sets it")
 
 
-RULES = (accounting, names, team_of_model, qos_of_team, preemption, limits, reservation, parameters)
+RULES = (accounting, teams_of_users, names, team_of_model, qos_of_team, preemption, limits, reservation, parameters)

@@ -19,6 +19,7 @@ from tests.cluster_assets.conftest import ASSETS
 from tests.cluster_assets.test_settings import SCHEMA, build, environment
 from tests.cluster_config.references import references
 from trainyard.cluster_config import render
+from trainyard.cluster_people import cluster_people
 from trainyard.head_node_documents import USAGE_REQUEST
 
 sys.path.insert(0, str(ASSETS / "usage"))
@@ -269,14 +270,17 @@ TEAMS = {"teams": [{"name": "vision", "monthly_usd": 1000}], "observability": {"
 IDLE = {"qos": [{"name": "interactive", "idle_gpu_minutes": 30}]}
 
 
-def test_settings_only_with_budgets_or_idle_policies() -> None:
+def test_a_later_budget_or_idle_policy_changes_people_json_and_the_timers_run_already() -> None:
+    """A change of settings.json alone does not reach a running head node."""
     assert "usage" not in build(environment())
-    assert "usage" not in build(environment(teams=[Team(name="vision")], qos=[Qos(name="high")]))
-    both = build(environment(**TEAMS, **IDLE))
-    jsonschema.validate(both, SCHEMA)
+    assert build(environment(teams=[Team(name="vision")], qos=[Qos(name="high")]))["usage"] == {"idle_gpus": False}
+    both = environment(**TEAMS, **IDLE)
+    jsonschema.validate(build(both), SCHEMA)
+    assert build(both)["usage"] == {"idle_gpus": True}
+    people: Any = cluster_people(both)
     topic = "arn:aws:sns:us-east-1:111122223333:trainyard-least-notifications"
-    assert both["usage"] == {"hourly": {"cpu/c7i": 0.1785}, "topic_arn": topic, "idle_gpus": True}
-    assert build(environment(**IDLE))["usage"]["topic_arn"] is None
+    assert people["budgets"] == {"hourly": {"cpu/c7i": 0.1785}, "topic_arn": topic}
+    assert "budgets" not in (cluster_people(environment(**IDLE)) or {})
 
 
 def test_records_have_gpus_and_comments_if_the_accounting_is_the_environments() -> None:
@@ -311,14 +315,14 @@ def step(node: Node, settings: dict[str, Any], role: str) -> list[str]:
     return sorted(path.name for path in node.path(UNITS).glob("trainyard-*"))
 
 
-def usage_of(topic: str | None, idle: bool) -> dict[str, Any]:
-    return {"usage": {"hourly": {}, "topic_arn": topic, "idle_gpus": idle}}
+def usage_of(idle: bool) -> dict[str, Any]:
+    return {"usage": {"idle_gpus": idle}}
 
 
 def test_timers_of_the_head_node_come_and_go_with_the_settings(node: Node, settings: dict[str, Any]) -> None:
     node.path(UNITS).mkdir(parents=True, exist_ok=True)
     assert step(node, settings, "head-configured") == []
-    both = settings | usage_of("arn:aws:sns:us-east-1:111122223333:x", True)
+    both = settings | usage_of(idle=False)
     names = [f"trainyard-{name}.{kind}" for name in ("budgets", "idle-gpus") for kind in ("service", "timer")]
     assert step(node, both, "updated") == names
     unit = node.path(f"{UNITS}/trainyard-budgets.service").read_text()
@@ -326,15 +330,14 @@ def test_timers_of_the_head_node_come_and_go_with_the_settings(node: Node, setti
         "usage/budgets.py --settings /opt/trainyard/settings.json --people /opt/slurm/etc/trainyard/people.json" in unit
     )
     assert "OnUnitInactiveSec=60\n" in node.path(f"{UNITS}/trainyard-idle-gpus.timer").read_text()
-    assert step(node, settings | usage_of(None, True), "updated") == names[2:]
     assert step(node, settings, "updated") == []
     assert "disable --now trainyard-budgets.timer" in node.calls("systemctl")
 
 
 def test_nodes_with_gpus_report_them_if_a_policy_needs_it(node: Node, settings: dict[str, Any]) -> None:
     node.path(UNITS).mkdir(parents=True, exist_ok=True)
-    assert step(node, settings | usage_of("arn:x", False), "compute-configured") == []
-    assert step(node, settings | usage_of(None, True), "compute-configured") == ["trainyard-gpu-use.service"]
+    assert step(node, settings | usage_of(idle=False), "compute-configured") == []
+    assert step(node, settings | usage_of(idle=True), "compute-configured") == ["trainyard-gpu-use.service"]
     unit = node.path(f"{UNITS}/trainyard-gpu-use.service").read_text()
     assert "gpu_use.py --file /shared/monitoring/gpus/" in unit and "Restart=always" in unit
     assert step(node, settings, "compute-configured") == []

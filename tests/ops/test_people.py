@@ -156,7 +156,8 @@ def test_list_and_no_apply_on_the_command_line(file: Path, capsys: pytest.Captur
     assert main(["user", "list", str(file)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "Added linus (10005)" in lines[0]
-    assert [line.split()[:2] for line in lines[3:]] == [["ada", "10000"], ["linus", "10005"], ["grace", "10001"]]
+    assert lines[1].startswith("Without a team linus cannot submit jobs. Teams: vision")
+    assert [line.split()[:2] for line in lines[4:]] == [["ada", "10000"], ["linus", "10005"], ["grace", "10001"]]
 
 
 def test_nothing_is_up_so_only_the_file_changes(file: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

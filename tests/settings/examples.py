@@ -60,6 +60,8 @@ HA_1 = {f"{Z}.deployment": "SINGLE_AZ_HA_1", f"{Z}.throughput": 128}
 TEAM, R, S = {"name": "nlp", "share": 2}, "reservations", f"{C}.slurm.settings"
 WEEK = {"name": "week", "queue": "gpu", "nodes": 3, "teams": ["nlp"], "start": "2026-12-01T08:00", "hours": 168}
 SHARED: dict[str, Any] = {A: ACCOUNTING, "teams": [TEAM, {"name": "vision"}]}
+INTERACTIVE: dict[str, Any] = {A: ACCOUNTING, **NO_MODELS, "qos": [{"name": "interactive", "idle_gpu_minutes": 30}]}
+RECEIVED = {"mode": "cloudwatch", "notify": {"emails": ["a@example.com"]}}
 PAID = {A: ACCOUNTING, "teams": [{"name": "vision", "monthly_usd": 50_000}]}
 CIRCLE = [{"name": "ab", "preempts": ["cd"]}, {"name": "cd", "preempts": ["ef"]}, {"name": "ef", "preempts": ["ab"]}]
 JAKARTA = {"region": "ap-southeast-3", f"{N}.zone": "apse3-az1", **HA_1}
@@ -124,7 +126,7 @@ GOOD: list[dict[str, Any]] = [
     {f"{Q}.gpu_health_check": True, f"{C}.queues.1.node_health_check": False},
     # Prices and budget
     {"cost": {"prices": {"p5.48xlarge": 31.5}, "budget": {"monthly_usd": 90000, "emails": ["a@example.com"]}}},
-    {"cost.budget": {"monthly_usd": 90000, "at_limit": "stop-new-jobs"}, OB: "cloudwatch"},
+    {"cost.budget": {"monthly_usd": 90000, "at_limit": "stop-new-jobs"}, OB: RECEIVED},
     # Names, tags, Slurm's settings, limits of operations
     {},
     {f"{C}.name": "a" * 60},
@@ -472,10 +474,11 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     # Prices and budget
     ({"cost.prices": {"p5.48xlarg": 31.5}}, "cost.prices.p5.48xlarg", "an instance type that the file uses"),
     ({"cost.prices": {"p5.48xlarge": 0}}, "cost.prices.p5.48xlarge", "more than 0"),
+    ({"cost.prices": {"p5.48xlarge": "dear"}}, "cost.prices.p5.48xlarge", "a number"),
     ({"cost.budget": {"monthly_usd": 0}}, "cost.budget.monthly_usd", "more than 0"),
     ({"cost.budget": {"monthly_usd": 9, "emails": ["a"]}}, "cost.budget.emails[0]", "an e-mail address"),
     ({"cost.budget": {"monthly_usd": 9, "emails": ["A@b.org", "a@b.org"]}}, "cost.budget.emails[0]", "each once"),
-    ({"cost.budget": {"monthly_usd": 9}}, "cost.budget", "nobody receives"),
+    ({"cost.budget": {"monthly_usd": 9}, OB: "cloudwatch"}, "cost.budget", "nobody receives"),
     ({"cost.budget": {"monthly_usd": 9, "at_limit": "stop"}}, "cost.budget.at_limit", "alert, stop-new-jobs"),
     ({"region": "cn-north-1", "cost.budget": {"monthly_usd": 9}}, "cost.budget", "billed in CNY"),
     # Observability
@@ -540,16 +543,14 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({**SHARED, S: {"PreemptType": "preempt/none"}}, f"{S}.PreemptType", "preempt/qos"),
     ({**SHARED, S: {"PreemptMode": "SUSPEND"}}, f"{S}.PreemptMode", "REQUEUE or CANCEL"),
     # Budgets of teams and idle interactive jobs
-    ({**PAID}, "teams[0].monthly_usd", "whose topic gets the alerts"),
+    ({**PAID, OB: "cloudwatch"}, "teams[0].monthly_usd", "whose alerts nobody receives"),
     (
-        {**PAID, OB: "cloudwatch", f"{Q}.capacity.type": "spot"},
+        {**PAID, OB: RECEIVED, f"{Q}.capacity.type": "spot"},
         "teams[0].monthly_usd",
         "no price is known for gpu/p5",
     ),
-    (
-        {A: ACCOUNTING, "storage": {}, **NO_MODELS, "qos": [{"name": "interactive", "idle_gpu_minutes": 30}]},
-        "qos[0].idle_gpu_minutes",
-        "without a shared file system",
-    ),
+    ({**INTERACTIVE, "storage": {}}, "qos[0].idle_gpu_minutes", "without a shared file system"),
+    ({**INTERACTIVE, "storage.lustre": []}, "qos[0].idle_gpu_minutes", "other than /home"),
+    ({**INTERACTIVE, PE: {"directory": LDAP}}, "qos", "without teams"),
 ]
 """Edits, the key of the fault, a part of its text."""

@@ -77,7 +77,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"users.1.uid": 10000}, "users[1].uid", "10000, as users[0] (ada)"),
     ({"users.1.uid": 10000}, "users[1].uid", "use 10005"),
     ({"users.1.uid": 10002}, "groups[0].gid", "10002, as users[1] (grace)"),
-    ({"users.1.uid": 10004}, "removed[0].uid", "10004, as users[1] (grace)"),
+    ({"users.1.uid": 10004}, "users[1].uid", "10004, as removed[0] (alan)"),
     ({"users.1.name": "ada"}, "users[1].name", "ada, as users[0]"),
     ({"users.1.name": "vision"}, "groups[0].name", "vision, as users[1]"),
     ({"removed.0": {"name": "ada", "uid": 10000}}, "removed[0].name", "the user came back"),

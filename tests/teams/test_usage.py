@@ -239,8 +239,9 @@ sys.exit(open("/run/fake/status").read().strip() == "fails")
 def budgets(laboratory: Laboratory, moment: str) -> list[dict[str, str]]:
     """Run the check of budgets as if it were October; returns the messages, as botocore's model of SNS takes them."""
     usage = {"hourly": {"gpu/p5": 80.0, "cpu/c7i": 0.2}, "topic_arn": "arn:aws:sns:us-east-1:000000000000:alerts"}
-    settings = {**laboratory.plan.settings(), "usage": usage}
-    people = {"teams": [{"name": "vision", "monthly_usd": 10_000}, {"name": "speech", "monthly_usd": 1_000_000}]}
+    settings = laboratory.plan.settings()
+    teams = [{"name": "vision", "monthly_usd": 10_000}, {"name": "speech", "monthly_usd": 1_000_000}]
+    people = {"teams": teams, "budgets": usage}
     laboratory.run("rm -f /run/fake/requests", user="root")
     program = (
         f"import sys, json, pathlib; sys.path.insert(0, '{PROGRAMS}'); import budgets\n"

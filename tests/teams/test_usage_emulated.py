@@ -33,6 +33,7 @@ teams: [{name: vision, monthly_usd: 1000}]
 qos: [{name: interactive, idle_gpu_minutes: 30}]
 cost: {prices: {p5.48xlarge: 80.0, c7i.xlarge: 0.2}}
 observability:
+  notify: {emails: [team@example.com]}
 """,
 }
 
