@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import boto3
@@ -117,11 +118,15 @@ def plan_of(environment: Environment) -> Plan:
 
 
 def ensure(state: Path, cluster: str, account: str) -> Laboratory:
-    """The running laboratory of a cluster; one with another environment or other assets is replaced."""
+    """The running laboratory of a cluster; one with another environment or other assets is replaced.
+
+    Other people replace nothing: they change without an update of the cluster.
+    """
     plan = plan_of(environment_of(state, cluster, account))
     folder = state / LABORATORIES / f"{account}-{cluster}"
     laboratory = Laboratory(folder)
-    wanted = hashlib.sha256(PLAN_FILE.dump_json(plan) + cluster_bundle.build().sha256.encode()).hexdigest()
+    kept = replace(plan, people=plan.people and {"has_users": plan.people["has_users"]})
+    wanted = hashlib.sha256(PLAN_FILE.dump_json(kept) + cluster_bundle.build().sha256.encode()).hexdigest()
     mark = folder.with_suffix(".sha256")
     with host.alone(folder.with_suffix(".lock")):
         if laboratory.running and mark.is_file() and mark.read_text(encoding="utf-8") == wanted:

@@ -24,7 +24,7 @@ PAGES = sorted(
 )
 FIRST = ("source ~/pcluster-env.sh", 'cd "$SCRIPTS_DIR/current/jobs"')
 # Programs of Slurm and Linux that only have to exist.
-PLAIN = {"cat", "head", "ls", "sacct", "scancel", "sinfo", "squeue", "tail"}
+PLAIN = {"cat", "head", "ls", "sacct", "sacctmgr", "scancel", "sinfo", "squeue", "sshare", "tail"}
 
 
 def dry(line: str) -> str:
