@@ -17,6 +17,7 @@ from settings import Environment, Faults, load
 from settings.instances import instance_types
 from settings.regions import fsx_regions
 from settings.rules.file_systems import LUSTRE_MB_S, OPENZFS_MB_S, best_openzfs
+from settings.schema import SCHEMA, schema_text
 
 QUESTIONS = {
     "region": "AWS region, for example us-west-2",
@@ -34,7 +35,7 @@ _TEXT = Path(__file__).with_name("first.yaml")
 
 
 def write(file: Path, given: Mapping[str, str], aws_in: Callable[[str], Aws]) -> Environment:
-    """Write an environment file that passes `trainyard check`.
+    """Write an environment file that passes `trainyard check`, and beside it the schema where that is missing.
 
     Args:
         file: must not exist; its stem is the environment's name.
@@ -74,6 +75,9 @@ def write(file: Path, given: Mapping[str, str], aws_in: Callable[[str], Aws]) ->
         except Faults as wrong:
             raise Problem(str(wrong).replace(str(new), file.name)) from wrong
         os.link(new, file)  # fails if the file was made in the meantime
+    schema = file.with_name(SCHEMA.name)  # which the file's first line names, for editors
+    if not schema.exists():
+        schema.write_text(schema_text(Environment), "utf-8")
     return environment
 
 

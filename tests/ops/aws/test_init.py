@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,9 @@ def test_without_a_reservation(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     init.write(file, {**GIVEN, "instance_type": "g5.2xlarge"}, account())
     assert not load(file).cluster.queues[0].compute[0].efa
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["environment.schema.json", "mine.yaml"]
+    named = file.read_text("utf-8").splitlines()[0].partition("$schema=")[2]
+    assert json.loads((tmp_path / named).read_text("utf-8"))["title"] == "Trainyard environment"
 
 
 def test_a_region_without_the_usual_file_systems(tmp_path: Path) -> None:
