@@ -19,6 +19,8 @@ readonly SSHD="${TRAINYARD_ROOT}/etc/ssh/sshd_config" DROP_IN="${TRAINYARD_ROOT}
 readonly KEYS_LINE="AuthorizedKeysFile .ssh/authorized_keys .ssh/authorized_keys2 /etc/ssh/trainyard_keys/%u"
 # Seconds after which a report is of a node that is gone.
 readonly REPORT_SECONDS=900
+# Systems Manager keeps 24,000 characters of an answer.
+readonly SHORT='def short($most): [.[:$most][] | (.. | strings) |= .[:300]] + if length > $most then ["and \(length - $most) more"] else [] end; '
 
 people::role() {
   case "$(settings::node_value node_type)" in
@@ -113,11 +115,10 @@ people::part() {
   python="$(base::python)"
   errors="$(mktemp)"
   answer="$(PATH="${PATH}:/opt/slurm/bin" "${python}" "${HERE}/${program}" "${file}" "--${REQUEST}" "$@" 2>"${errors}")" || status=$?
-  jq -cn --arg answer "${answer}" --arg errors "$(<"${errors}")" --argjson status "${status}" '
-    (try ($answer | fromjson) catch null) as $found
-    | if $found | type == "object" then $found else {changes: ($found // [])} end
-    | {changes: (.changes // []), problems: (.problems // [])}
-    | if $status >= 2 and .problems == [] then .problems = [$errors[-2000:]] else . end'
+  jq -Rcs --arg errors "$(tail -c 300 "${errors}")" --arg program "${program}" --argjson status "${status}" "${SHORT}"'
+    (try fromjson catch null) as $found
+    | if $found | type == "object" then $found | {changes: .changes | short(50), problems: .problems | short(20)}
+      else {changes: [], problems: [if $errors == "" then "\($program) ended with status \($status)" else $errors end]} end' <<<"${answer}"
   rm -f "${errors}"
 }
 
@@ -127,9 +128,9 @@ people::reports() {
   local file
   for file in "${TRAINYARD_PEOPLE}"/nodes/*.json; do
     [[ ! -f "${file}" ]] || cat "${file}"
-  done | jq -cs --arg sha256 "${sha256}" --argjson oldest "${oldest}" '
+  done | jq -cs --arg sha256 "${sha256}" --argjson oldest "${oldest}" "${SHORT}"'
     [.[] | select(.time > $oldest) | {node, problems: (.problems + (if .sha256 == $sha256 then [] else ["has not applied these people yet"] end))}
-     | select(.problems != [])]'
+     | select(.problems != []) | .problems |= short(3)] | short(20)'
 }
 
 people::report() {
@@ -179,11 +180,8 @@ people::main() {
   elif [[ "${REQUEST}" == apply ]]; then
     people::report "${sha256}" "${users}"
   fi
-  # Systems Manager keeps 24,000 characters.
-  jq -cn --arg node "${HOSTNAME%%.*}" --arg sha256 "${sha256}" --argjson users "${users}" --argjson shares "${shares}" --argjson nodes "${nodes}" '
-    def short: if length > 60 then .[:60] + ["and \(length - 60) more"] else . end;
-    def part: if . == null then null else {changes: (.changes | short), problems: (.problems | short)} end;
-    {node: $node, published: true, sha256: $sha256, users: ($users | part), shares: ($shares | part), nodes: ($nodes | short)}'
+  jq -cn --arg node "${HOSTNAME%%.*}" --arg sha256 "${sha256}" --argjson users "${users}" --argjson shares "${shares}" --argjson nodes "${nodes}" \
+    '{node: $node, published: true, sha256: $sha256, users: $users, shares: $shares, nodes: $nodes}'
   jq -rn --argjson users "${users}" --argjson shares "${shares}" '[$users, $shares | values | .problems[]][]' | while read -r problem; do
     log::warn "${problem}"
   done
