@@ -1,4 +1,4 @@
-"""apply.sh on a head node in a folder: the answers of apply_users.py, a stand-in here, and the reports of other nodes."""
+"""apply.sh on a head node in a folder: answers of apply_users.py, a stand-in here, and reports of other nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def answer(folder: Path, program: str, reports: dict[str, str] | None = None) ->
         (folder / name).write_text(text)
     (folder / "bin/aws").chmod(0o755)
     changed = {"TRAINYARD_ROOT": str(folder / "root"), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
-    line = ["bash", folder / "assets/people/apply.sh", "plan"]
+    line: list[str | Path] = ["bash", folder / "assets/people/apply.sh", "plan"]
     done = subprocess.run(line, env=os.environ | changed, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)

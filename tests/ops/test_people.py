@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from cli import main
 from ops import people, people_edit
 from ops.problem import Problem
+from ops.validation.head_node import Refused
 from settings import Faults, load
 from tests.settings.conftest import write_edited
 from tests.settings.test_people import ADA, GRACE, TOP
@@ -144,6 +146,14 @@ def test_an_environment_without_a_people_file_says_what_to_add(tmp_path: Path) -
         add(write_edited({}, tmp_path), "ken")
 
 
+def test_a_file_that_cannot_be_edited_stays_as_it_was(file: Path) -> None:
+    target = file.parent / "people" / "team.yaml"
+    target.write_text("{users: [{name: ada, uid: 10000}]}\n")
+    with pytest.raises(Problem, match="change it by hand"):
+        add(file, "ken")
+    assert target.read_text() == "{users: [{name: ada, uid: 10000}]}\n"
+
+
 def test_lists_in_one_line_are_edited_too() -> None:
     text = "users: [{name: ada, uid: 10000}]  # short\n"
     assert "name: ken" in people_edit.insert(text, "users", {"name": "ken", "uid": 10001})
@@ -246,6 +256,28 @@ def test_people_are_stored_and_applied_with_the_listed_permissions(file: Path) -
     assert people.ask(account, environment, "plan") == {"published": True}
     assert (account.sent["DocumentName"], account.sent["Parameters"]) == ("base-cluster-People", {"Request": ["plan"]})
     assert {*account.calls, "sts:GetCallerIdentity"} == set(PERMITTED)
+
+
+def test_an_environment_without_people_is_not_published(tmp_path: Path) -> None:
+    """Such a file would be `null`, which no node can read."""
+    account: Any = Account(PARAMETERS, {})
+    with pytest.raises(Problem, match="no people, teams"):
+        people.publish(account, load(write_edited({}, tmp_path)))
+    assert account.stored == {}
+
+
+def test_a_refusal_of_the_head_node_is_shown_without_a_traceback(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_given: object) -> None:
+        raise Refused("users were not changed: people.json cannot be fetched")
+
+    monkeypatch.setattr("cli.users.account_of", lambda *_given, **_options: nullcontext())
+    monkeypatch.setattr("cli.users.session_of", lambda _environment: None)
+    monkeypatch.setattr("ops.preflight.aws.require_account", lambda *_given: None)
+    monkeypatch.setattr("ops.people.ask", refuse)
+    assert main(["user", "apply", str(file), "--plan"]) == 4
+    assert capsys.readouterr().err.startswith("Nothing was applied: users were not changed")
 
 
 def test_a_cluster_without_people_is_not_deployed_and_nothing_is_stored(file: Path) -> None:
