@@ -3,8 +3,8 @@
 # trainyard-people.timer, from Slurm's prolog for a user whom the node does not know, and on the head node from the people document of
 # Systems Manager. Prints one line of JSON.
 #
-# The head node fetches people.json and copies it to a folder that all nodes mount and that only root can write; the other nodes read it there,
-# and leave a report there. `plan` changes nothing.
+# The head node fetches people.json and copies it, with the ids that it has given (ids.json), to a folder that all nodes mount and that only root
+# can write; the other nodes read it there, and leave a report there. `plan` changes nothing.
 #
 # Exit codes: 0 answered, also with problems, which are in the answer and on stderr; 1 nothing was done, the reason is on stderr.
 export LOG_NAME=people
@@ -174,6 +174,7 @@ people::main() {
     # A file that apply_users.py refuses as a whole is not handed on: then there is no change and one problem without a name.
     if [[ "${REQUEST}" == apply ]] && "$(base::python)" "${HERE}/people_node.py" "${file}"; then
       files::folder "${TRAINYARD_PEOPLE}" 0755
+      [[ ! -f "${FOLDER}/people-state.json" ]] || files::write "${TRAINYARD_PEOPLE}/ids.json" 0644 <"${FOLDER}/people-state.json"
       files::write "${TRAINYARD_PEOPLE}/people.json" 0644 <"${file}"
     fi
     nodes="$(people::reports "${sha256}")"

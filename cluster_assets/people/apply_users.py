@@ -34,7 +34,7 @@ HEADER = "# Written by Trainyard from cluster/people.json; do not edit.\n"
 class Accounts:
     """What differs on this node from the people. With `apply`, each difference is removed as it is found."""
 
-    def __init__(self, people: dict[str, Any], role: str, apply: bool) -> None:
+    def __init__(self, people: dict[str, Any], role: str, apply: bool, of_head: Path) -> None:
         self.people, self.role, self.apply = people, role, apply
         self.changes: list[str] = []
         self.problems: list[str] = []
@@ -44,6 +44,12 @@ class Accounts:
         self.state: dict[str, dict[str, Any]] = {"users": {}, "groups": {}, "former": {}}
         if STATE.exists():
             self.state = json.loads(STATE.read_text(encoding="utf-8"))
+        # A node that has just started does not know who had an id before.
+        states = [json.loads(of_head.read_text(encoding="utf-8")), self.state] if of_head.exists() else [self.state]
+        self.given: dict[int, str] = {}
+        for state in states:
+            self.given.update({number: name for kind in ("users", "groups") for name, number in state[kind].items()})
+            self.given.update({int(number): name for number, name in state["former"].items()})
 
     def change(self, what: str, *actions: Callable[[], object]) -> bool:
         """Note a difference, and remove it; a failure is a problem of this difference only. Whether it succeeded."""
@@ -68,7 +74,7 @@ class Accounts:
 
     def ours(self, kind: str, name: str, number: int, entry: list[str] | None, taken: str) -> bool:
         """Whether a name may be made or changed; otherwise the problem is noted."""
-        former = self.state["former"].get(str(number), name)
+        former = self.given.get(number, name)
         reason = ""
         if entry is not None and name not in self.state[kind]:
             reason = "exists on this node and was not made from the people file"
@@ -274,7 +280,7 @@ def main(arguments: list[str]) -> int:
         node.refuse("only root can manage users, and only those of the machine that it runs on")
     os.umask(0o022)
     people = node.load(options.people)
-    accounts = Accounts(people, options.role, options.apply)
+    accounts = Accounts(people, options.role, options.apply, options.people.with_name("ids.json"))
     if people.get("has_users", True):
         accounts.run()
     if people.get("directory"):

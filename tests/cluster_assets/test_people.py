@@ -197,6 +197,19 @@ def test_certificates_that_a_node_lacks_are_a_problem_of_the_directory(root: Roo
     assert "/nowhere.crt cannot be read" in applied["problems"][0]
 
 
+def test_a_new_node_gives_nobody_an_id_that_another_had_on_the_head_node(root: Root) -> None:
+    root.file("opt/people/eve.json", people([ONE, EVE]))
+    root.file(
+        "opt/people/ids.json", json.dumps({"users": {"marie": 10000}, "groups": {}, "former": {"10001": "pierre"}})
+    )
+    root.apply("eve", role="login")
+    root.steps.append("id marie; id eve")
+    applied, found = root.run()
+    assert "user eve cannot get the id 10001, which was pierre's" in " ".join(applied["problems"])
+    assert found["output"].startswith("uid=10000(marie)")
+    assert "no such user" in found["errors"]
+
+
 def test_an_interrupted_run_goes_on(root: Root) -> None:
     root.steps.append("mkdir /opt/bin; printf '#!/bin/sh\\nexit 9\\n' >/opt/bin/useradd; chmod +x /opt/bin/useradd")
     root.steps.append("PATH=/opt/bin:$PATH python3 /opt/people/apply_users.py /opt/people/two.json --apply")

@@ -278,6 +278,8 @@ def test_a_removed_user_keeps_all_data_and_running_jobs_and_loses_every_way_in(p
     # The number is not given to anybody else, and the same person gets all of it back.
     people.write({**left, "users": [*left["users"], {"name": "eve", "uid": 10001}]})
     assert any("which was pierre's" in one for one in people.everywhere()["users"]["problems"])
+    ids = people.root("cat /opt/slurm/etc/trainyard/ids.json", people.lab.plan.compute[0].name).stdout
+    assert json.loads(ids)["former"]["10001"] == "pierre"
     people.write(before)
     people.everywhere()
     assert lab.output("cat thesis", user="pierre", node="login") == "years of work"
