@@ -1,4 +1,4 @@
-"""What apply_users.py and apply_shares.py do on a node: read people.json, run commands, make files, homes and rules.
+"""What apply_users.py does on a node: read people.json, run commands, make files, homes and rules.
 
 The standard library only, Python 3.9 or later.
 """

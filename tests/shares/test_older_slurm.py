@@ -11,10 +11,11 @@ def test_the_second_run_has_nothing_to_do(older_cluster: Cluster) -> None:
     assert older_cluster.shares("--apply", reservations=[later])[::2] == (0, "")
     assert older_cluster.shares("--plan", reservations=[later]) == (
         0,
-        {"changes": [], "problems": [], "others": []},
+        {"changes": [], "problems": []},
         "",
     )
     assert "Invalid qos" in older_cluster.refused("alan", "--qos=urgent")
     older_cluster.lab.wait_for_job(older_cluster.submit("alan", "--gpus=1"))
     # Its reservations have no comment, by which ours are known: one that left the file stays until its end.
-    assert older_cluster.shares("--plan") == (0, {"changes": [], "problems": [], "others": ["reservation demo"]}, "")
+    assert older_cluster.shares("--plan") == (0, {"changes": [], "problems": []}, "")
+    assert "ReservationName=demo" in older_cluster.lab.output("scontrol show reservation", user="root")
