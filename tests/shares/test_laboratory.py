@@ -140,15 +140,8 @@ def test_the_team_that_used_less_of_its_share_goes_first(cluster: Cluster) -> No
     jobs = {}
     for key in reversed(ranks):  # the last in rank submits first
         team, user = key.split("/")
-        jobs[key] = cluster.submit(
-            user,
-            f"--account={team}",
-            "--nodes=1",
-            "--gpus-per-node=8",
-            "--exclusive",
-            "--nodelist=gpu-dy-p5-1",
-            seconds=2,
-        )
+        node = ["--nodes=1", "--gpus-per-node=8", "--exclusive", "--nodelist=gpu-dy-p5-1"]
+        jobs[key] = cluster.submit(user, f"--account={team}", *node, seconds=2)
     for job in jobs.values():
         cluster.lab.wait_for_job(job)
     rows = {row["JobID"]: row["Start"] for row in cluster.sacct(*jobs.values(), fields="JobID,Start")}

@@ -24,19 +24,9 @@ from trainyard.cluster_people import PEOPLE, cluster_people
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("people-lab")]
 APPLY = ["bash", "/opt/trainyard/current/people/apply.sh"]
-MODEL = {
-    "name": "see",
-    "queue": "gpu",
-    "nodes": 2,
-    "team": "vision",
-    "folders": {
-        "data": "/fsx/data",
-        "checkpoints": "/fsx/see/checkpoints",
-        "outputs": "/fsx/see/outputs",
-        "logs": "/fsx/see/logs",
-        "tensorboard": "/fsx/see/logs/tensorboard",
-    },
-}
+FOLDERS = {name: f"/fsx/see/{name}" for name in ("checkpoints", "outputs", "logs")}
+FOLDERS |= {"data": "/fsx/data", "tensorboard": "/fsx/see/logs/tensorboard"}
+MODEL = {"name": "see", "queue": "gpu", "nodes": 2, "team": "vision", "folders": FOLDERS}
 
 
 class People:

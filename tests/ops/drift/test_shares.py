@@ -52,20 +52,13 @@ def test_the_head_node_is_asked_by_the_people_document_only(logical_id: str, mon
     monkeypatch.setattr(head_node, "find", lambda _, cluster: f"i-{cluster}")
     document = Resource(logical_id, "AWS::SSM::Document", "demo-people")
     stack = DeployedStack("demo-cluster", "arn", "UPDATE_COMPLETE", {logical_id: document}, {}, {}, {}, {}, {})
-    found = list(shares.check(boto3.Session(region_name="us-east-1"), stack, "demo"))
-    if logical_id.startswith("People"):
-        assert Node.asked == [("i-demo", "demo-people", "plan")]
-        assert found == [Finding("shares", "account nlp", "Fairshare", "2", "9", shares.ADVICE)]
-    else:
+    session = boto3.Session(region_name="us-east-1")
+    found = list(shares.check(session, stack, "demo"))
+    if logical_id.startswith("Checks"):
         assert (found, Node.asked) == ([], [])
-
-
-def test_slurm_that_does_not_answer_is_not_without_drift(monkeypatch: pytest.MonkeyPatch) -> None:
-    Node.asked = []
+        return
+    assert Node.asked == [("i-demo", "demo-people", "plan")]
+    assert found == [Finding("shares", "account nlp", "Fairshare", "2", "9", shares.ADVICE)]
     monkeypatch.setattr(Node, "problems", ("sacctmgr show qos: Connection refused",))
-    monkeypatch.setattr(head_node, "HeadNode", Node)
-    monkeypatch.setattr(head_node, "find", lambda _, cluster: f"i-{cluster}")
-    resources = {"PeopleDocument0A": Resource("PeopleDocument0A", "AWS::SSM::Document", "demo-people")}
-    stack = DeployedStack("demo-cluster", "arn", "UPDATE_COMPLETE", resources, {}, {}, {}, {}, {})
     with pytest.raises(Problem, match="Connection refused"):
-        list(shares.check(boto3.Session(region_name="us-east-1"), stack, "demo"))
+        list(shares.check(session, stack, "demo"))
