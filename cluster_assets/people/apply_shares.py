@@ -128,7 +128,8 @@ def differences(want: State, have: State, people: Mapping[str, Any], cluster: st
     for key in (key for key in want if key[0] == "qos" and key in have):
         owner = have[key]["Description"]
         if owner.startswith(f"{OURS} ") and owner != f"{OURS} {cluster}":
-            raise SlurmError(f"the QOS {key[1]} belongs to the cluster of '{owner}' in the same database: rename it")
+            advice = "rename it, or describe it there only"
+            raise SlurmError(f"the QOS {key[1]} belongs to the cluster of '{owner}' in the same database: {advice}")
     for key, fields in {**want, **_closed(want, have, people, cluster)}.items():
         if key not in have:
             if key[0] != "default":  # comes with the user's first account
