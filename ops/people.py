@@ -137,7 +137,11 @@ def _edit(file: Path, change: Callable[[str, Content], tuple[str, int]]) -> int:
         before = target.read_text(encoding="utf-8") if target.is_file() else EMPTY
         load(file, people_text=before)
         content = yaml.safe_load(before)
-        after, result = change(before, {part: list(content.get(part) or []) for part in PARTS})
+        try:
+            after, result = change(before, {part: list(content.get(part) or []) for part in PARTS})
+            yaml.safe_load(after)
+        except yaml.YAMLError as error:
+            raise Problem(f"{target} has a form that this command cannot edit: change it by hand.") from error
         load(file, people_text=after)
         target.parent.mkdir(parents=True, exist_ok=True)
         new = target.with_name(f".{target.name}.new")
@@ -169,10 +173,12 @@ def publish(account: boto3.Session, environment: Environment) -> None:
 
     Raises:
         NotDeployed: the cluster stack is not deployed, or without people.
-        Problem: S3 or Systems Manager refuses.
+        Problem: the environment file has none of this, or S3 or Systems Manager refuses.
     """
     from botocore.exceptions import ClientError
 
+    if (content := cluster_people(environment)) is None:
+        raise Problem(f"{environment.name} has no people, teams, qualities of service or reservations to apply.")
     ssm: Any = account.client("ssm")
     try:
         for name in ("people/document", "buckets/assets"):
@@ -181,7 +187,7 @@ def publish(account: boto3.Session, environment: Environment) -> None:
         raise NotDeployed(f"the cluster of {environment.name} is not deployed with people") from error
     except ClientError as error:
         raise Problem(f"Systems Manager refused: {error}\nAllow ssm:GetParameter on /trainyard/*.") from error
-    body = json.dumps(cluster_people(environment)).encode()
+    body = json.dumps(content).encode()
     try:
         account.client("s3").put_object(Bucket=bucket, Key=PEOPLE, Body=body, ContentType="application/json")
     except ClientError as error:

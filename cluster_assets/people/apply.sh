@@ -3,8 +3,8 @@
 # trainyard-people.timer, from Slurm's prolog for a user whom the node does not know, and on the head node from the people document of
 # Systems Manager. Prints one line of JSON.
 #
-# The head node fetches people.json and copies it to a folder that all nodes mount and that only root can write; the other nodes read it there,
-# and leave a report there. `plan` changes nothing.
+# The head node fetches people.json and copies it, with the ids that it has given (ids.json), to a folder that all nodes mount and that only root
+# can write; the other nodes read it there, and leave a report there. `plan` changes nothing.
 #
 # Exit codes: 0 answered, also with problems, which are in the answer and on stderr; 1 nothing was done, the reason is on stderr.
 export LOG_NAME=people
@@ -19,6 +19,8 @@ readonly SSHD="${TRAINYARD_ROOT}/etc/ssh/sshd_config" DROP_IN="${TRAINYARD_ROOT}
 readonly KEYS_LINE="AuthorizedKeysFile .ssh/authorized_keys .ssh/authorized_keys2 /etc/ssh/trainyard_keys/%u"
 # Seconds after which a report is of a node that is gone.
 readonly REPORT_SECONDS=900
+# Systems Manager keeps 24,000 characters of an answer.
+readonly SHORT='def short($most): [.[:$most][] | (.. | strings) |= .[:300]] + if length > $most then ["and \(length - $most) more"] else [] end; '
 
 people::role() {
   case "$(settings::node_value node_type)" in
@@ -113,11 +115,10 @@ people::part() {
   python="$(base::python)"
   errors="$(mktemp)"
   answer="$(PATH="${PATH}:/opt/slurm/bin" "${python}" "${HERE}/${program}" "${file}" "--${REQUEST}" "$@" 2>"${errors}")" || status=$?
-  jq -cn --arg answer "${answer}" --arg errors "$(<"${errors}")" --argjson status "${status}" '
-    (try ($answer | fromjson) catch null) as $found
-    | if $found | type == "object" then $found else {changes: ($found // [])} end
-    | {changes: (.changes // []), problems: (.problems // [])}
-    | if $status >= 2 and .problems == [] then .problems = [$errors[-2000:]] else . end'
+  jq -Rcs --arg errors "$(tail -c 300 "${errors}")" --arg program "${program}" --argjson status "${status}" "${SHORT}"'
+    (try fromjson catch null) as $found
+    | if $found | type == "object" then $found | {changes: .changes | short(50), problems: .problems | short(20)}
+      else {changes: [], problems: [if $errors == "" then "\($program) ended with status \($status)" else $errors end]} end' <<<"${answer}"
   rm -f "${errors}"
 }
 
@@ -127,9 +128,9 @@ people::reports() {
   local file
   for file in "${TRAINYARD_PEOPLE}"/nodes/*.json; do
     [[ ! -f "${file}" ]] || cat "${file}"
-  done | jq -cs --arg sha256 "${sha256}" --argjson oldest "${oldest}" '
+  done | jq -cs --arg sha256 "${sha256}" --argjson oldest "${oldest}" "${SHORT}"'
     [.[] | select(.time > $oldest) | {node, problems: (.problems + (if .sha256 == $sha256 then [] else ["has not applied these people yet"] end))}
-     | select(.problems != [])]'
+     | select(.problems != []) | .problems |= short(3)] | short(20)'
 }
 
 people::report() {
@@ -173,17 +174,15 @@ people::main() {
     # A file that apply_users.py refuses as a whole is not handed on: then there is no change and one problem without a name.
     if [[ "${REQUEST}" == apply ]] && "$(base::python)" "${HERE}/people_node.py" "${file}"; then
       files::folder "${TRAINYARD_PEOPLE}" 0755
+      [[ ! -f "${FOLDER}/people-state.json" ]] || files::write "${TRAINYARD_PEOPLE}/ids.json" 0644 <"${FOLDER}/people-state.json"
       files::write "${TRAINYARD_PEOPLE}/people.json" 0644 <"${file}"
     fi
     nodes="$(people::reports "${sha256}")"
   elif [[ "${REQUEST}" == apply ]]; then
     people::report "${sha256}" "${users}"
   fi
-  # Systems Manager keeps 24,000 characters.
-  jq -cn --arg node "${HOSTNAME%%.*}" --arg sha256 "${sha256}" --argjson users "${users}" --argjson shares "${shares}" --argjson nodes "${nodes}" '
-    def short: if length > 60 then .[:60] + ["and \(length - 60) more"] else . end;
-    def part: if . == null then null else {changes: (.changes | short), problems: (.problems | short)} end;
-    {node: $node, published: true, sha256: $sha256, users: ($users | part), shares: ($shares | part), nodes: ($nodes | short)}'
+  jq -cn --arg node "${HOSTNAME%%.*}" --arg sha256 "${sha256}" --argjson users "${users}" --argjson shares "${shares}" --argjson nodes "${nodes}" \
+    '{node: $node, published: true, sha256: $sha256, users: $users, shares: $shares, nodes: $nodes}'
   jq -rn --argjson users "${users}" --argjson shares "${shares}" '[$users, $shares | values | .problems[]][]' | while read -r problem; do
     log::warn "${problem}"
   done

@@ -1,10 +1,9 @@
 """apply_shares.py PEOPLE_JSON --plan|--apply: makes Slurm's accounts, users, QOS and reservations what the file has.
 
-Both print one line of JSON: {"changes": ["account nlp: Fairshare is '9', not '2'", ...], "problems": [...], "others":
-[...]}. --plan changes nothing. --apply makes the changes and reads again; the second time there are none. It deletes no
-account, user or QOS, because Slurm then forgets their usage, and jobs in the queue lose their account: what is no
-longer in the file is closed (no new jobs), and opened again when it returns. `others` is what it did not make and never
-changes.
+Both print one line of JSON: {"changes": ["account nlp: Fairshare is '9', not '2'", ...], "problems": [...]}. --plan
+changes nothing. --apply makes the changes and reads again; the second time there are none. It deletes no account, user
+or QOS, because Slurm then forgets their usage, and jobs in the queue lose their account: what is no longer in the file
+is closed (no new jobs), and opened again when it returns. It never changes what others made and the file does not name.
 
 Runs on the head node as root. The standard library only, Python 3.9 or later. Exit codes: 0 nothing to do, or done; 1
 differences (--plan); 2 an error, on stderr.
@@ -27,6 +26,11 @@ SETTINGS = os.environ.get("TRAINYARD_SETTINGS", "/opt/trainyard/settings.json")
 OPERATIONS, NORMAL = "operations", "normal"
 OURS = "trainyard"
 """Organization of our accounts, comment of our reservations, first word of the description of our QOS."""
+AS_SLURM_MADE_IT = {
+    "Description": "normal qos default", "Priority": "0", "GraceTime": "0", "Preempt": "", "MaxTRESPerAccount": "",
+    "MaxTRESPerUser": "", "MaxJobsPerUser": "", "MaxWall": "",
+}  # fmt: skip
+"""The QOS normal, which cannot be closed when it leaves the file."""
 NONE = "-1"
 """How sacctmgr takes a limit away."""
 
@@ -53,7 +57,7 @@ def wanted(people: Mapping[str, Any], cluster: str, cluster_user: str, now: date
     every = list(dict.fromkeys([NORMAL, *(qos["name"] for qos in people["qos"])]))
     for qos in people["qos"]:
         state["qos", qos["name"]] = {
-            **({} if qos["name"] == NORMAL else {"Description": f"{OURS} {cluster}"}),
+            "Description": f"{OURS} {cluster}",
             "Priority": str(qos["priority"]),
             "GraceTime": str(qos["grace_seconds"]),
             "Preempt": names(qos["preempts"]),
@@ -124,7 +128,8 @@ def differences(want: State, have: State, people: Mapping[str, Any], cluster: st
     for key in (key for key in want if key[0] == "qos" and key in have):
         owner = have[key]["Description"]
         if owner.startswith(f"{OURS} ") and owner != f"{OURS} {cluster}":
-            raise SlurmError(f"the QOS {key[1]} belongs to the cluster of '{owner}' in the same database: rename it")
+            advice = "rename it, or describe it there only"
+            raise SlurmError(f"the QOS {key[1]} belongs to the cluster of '{owner}' in the same database: {advice}")
     for key, fields in {**want, **_closed(want, have, people, cluster)}.items():
         if key not in have:
             if key[0] != "default":  # comes with the user's first account
@@ -147,18 +152,10 @@ def _closed(want: State, have: State, people: Mapping[str, Any], cluster: str) -
         if (key[0] == "account" and fields["Organization"] == OURS) or (
             key[0] == "qos" and fields["Description"] == f"{OURS} {cluster}"
         ):
-            closed[key] = {"GrpSubmitJobs": "0"}
+            closed[key] = AS_SLURM_MADE_IT if key == ("qos", NORMAL) else {"GrpSubmitJobs": "0"}
         elif key[0] == "user" and key[1] in known and have["account", key[2]]["Organization"] == OURS:
             closed[key] = {"MaxSubmitJobs": "0"}
     return closed
-
-
-def others(want: State, have: State, people: Mapping[str, Any], cluster: str) -> list[str]:
-    """Objects that neither the file nor Slurm and ParallelCluster made."""
-    usual = {("qos", NORMAL), ("account", "root"), ("account", "pcdefault"), ("user", "root", "root")}
-    ours = {*want, *_closed(want, have, people, cluster), *usual}
-    found = (key for key in have if key not in ours and key[0] != "default" and key[-1] != "pcdefault")
-    return [in_words(key) for key in found if have[key].get("Comment") != OURS]
 
 
 def in_words(key: Key) -> str:
@@ -198,12 +195,13 @@ def _options(fields: Mapping[str, str]) -> list[str]:
 
 
 def _creation(key: Key, want: State, cluster: str) -> list[str]:
+    about = {"Cluster": cluster, "Account": key[-1]}
     if key[0] == "qos":
-        return ["sacctmgr", "-i", "add", "qos", f"name={key[1]}", *_options({"Description": want[key]["Description"]})]
-    if key[0] == "account":
+        about = {"Description": want[key]["Description"]}
+    elif key[0] == "account":
         about = {"Cluster": cluster, "Description": f"{OURS} team", "Organization": OURS}
-        return ["sacctmgr", "-i", "add", "account", key[1], *_options(about)]
-    return ["sacctmgr", "-i", "add", "user", key[1], f"Cluster={cluster}", f"Account={key[2]}"]
+    # Without name= sacctmgr takes some names, such as set, for its own words.
+    return ["sacctmgr", "-i", "add", key[0], f"name={key[1]}", *_options(about)]
 
 
 def _changes(key: Key, fields: Mapping[str, tuple[str, str]], cluster: str) -> Iterator[list[str]]:
@@ -279,8 +277,7 @@ def main() -> int:
         reason = str(error) if isinstance(error, SlurmError) else f"{given.people} or {SETTINGS}: {error!r}"
         sys.stderr.write(f"shares: {reason}\n")
         return 2
-    changes, rest = [str(one) for one in found], others(want, have, people, cluster)
-    print(json.dumps({"changes": changes, "problems": problems, "others": rest}))
+    print(json.dumps({"changes": [str(one) for one in found], "problems": problems}))
     sys.stderr.writelines(f"shares: {line}\n" for line in problems)
     return 2 if problems else int(given.plan and bool(found))
 

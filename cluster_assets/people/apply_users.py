@@ -34,7 +34,7 @@ HEADER = "# Written by Trainyard from cluster/people.json; do not edit.\n"
 class Accounts:
     """What differs on this node from the people. With `apply`, each difference is removed as it is found."""
 
-    def __init__(self, people: dict[str, Any], role: str, apply: bool) -> None:
+    def __init__(self, people: dict[str, Any], role: str, apply: bool, of_head: Path) -> None:
         self.people, self.role, self.apply = people, role, apply
         self.changes: list[str] = []
         self.problems: list[str] = []
@@ -44,17 +44,24 @@ class Accounts:
         self.state: dict[str, dict[str, Any]] = {"users": {}, "groups": {}, "former": {}}
         if STATE.exists():
             self.state = json.loads(STATE.read_text(encoding="utf-8"))
+        # A node that has just started does not know who had an id before.
+        states = [json.loads(of_head.read_text(encoding="utf-8")), self.state] if of_head.exists() else [self.state]
+        self.given: dict[int, str] = {}
+        for state in states:
+            self.given.update({number: name for kind in ("users", "groups") for name, number in state[kind].items()})
+            self.given.update({int(number): name for number, name in state["former"].items()})
 
-    def change(self, what: str, *actions: Callable[[], object]) -> None:
-        """Note a difference, and remove it; a failure is a problem of this difference only."""
+    def change(self, what: str, *actions: Callable[[], object]) -> bool:
+        """Note a difference, and remove it; a failure is a problem of this difference only. Whether it succeeded."""
         if self.apply:
             try:
                 for action in actions:
                     action()
             except (Fault, OSError) as error:
                 self.problems.append(f"{what}: {error}")
-                return
+                return False
         self.changes.append(what)
+        return True
 
     def own(self, kind: str, name: str, number: int) -> None:
         """Note that a name is ours, before it is made: an interrupted run must know it again."""
@@ -67,7 +74,7 @@ class Accounts:
 
     def ours(self, kind: str, name: str, number: int, entry: list[str] | None, taken: str) -> bool:
         """Whether a name may be made or changed; otherwise the problem is noted."""
-        former = self.state["former"].get(str(number), name)
+        former = self.given.get(number, name)
         reason = ""
         if entry is not None and name not in self.state[kind]:
             reason = "exists on this node and was not made from the people file"
@@ -82,14 +89,12 @@ class Accounts:
         return not reason
 
     def run(self) -> None:
-        """All parts, in the order in which they need each other."""
-        self.groups()
-        self.users()
-        self.leavers()
-        self.homes()
-        self.keys()
-        self.sudoers()
-        self.folders()
+        """All parts, in the order in which they need each other; one that fails ends no other."""
+        for part in (self.groups, self.users, self.leavers, self.homes, self.keys, self.sudoers, self.folders):
+            try:
+                part()
+            except (Fault, OSError) as error:
+                self.problems.append(f"{part.__name__}: {error}")
 
     def groups(self) -> None:
         """A group of each user's own, and those of the file with their members."""
@@ -112,7 +117,8 @@ class Accounts:
         self.members = members
         users = {**self.state["users"], **ids(self.people, "users", "uid")}
         for name in sorted(set(self.state["groups"]) - set(wanted) - set(users)):
-            remove: list[Callable[[], object]] = [partial(run, "groupdel", name)] if name in found else []
+            is_ours = name in found and int(found[name][2]) == self.state["groups"][name]
+            remove: list[Callable[[], object]] = [partial(run, "groupdel", name)] if is_ours else []
             remove.append(partial(self.forget, "groups", name))
             self.change(f"remove group {name}; its files keep the number", *remove)
 
@@ -128,12 +134,12 @@ class Accounts:
             entry = found.get(name)
             if not self.ours("users", name, uid, entry, owner(pwd.getpwuid, uid)):
                 continue
-            self.good.append(user)
+            exists = True
             if entry is None:
                 # No password: with * sshd also accepts keys where PAM is off (sshd(8), locked accounts).
                 line = ["useradd", "--uid", str(uid), "--gid", str(uid), "--no-create-home", "--no-log-init"]
                 line += ["--home-dir", str(HOMES / name), "--shell", SHELL, "--password", "*", name]
-                self.change(
+                exists = self.change(
                     f"create user {name} ({uid})",
                     partial(self.own, "users", name, uid),
                     partial(run, *line),
@@ -143,6 +149,8 @@ class Accounts:
                     f"unlock user {name}",
                     partial(run, "usermod", "--expiredate", "", "--shell", SHELL, name),
                 )
+            if exists:
+                self.good.append(user)
         good = {user["name"] for user in self.good}
         groups = local("/etc/group")
         for name, members in self.members.items():
@@ -162,19 +170,30 @@ class Accounts:
                 self.problems.append(f"user {name} has the id {found[name][2]} on this node, not {uid}: left as it is")
                 continue
             if name in found and found[name][6] != NO_SHELL:
-                ends: list[Callable[[], object]] = [
-                    partial(run, "usermod", "--expiredate", "1", "--shell", NO_SHELL, name)
-                ]
-                if self.role == "head":
-                    ends.append(partial(slurm, "scancel", "--user", name, "--state=PENDING"))
-                if self.role != "compute":
-                    ends.append(partial(run, "pkill", "-KILL", "--uid", str(uid), check=False))
-                self.change(f"close the account of {name}", *ends)
-            if name in found and (busy := node.occupation(uid)):
+                close = partial(run, "usermod", "--expiredate", "1", "--shell", NO_SHELL, name)
+                self.change(f"close the account of {name}", close)
+            if name in found and (busy := self.work_of(name, uid)):
                 self.changes.append(f"keep the closed account of {name} until {busy}")
                 continue
             remove: list[Callable[[], object]] = [partial(run, "userdel", name)] if name in found else []
             self.change(f"remove user {name}; home and files stay", *remove, partial(self.retire, name))
+
+    def work_of(self, name: str, uid: int) -> str:
+        """What still needs a former user's account; empty for nothing. Slurm starts no step of an unknown user.
+
+        Each run ends what is not a running job: in the last one it may have failed, or a job may have started more.
+        """
+        busy = ""
+        try:
+            if self.apply and self.role == "head":
+                slurm("scancel", "--user", name, "--state=PENDING")
+            if slurm("squeue", "--noheader", f"--user={uid}", "--format=%i").strip():
+                busy = "its jobs end"
+        except Fault as error:
+            busy = f"Slurm answers ({error})"
+        if self.apply and not (busy and self.role == "compute"):
+            run("pkill", "-KILL", "--uid", str(uid), check=False)
+        return "its processes end" if run("pgrep", "--uid", str(uid), check=False).strip() else busy
 
     def retire(self, name: str) -> None:
         if name in local("/etc/group"):  # userdel removes it only with USERGROUPS_ENAB
@@ -191,8 +210,7 @@ class Accounts:
             try:
                 found = home.lstat()
             except FileNotFoundError:
-                if not self.apply or owner(pwd.getpwuid, uid) == name:
-                    self.change(f"create {home}", partial(node.make_home, name, uid))
+                self.change(f"create {home}", partial(node.make_home, name, uid))
                 continue
             if found.st_uid != uid or not stat.S_ISDIR(found.st_mode):
                 what = f"belongs to uid {found.st_uid}, not {uid}" if stat.S_ISDIR(found.st_mode) else "is not a folder"
@@ -262,7 +280,7 @@ def main(arguments: list[str]) -> int:
         node.refuse("only root can manage users, and only those of the machine that it runs on")
     os.umask(0o022)
     people = node.load(options.people)
-    accounts = Accounts(people, options.role, options.apply)
+    accounts = Accounts(people, options.role, options.apply, options.people.with_name("ids.json"))
     if people.get("has_users", True):
         accounts.run()
     if people.get("directory"):

@@ -1,4 +1,4 @@
-"""What apply_users.py and apply_shares.py do on a node: read people.json, run commands, make files, homes and rules.
+"""What apply_users.py does on a node: read people.json, run commands, make files, homes and rules.
 
 The standard library only, Python 3.9 or later.
 """
@@ -115,7 +115,10 @@ def open_folder(path: str) -> int:
 def directory_problems(directory: dict[str, Any]) -> list[str]:
     """What is wrong with the directory of users, as this node sees it."""
     problems = []
-    context = ssl.create_default_context(cafile=directory["ca_certificate"])
+    try:
+        context = ssl.create_default_context(cafile=directory["ca_certificate"])
+    except OSError as error:
+        return [f"the certificates of {directory['ca_certificate']} cannot be read: {error}"]
     if directory["verify"] not in ("hard", "demand"):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     for uri in directory["address"].split(","):
@@ -134,16 +137,6 @@ def directory_problems(directory: dict[str, Any]) -> list[str]:
 
 def slurm(*line: str) -> str:
     return run(f"{SLURM}/{line[0]}", *line[1:])
-
-
-def occupation(uid: int) -> str:
-    """What still needs the account of a former user; empty for nothing. Slurm starts no step of an unknown user."""
-    if run("pgrep", "--uid", str(uid), check=False).strip():
-        return "its processes end"
-    try:
-        return "its jobs end" if slurm("squeue", "--noheader", f"--user={uid}", "--format=%i").strip() else ""
-    except Fault as error:
-        return f"Slurm answers ({error})"
 
 
 def make_home(name: str, uid: int) -> None:

@@ -90,4 +90,4 @@ def plain(field: str, value: str) -> str:
 
 def names(given: Sequence[str]) -> str:
     """Names as one value."""
-    return ",".join(sorted(given))
+    return ",".join(sorted(set(given)))

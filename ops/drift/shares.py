@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ops.drift.deployed_stack import DeployedStack
 from ops.drift.findings import Finding
+from ops.problem import Problem
 from ops.validation import head_node
 
 if TYPE_CHECKING:
@@ -23,13 +24,15 @@ def check(session: boto3.Session, stack: DeployedStack, cluster: str) -> Iterato
     """Ask the head node of a cluster with the people document of its stack; nothing without that document.
 
     Raises:
-        Problem: the head node does not answer, or the permission is missing.
-        Refused: the head node's own refusal.
+        Problem: the head node or Slurm does not answer, or the permission is missing.
     """
     for document in (item for item in stack.of("AWS::SSM::Document") if "PeopleDocument" in item.logical_id):
         instance = head_node.find(session.client("ec2"), cluster)
         answer = head_node.HeadNode(session.client("ssm"), instance, document.physical_id, "people").ask("plan")
-        yield from findings(answer.get("shares") or {})
+        found = answer.get("shares") or {}
+        if problems := found.get("problems"):
+            raise Problem("; ".join(problems))
+        yield from findings(found)
 
 
 def findings(plan: Mapping[str, Any]) -> Iterator[Finding]:

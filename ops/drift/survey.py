@@ -16,7 +16,6 @@ from ops.drift.values import Values
 from ops.problem import Problem
 from ops.review.cluster import TYPE
 from ops.review.stacks import Stacks
-from ops.validation.head_node import Refused
 
 if TYPE_CHECKING:
     import boto3
@@ -98,7 +97,7 @@ def _compare_clusters(
         report.findings += findings
         try:
             report.findings += shares.check(session, deployed, found.name)
-        except (Problem, Refused) as reason:
+        except Problem as reason:
             report.missing.append(f"shares of {found.name}: {reason}")
         if arn:
             with _noted(report, f"cluster: its stack {arn}, or one nested in it, cannot be read"):

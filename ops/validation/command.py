@@ -134,7 +134,7 @@ def _without_history(progress: Callable[[str], None]) -> Iterator[None]:
     """A head node of an older version, or a full file system, does not end a validation."""
     try:
         yield
-    except (Refused, Problem) as problem:
+    except Problem as problem:
         progress(f"earlier runs are not compared, or this one is not kept: {problem}")
 
 
@@ -311,5 +311,5 @@ class Walk:
     def _cancel(self, number: str) -> None:
         try:
             self.head_node.ask("cancel", number)
-        except (Refused, Problem) as problem:
+        except Problem as problem:
             self.progress(f"job {number} could not be ended ({problem}): end it on the head node with scancel {number}")

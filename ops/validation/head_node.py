@@ -96,7 +96,7 @@ def document(ssm: SSMClient, environment: str, of: str = "validation") -> str:
             ) from error
 
 
-class Refused(Exception):
+class Refused(Problem):
     """The head node refused the request; the message is its reason."""
 
 

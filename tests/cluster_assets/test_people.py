@@ -49,7 +49,9 @@ class Root:
         settings = {"cluster": {"user": "daemon"}, "models": models}
         self.file("opt/trainyard/settings.json", json.dumps(settings))
         for name in ("squeue", "scancel"):
-            self.file(f"opt/slurm/bin/{name}", "#!/bin/sh\ncat /run/jobs 2>/dev/null; exit 0\n").chmod(0o755)
+            self.file(f"opt/slurm/bin/{name}", "#!/bin/sh\ncat /run/jobs 2>/dev/null; test ! -e /run/down\n").chmod(
+                0o755
+            )
         self.file("usr/local/sbin/visudo", '#!/bin/sh\ntest -f "$2"\n').chmod(0o755)  # last on the PATH
 
     def file(self, path: str, text: str) -> Path:
@@ -165,12 +167,56 @@ def test_a_removed_user_keeps_files_and_number_and_may_come_back(root: Root) -> 
     assert again["output"].endswith("/bin/bash")
 
 
+def test_a_removed_user_keeps_no_process_but_running_jobs(root: Root) -> None:
+    start = "setpriv --reuid 10001 --regid 10001 --clear-groups sleep 600 >/dev/null 2>&1 & sleep 0.2"
+    left = "sleep 0.2; pgrep --uid 10001 | wc -l"
+    steps: list[tuple[str, str, list[str]]] = [
+        ("two", "head", [start, "touch /run/down"]),
+        ("one", "head", [left, "rm /run/down; echo 7 >/run/jobs", start]),
+        ("one", "compute", [left]),
+        ("one", "head", [left, start, "rm /run/jobs"]),
+        ("one", "compute", [left]),
+        ("one", "head", ["id pierre"]),
+    ]
+    for name, role, after in steps:
+        root.apply(name, role=role)
+        root.steps += after
+    answers = root.run()
+    assert [one["output"] for one in answers if one["output"].isdigit()] == ["0", "1", "0", "0"]
+    assert any("until Slurm answers" in change for change in answers[3]["changes"])
+    assert "no such user" in answers[-1]["errors"]
+
+
+def test_certificates_that_a_node_lacks_are_a_problem_of_the_directory(root: Root) -> None:
+    directory = {"address": "ldaps://localhost", "ca_certificate": "/nowhere.crt", "verify": "hard"}
+    people = {"schema": 1, "has_users": False, "users": [], "groups": [], "models": [], "directory": directory}
+    root.file("opt/people/directory.json", json.dumps(people))
+    root.apply("directory")
+    [applied] = root.run()
+    assert "/nowhere.crt cannot be read" in applied["problems"][0]
+
+
+def test_a_new_node_gives_nobody_an_id_that_another_had_on_the_head_node(root: Root) -> None:
+    root.file("opt/people/eve.json", people([ONE, EVE]))
+    root.file(
+        "opt/people/ids.json", json.dumps({"users": {"marie": 10000}, "groups": {}, "former": {"10001": "pierre"}})
+    )
+    root.apply("eve", role="login")
+    root.steps.append("id marie; id eve")
+    applied, found = root.run()
+    assert "user eve cannot get the id 10001, which was pierre's" in " ".join(applied["problems"])
+    assert found["output"].startswith("uid=10000(marie)")
+    assert "no such user" in found["errors"]
+
+
 def test_an_interrupted_run_goes_on(root: Root) -> None:
     root.steps.append("mkdir /opt/bin; printf '#!/bin/sh\\nexit 9\\n' >/opt/bin/useradd; chmod +x /opt/bin/useradd")
     root.steps.append("PATH=/opt/bin:$PATH python3 /opt/people/apply_users.py /opt/people/two.json --apply")
     root.apply("two")
-    _, broken, whole = root.run()
+    root.steps.insert(3, "ls /etc/ssh/trainyard_keys /etc/sudoers.d/90-trainyard-people")
+    _, broken, rights, whole = root.run()
     assert broken["status"] == 2
+    assert rights["output"] == ""  # a user of that name who is not the file's gets none of its rights
     assert any("useradd" in problem for problem in broken["problems"])
     assert whole["status"] == 0
     assert "create user marie (10000)" in whole["changes"]

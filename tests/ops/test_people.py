@@ -14,6 +14,7 @@ import pytest
 from cli import main
 from ops import people, people_edit
 from ops.problem import Problem
+from ops.validation.head_node import Refused
 from settings import Faults, load
 from tests.settings.conftest import write_edited
 from tests.settings.test_people import ADA, GRACE, TOP
@@ -112,6 +113,10 @@ def test_wrong_input_leaves_the_file_as_it_was(change: Any, words: str, file: Pa
     assert text_of(file) == TEXT
 
 
+def test_a_refusal_of_the_head_node_needs_no_traceback() -> None:
+    assert issubclass(Refused, Problem)
+
+
 def test_a_private_key_is_refused_and_never_shown(file: Path, tmp_path: Path) -> None:
     key = tmp_path / "id"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
@@ -121,11 +126,18 @@ def test_a_private_key_is_refused_and_never_shown(file: Path, tmp_path: Path) ->
     assert add(file, "ken", keys=[str(key.with_suffix(".pub"))]) == 10005
 
 
-def test_a_file_with_faults_is_not_changed(file: Path) -> None:
-    target = file.parent / "people" / "team.yaml"
-    target.write_text(TEXT.replace("10001", "10000"), encoding="utf-8")
-    with pytest.raises(Faults, match="10000, as users"):
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (TEXT.replace("10001", "10000"), "10000, as users"),
+        ("{users: [{name: ada, uid: 10000}]}", "change it by hand"),
+    ],
+)
+def test_a_file_with_faults_or_of_another_form_is_not_changed(text: str, words: str, file: Path) -> None:
+    (file.parent / "people" / "team.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises((Faults, Problem), match=words):
         add(file, "ken")
+    assert text_of(file) == text
 
 
 def test_the_first_user_makes_the_file_and_the_mode_of_an_old_one_stays(file: Path) -> None:
@@ -248,8 +260,11 @@ def test_people_are_stored_and_applied_with_the_listed_permissions(file: Path) -
     assert {*account.calls, "sts:GetCallerIdentity"} == set(PERMITTED)
 
 
-def test_a_cluster_without_people_is_not_deployed_and_nothing_is_stored(file: Path) -> None:
-    account: Any = Account({}, {})
+def test_without_people_here_or_there_nothing_is_stored(file: Path, tmp_path: Path) -> None:
+    none: Any = Account({}, {})
     with pytest.raises(people.NotDeployed, match="not deployed with people"):
-        people.publish(account, load(file))
-    assert account.stored == {}
+        people.publish(none, load(file))
+    deployed: Any = Account(PARAMETERS, {})
+    with pytest.raises(Problem, match="no people, teams"):
+        people.publish(deployed, load(write_edited({}, tmp_path)))
+    assert none.stored == deployed.stored == {}

@@ -65,16 +65,8 @@ class Cluster:
     def submit(self, user: str, *options: str, seconds: float = 0, script: str = "") -> str:
         """Submit a job of one user; returns its id."""
         body = script or f"sleep {seconds}"
-        words = [
-            "sbatch",
-            "--parsable",
-            "--partition=gpu",
-            "--time=30",
-            "--output=%j.out",
-            "--open-mode=append",
-            *options,
-        ]
-        return self.lab.run(words, user=user, stdin=f"#!/bin/bash\n{body}\n").stdout.strip()
+        words = ["sbatch", "--parsable", "--partition=gpu", "--time=30", "--output=%j.out", "--open-mode=append"]
+        return self.lab.run([*words, *options], user=user, stdin=f"#!/bin/bash\n{body}\n").stdout.strip()
 
     def refused(self, user: str, *options: str) -> str:
         """Slurm's reason to refuse a job."""

@@ -160,6 +160,18 @@ def test_the_qos_of_another_cluster_in_the_same_database_is_not_changed() -> Non
         apply_shares.differences(want, have, people, "demo")
 
 
+def test_the_quality_normal_that_leaves_the_file_is_as_slurm_made_it() -> None:
+    """It cannot be closed, and would keep its limits and its place in preemption for ever."""
+    limited = PEOPLE | {"qos": [_qos("normal") | {"max_hours": 4, "preempts": ["spare", "spare"]}]}
+    have: slurm_state.State = {("qos", "normal"): apply_shares.wanted(limited, "demo", "ubuntu", NOW)["qos", "normal"]}
+    assert have["qos", "normal"]["Preempt"] == "spare"
+    found = apply_shares.differences({}, have, PEOPLE, "demo")
+    assert {one.field: one.expected for one in found} == {
+        "Description": "normal qos default", "Priority": "0", "GraceTime": "0", "Preempt": "", "MaxWall": "",
+    }  # fmt: skip
+    assert apply_shares.differences({}, have, PEOPLE, "other") == []
+
+
 def _qos(name: str) -> dict[str, Any]:
     limits = ("max_gpus_per_team", "max_gpus_per_user", "max_jobs_per_user", "max_hours")
     return {"name": name, "priority": 1, "preempts": [], "grace_seconds": 120, **dict.fromkeys(limits)}

@@ -128,6 +128,7 @@ def arn(service: str, rest: str) -> str:
 INSTANCE, PARAMETER = arn("ec2", "instance/i-1"), arn("ssm", "parameter/trainyard/staging/people/document")
 CHECKED = {"ssm:SessionDocumentAccessCheck": "true"}
 SSH = {"key": "aws:ResourceTag"}
+SEND_KEY = "ec2-instance-connect:SendSSHPublicKey"
 # Persona, action, resource, keys of the request, whether it is allowed; the caller's tag is ada.
 CASES: list[tuple[str, str, str, dict[str, str], bool]] = [
     ("user", "ssm:StartSession", INSTANCE, node("HeadNode", **CHECKED), True),
@@ -141,27 +142,9 @@ CASES: list[tuple[str, str, str, dict[str, str], bool]] = [
     ("user", "ssm:StartSession", arn("ssm", "document/SSM-SessionManagerRunShell"), {}, False),
     ("user", "ssm:TerminateSession", arn("ssm", "session/AROA:ada-0123"), {}, True),
     ("user", "ssm:TerminateSession", arn("ssm", "session/AROA:grace-0123"), {}, False),
-    (
-        "user",
-        "ec2-instance-connect:SendSSHPublicKey",
-        INSTANCE,
-        node("LoginNode", **SSH, **{"ec2:osuser": "ada"}),
-        True,
-    ),
-    (
-        "user",
-        "ec2-instance-connect:SendSSHPublicKey",
-        INSTANCE,
-        node("LoginNode", **SSH, **{"ec2:osuser": "grace"}),
-        False,
-    ),
-    (
-        "user",
-        "ec2-instance-connect:SendSSHPublicKey",
-        INSTANCE,
-        node("LoginNode", **SSH, **{"ec2:osuser": "ubuntu"}),
-        False,
-    ),
+    ("user", SEND_KEY, INSTANCE, node("LoginNode", **SSH, **{"ec2:osuser": "ada"}), True),
+    ("user", SEND_KEY, INSTANCE, node("LoginNode", **SSH, **{"ec2:osuser": "grace"}), False),
+    ("user", SEND_KEY, INSTANCE, node("LoginNode", **SSH, **{"ec2:osuser": "ubuntu"}), False),
     ("user", "ssm:SendCommand", INSTANCE, node("HeadNode"), False),
     ("user", "ssm:GetParameter", PARAMETER, {}, False),
     ("user", "s3:PutObject", "arn:aws:s3:::assets/cluster/people.json", {}, False),
@@ -203,5 +186,5 @@ def test_what_each_persona_may_do() -> None:
 
 
 def test_without_the_tag_nobody_sends_keys() -> None:
-    cases = [case for case in CASES if "SendSSHPublicKey" in case[1]]
+    cases = [case for case in CASES if case[1] == SEND_KEY]
     assert decisions(cases, {"aws:userid": "AROA:ada"}) == [False] * len(cases)

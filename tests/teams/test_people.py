@@ -24,19 +24,9 @@ from trainyard.cluster_people import PEOPLE, cluster_people
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("people-lab")]
 APPLY = ["bash", "/opt/trainyard/current/people/apply.sh"]
-MODEL = {
-    "name": "see",
-    "queue": "gpu",
-    "nodes": 2,
-    "team": "vision",
-    "folders": {
-        "data": "/fsx/data",
-        "checkpoints": "/fsx/see/checkpoints",
-        "outputs": "/fsx/see/outputs",
-        "logs": "/fsx/see/logs",
-        "tensorboard": "/fsx/see/logs/tensorboard",
-    },
-}
+FOLDERS = {name: f"/fsx/see/{name}" for name in ("checkpoints", "outputs", "logs")}
+FOLDERS |= {"data": "/fsx/data", "tensorboard": "/fsx/see/logs/tensorboard"}
+MODEL = {"name": "see", "queue": "gpu", "nodes": 2, "team": "vision", "folders": FOLDERS}
 
 
 class People:
@@ -278,6 +268,8 @@ def test_a_removed_user_keeps_all_data_and_running_jobs_and_loses_every_way_in(p
     # The number is not given to anybody else, and the same person gets all of it back.
     people.write({**left, "users": [*left["users"], {"name": "eve", "uid": 10001}]})
     assert any("which was pierre's" in one for one in people.everywhere()["users"]["problems"])
+    ids = people.root("cat /opt/slurm/etc/trainyard/ids.json", people.lab.plan.compute[0].name).stdout
+    assert json.loads(ids)["former"]["10001"] == "pierre"
     people.write(before)
     people.everywhere()
     assert lab.output("cat thesis", user="pierre", node="login") == "years of work"

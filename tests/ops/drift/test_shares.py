@@ -10,6 +10,7 @@ import pytest
 from ops.drift import shares
 from ops.drift.deployed_stack import DeployedStack, Resource
 from ops.drift.findings import Finding
+from ops.problem import Problem
 from ops.validation import head_node
 
 CHANGES = [
@@ -34,13 +35,14 @@ class Node:
     """In place of the head node: records requests."""
 
     asked: list[tuple[object, ...]]
+    problems: tuple[str, ...] = ()
 
     def __init__(self, _ssm: object, instance: str, document: str, _of: str) -> None:
         self.of = instance, document
 
     def ask(self, *words: str) -> dict[str, Any]:
         Node.asked.append((*self.of, *words))
-        return {"users": {"changes": ["x"]}, "shares": {"changes": CHANGES[:1], "problems": []}}
+        return {"users": {"changes": ["x"]}, "shares": {"changes": CHANGES[:1], "problems": Node.problems}}
 
 
 @pytest.mark.parametrize("logical_id", ["PeopleDocument0A", "ChecksDocument0A"])
@@ -50,9 +52,13 @@ def test_the_head_node_is_asked_by_the_people_document_only(logical_id: str, mon
     monkeypatch.setattr(head_node, "find", lambda _, cluster: f"i-{cluster}")
     document = Resource(logical_id, "AWS::SSM::Document", "demo-people")
     stack = DeployedStack("demo-cluster", "arn", "UPDATE_COMPLETE", {logical_id: document}, {}, {}, {}, {}, {})
-    found = list(shares.check(boto3.Session(region_name="us-east-1"), stack, "demo"))
-    if logical_id.startswith("People"):
-        assert Node.asked == [("i-demo", "demo-people", "plan")]
-        assert found == [Finding("shares", "account nlp", "Fairshare", "2", "9", shares.ADVICE)]
-    else:
+    session = boto3.Session(region_name="us-east-1")
+    found = list(shares.check(session, stack, "demo"))
+    if logical_id.startswith("Checks"):
         assert (found, Node.asked) == ([], [])
+        return
+    assert Node.asked == [("i-demo", "demo-people", "plan")]
+    assert found == [Finding("shares", "account nlp", "Fairshare", "2", "9", shares.ADVICE)]
+    monkeypatch.setattr(Node, "problems", ("sacctmgr show qos: Connection refused",))
+    with pytest.raises(Problem, match="Connection refused"):
+        list(shares.check(session, stack, "demo"))
