@@ -36,8 +36,9 @@ def installed(package: str) -> Path:
     return Path(spec.origin).parent
 
 
+@cache
 def service_description(service: str) -> Any:
-    """botocore's description of a service, as JSON."""
+    """botocore's description of a service, as JSON. To read that of EC2 takes half a second."""
     return botocore.session.Session().get_component("data_loader").load_service_model(service, "service-2")
 
 

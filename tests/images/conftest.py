@@ -14,7 +14,7 @@ import pytest
 
 from local.slurm import Laboratory, bootstrap, make
 from settings import load
-from tests.slurm.conftest import ENVIRONMENT, ROOT, lab_machine, start
+from tests.slurm.conftest import ENVIRONMENT, ROOT, lab_machine, running
 
 __all__ = ["lab_machine"]
 # The checkout's assets on every node.
@@ -43,21 +43,17 @@ def prepare_node(laboratory: Laboratory, node: str, *steps: str) -> None:
 @pytest.fixture(scope="session")
 def lab(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:  # noqa: ARG001 -- a fixture that asks for another
     """A head node, two P5 nodes and one without GPUs, with the steps that imports need; each test has its own names."""
-    laboratory = Laboratory(tmp_path_factory.mktemp("images") / "lab")
     binds = {ASSETS: str(ROOT / "cluster_assets")}
     plan = make(load(ENVIRONMENT), counts={"gpu/p5": 2, "cpu/c7i": 1}, binds=binds)
 
-    def prepare() -> None:
+    def prepare(laboratory: Laboratory) -> None:
         bootstrap.pyxis(laboratory)
         prepare_node(laboratory, "head", "folders", "environment", "enroot")
         for node in laboratory.plan.compute:
             prepare_node(laboratory, node.name, "environment", "enroot")
 
-    try:
-        start(laboratory, plan, prepare)
+    with running(tmp_path_factory.mktemp("images") / "lab", plan, prepare) as laboratory:
         yield laboratory
-    finally:
-        laboratory.down()
 
 
 @dataclass

@@ -13,7 +13,7 @@ import pytest
 
 from local.slurm import Laboratory, Timeouts, bootstrap, make, namespaces
 from settings import Environment, load
-from tests.slurm.conftest import lab_machine, start
+from tests.slurm.conftest import lab_machine, running
 from trainyard.cluster_config.rendering import MAIL
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,7 +80,6 @@ def lab(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Laboratory]:
     """Seven P5e nodes."""
-    laboratory = Laboratory(tmp_path_factory.mktemp("jobs") / "lab")
     plan = make(
         scaled_down(),
         nodes=7,
@@ -88,11 +87,8 @@ def lab(
         timeouts=Timeouts(slurmd_s=20, message_s=20, kill_wait_s=2),
         slurm=MAIL,
     )
-    try:
-        start(laboratory, plan, lambda: bootstrap.all_nodes(laboratory))
+    with running(tmp_path_factory.mktemp("jobs") / "lab", plan, bootstrap.all_nodes) as laboratory:
         yield laboratory
-    finally:
-        laboratory.down()
 
 
 @pytest.fixture(scope="session")

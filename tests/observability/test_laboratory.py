@@ -20,11 +20,13 @@ from typing import Any
 
 import pytest
 
-from local.slurm import Laboratory, Timeouts, Unavailable, bootstrap, host, make, monitoring
+from local.slurm import Laboratory, Timeouts, bootstrap, make, monitoring
 from settings import load
+from tests.slurm.conftest import lab_machine, running
 from trainyard import dashboards, monitoring_config
 from trainyard.dashboards.model import Metric, with_values
 
+__all__ = ["lab_machine"]
 pytestmark = pytest.mark.lab
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,32 +114,24 @@ def key(labels: dict[str, str]) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:  # noqa: ARG001 -- a fixture that asks for another
     """16 nodes, two training jobs, one job that waits, and sinks for messages."""
-    lab = Laboratory(tmp_path_factory.mktemp("lab") / "monitored")
-    plan = make(
-        load(ROOT / "environments" / "local.yaml"),
-        nodes=NODES,
-        metrics_s=monitoring_config.INTERVAL_S,
-        timeouts=Timeouts(slurmd_s=30, message_s=20, kill_wait_s=2),
-    )
-    try:
-        host.install()
-        lab.up(plan, before_slurmd=lambda: bootstrap.all_nodes(lab))
-        with sinks(lab), monitoring.tunnel(lab) as prometheus:
-            found = Cluster(lab, prometheus, {})
-            found.root("chmod 1777 /fsx; sacctmgr -i add account research; sacctmgr -i add user ada account=research")
-            lab.write("/fsx/trainer.sh", TRAINER, user="ada")
-            interfaces(found)
-            found.jobs["trains"] = found.submit("trains", "--nodes=2", "--comment=experiment=seven")
-            found.jobs["hangs"] = found.submit("hangs", "--nodes=1")
-            found.jobs["waits"] = found.submit("waits", f"--nodes={NODES}")
-            configure(lab)
-            yield found
-    except Unavailable as reason:
-        pytest.fail(f"no laboratory here: {reason}")
-    finally:
-        lab.down()
+    timeouts, seconds = Timeouts(slurmd_s=30, message_s=20, kill_wait_s=2), monitoring_config.INTERVAL_S
+    plan = make(load(ROOT / "environments" / "local.yaml"), nodes=NODES, metrics_s=seconds, timeouts=timeouts)
+    with (
+        running(tmp_path_factory.mktemp("lab") / "monitored", plan, bootstrap.all_nodes) as lab,
+        sinks(lab),
+        monitoring.tunnel(lab) as prometheus,
+    ):
+        found = Cluster(lab, prometheus, {})
+        found.root("chmod 1777 /fsx; sacctmgr -i add account research; sacctmgr -i add user ada account=research")
+        lab.write("/fsx/trainer.sh", TRAINER, user="ada")
+        interfaces(found)
+        found.jobs["trains"] = found.submit("trains", "--nodes=2", "--comment=experiment=seven")
+        found.jobs["hangs"] = found.submit("hangs", "--nodes=1")
+        found.jobs["waits"] = found.submit("waits", f"--nodes={NODES}")
+        configure(lab)
+        yield found
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,9 @@ import pytest
 import yaml
 
 from local.slurm import Laboratory, Timeouts, make
-from local.slurm.plan import Base
 from settings import load
 from settings.shares import shares
-from tests.slurm.conftest import ENVIRONMENT, lab_machine, start
+from tests.slurm.conftest import ENVIRONMENT, lab_machine, running
 from trainyard import cluster_bundle
 
 __all__ = ["lab_machine"]
@@ -44,9 +42,7 @@ PROGRAM = "/root/people/apply_shares.py"
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that use the laboratory are marked."""
     for item in items:
-        if {"cluster", "older_cluster"} & set(getattr(item, "fixturenames", ())) and item.path.is_relative_to(
-            Path(__file__).parent
-        ):
+        if "cluster" in getattr(item, "fixturenames", ()) and item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.lab)
 
 
@@ -93,20 +89,20 @@ class Cluster:
         return {f"{row['Account'].strip()}/{row['User']}": row for row in rows}
 
 
-@contextmanager
-def running(folder: Path, base: Base, nodes: int) -> Iterator[Cluster]:
-    """Nodes of eight GPUs that jobs share, three teams, and the cluster's user."""
+@pytest.fixture(scope="session")
+def cluster(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:  # noqa: ARG001 -- a fixture that asks for another
+    """Two nodes of eight GPUs that jobs share, on Slurm 24.11, three teams, and the cluster's user, for all tests."""
+    folder = tmp_path_factory.mktemp("teams")
     data = yaml.safe_load(ENVIRONMENT.read_text("utf-8")) | SHARES
     data["cluster"]["slurm"] |= {"accounting": True, "memory_scheduling": True}
     data["cluster"]["queues"][0]["exclusive"] = False
     (folder / "shared.yaml").write_text(yaml.safe_dump(data), "utf-8")
     environment = load(folder / "shared.yaml")
     timeouts = Timeouts(slurmd_s=20, message_s=20, kill_wait_s=2)
-    plan = make(environment, nodes=nodes, base=base, timeouts=timeouts, slurm={"PriorityCalcPeriod": "1"})
-    lab = Laboratory(folder / "lab")
+    plan = make(environment, base="trixie", timeouts=timeouts, slurm={"PriorityCalcPeriod": "1"})
     people = {"schema": 1, "users": USERS, "groups": [], "removed": [], **shares(environment)}
 
-    def prepare() -> None:
+    def prepare(lab: Laboratory) -> None:
         for node in lab.plan.nodes:
             if node.role != "aws":
                 lab.run("id alan 2>/dev/null || useradd -u 1003 -m -s /bin/bash alan", node=node.name, user="root")
@@ -115,22 +111,5 @@ def running(folder: Path, base: Base, nodes: int) -> Iterator[Cluster]:
             lab.write(f"/root/people/{name}", text, user="root")
         lab.write("/opt/trainyard/settings.json", json.dumps(lab.plan.settings()), user="root")
 
-    try:
-        start(lab, plan, prepare)
+    with running(folder / "lab", plan, prepare) as lab:
         yield Cluster(lab, people)
-    finally:
-        lab.down()
-
-
-@pytest.fixture(scope="session")
-def cluster(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:  # noqa: ARG001 -- a fixture that asks for another
-    """Two nodes on Slurm 24.11, for all tests."""
-    with running(tmp_path_factory.mktemp("teams"), "trixie", 2) as found:
-        yield found
-
-
-@pytest.fixture
-def older_cluster(lab_machine: None, tmp_path: Path) -> Iterator[Cluster]:  # noqa: ARG001 -- a fixture that asks for another
-    """One node on Slurm 22.05."""
-    with running(tmp_path, "bookworm", 1) as found:
-        yield found

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -58,16 +59,23 @@ def start(laboratory: Laboratory, plan: Plan, prepare: Callable[[], None] | None
         pytest.fail(f"no laboratory here: {reason}")
 
 
-@pytest.fixture(scope="session")
-def lab(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:  # noqa: ARG001 -- a fixture that asks for another
-    """A laboratory of four P5 nodes with Pyxis on, shared by the tests: each works in folders and jobs of its own."""
-    laboratory = Laboratory(tmp_path_factory.mktemp("lab") / "shared")
+@contextmanager
+def running(folder: Path, plan: Plan, prepare: Callable[[Laboratory], None] = bootstrap.pyxis) -> Iterator[Laboratory]:
+    """A laboratory in a folder, by default with Pyxis enabled; ended in the end."""
+    laboratory = Laboratory(folder)
     try:
-        start(laboratory, plan_of(4))
-        laboratory.run(["chmod", "1777", "/fsx"], user="root")
+        start(laboratory, plan, lambda: prepare(laboratory))
         yield laboratory
     finally:
         laboratory.down()
+
+
+@pytest.fixture(scope="session")
+def lab(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:  # noqa: ARG001 -- a fixture that asks for another
+    """A laboratory of four P5 nodes with Pyxis on, shared by the tests: each works in folders and jobs of its own."""
+    with running(tmp_path_factory.mktemp("lab") / "shared", plan_of(4)) as laboratory:
+        laboratory.run(["chmod", "1777", "/fsx"], user="root")
+        yield laboratory
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from ops.validation.plan import PAIRS, Planner, Wishes
 from ops.validation.report import Line, Outcome
 from settings import load
 from settings.model.cluster import Hook
-from tests.slurm.conftest import ENVIRONMENT, start
+from tests.slurm.conftest import ENVIRONMENT, running
 from tests.slurm.planted import interfaces
 from trainyard.cluster_config.rendering import HEALTH_CHECK
 
@@ -39,7 +39,6 @@ def hook(folder: Path) -> Hook:
 @pytest.fixture(scope="module")
 def many(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:  # noqa: ARG001 -- a fixture that asks for another
     """Sixteen nodes, bootstrapped at once; all may use every core of the machine, so their timeouts are long."""
-    laboratory = Laboratory(tmp_path_factory.mktemp("many") / "lab")
     environment = load(ENVIRONMENT)
     cluster = environment.cluster.model_copy(update={"hooks": (hook(tmp_path_factory.mktemp("hooks")),)})
     plan = make(
@@ -48,11 +47,8 @@ def many(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         timeouts=Timeouts(slurmd_s=30, message_s=20, kill_wait_s=2),
         slurm=SLURM,
     )
-    try:
-        start(laboratory, plan, lambda: bootstrap.all_nodes(laboratory))
+    with running(tmp_path_factory.mktemp("many") / "lab", plan, bootstrap.all_nodes) as laboratory:
         yield laboratory
-    finally:
-        laboratory.down()
 
 
 def take_a_gpu(lab: Laboratory, node: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from local.slurm import Laboratory, base, bootstrap, make
 from local.slurm.plan import Timeouts
 from settings import load
-from tests.slurm.conftest import ENVIRONMENT, lab_machine, start
+from tests.slurm.conftest import ENVIRONMENT, lab_machine, running
 
 __all__ = ["lab_machine"]
 
@@ -31,19 +31,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def shared_lab(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:  # noqa: ARG001 -- a fixture that asks for another
     """Tests take back what they change."""
-    laboratory = Laboratory(tmp_path_factory.mktemp("lab") / "teams")
     plan = make(
         load(ENVIRONMENT),
         counts={"gpu/p5": 1, "cpu/c7i": 1},
         timeouts=Timeouts(slurmd_s=20, message_s=20, kill_wait_s=2),
         binds={NEWER: str(base.ensure("trixie"))},
     )
-    try:
-        start(laboratory, plan, lambda: bootstrap.all_nodes(laboratory))
+    with running(tmp_path_factory.mktemp("lab") / "teams", plan, bootstrap.all_nodes) as laboratory:
         # The laboratory's database writes its log once a second. Aurora has stored what it committed.
         service = "/usr/local/lib/lab/services/mariadb"
         flush = f"sed -i s/flush-log-at-trx-commit=0/flush-log-at-trx-commit=1/ {service} && systemctl restart mariadb"
         laboratory.run(flush, node="aws", user="root")
         yield laboratory
-    finally:
-        laboratory.down()

@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 import yaml
 
-from local.slurm import Laboratory, Timeouts, Unavailable, bootstrap, directory, host, make
+from local.slurm import Laboratory, Timeouts, bootstrap, directory, make
 from ops.problem import Problem
 from settings import load
 from tests.cluster_config.references import references
+from tests.slurm.conftest import lab_machine, running
 from trainyard.cluster_config.rendering import render
 from trainyard.cluster_people import PEOPLE, cluster_people
 
+__all__ = ["lab_machine"]
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("people-lab")]
 APPLY = ["bash", "/opt/trainyard/current/people/apply.sh"]
@@ -76,7 +78,8 @@ def key(folder: Path, name: str) -> str:
 def environment_file(folder: Path) -> Path:
     """environments/local.yaml with people, a team, a model and a login node."""
     data = yaml.safe_load((ROOT / "environments" / "local.yaml").read_text())
-    data |= {"people": {"file": "people.yaml"}, "teams": [{"name": "vision"}], "models": [MODEL]}
+    teams = {"teams": [{"name": "vision", "qos": ["normal"]}], "qos": [{"name": "normal"}, {"name": "urgent"}]}
+    data |= {"people": {"file": "people.yaml"}, "models": [MODEL], **teams}
     data["cluster"] |= {"login_nodes": {"instance_type": "m7i.large"}, "slurm": {"accounting": True}}
     file = folder / "people-lab.yaml"
     file.write_text(yaml.safe_dump(data, sort_keys=False))
@@ -93,23 +96,16 @@ def content(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
+def people(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:  # noqa: ARG001 -- a fixture that asks for another
     """A laboratory whose bootstrap has applied two users."""
     folder = tmp_path_factory.mktemp("people")
     found = People(Laboratory(folder / "lab"), environment_file(folder))
     found.write(content(folder))
-    try:
-        host.check()
-        environment = load(found.file)
-        plan = make(environment, nodes=2, logins=1, timeouts=Timeouts(slurmd_s=30, message_s=20, kill_wait_s=2))
-        found.lab.up(plan, before_slurmd=lambda: bootstrap.all_nodes(found.lab))
-    except Unavailable as reason:
-        found.lab.down()
-        pytest.fail(f"no laboratory here: {reason}")
-    for node in ("head", "login"):
-        found.root("systemctl start sshd", node)
-    yield found
-    found.lab.down()
+    plan = make(load(found.file), logins=1, timeouts=Timeouts(slurmd_s=30, message_s=20, kill_wait_s=2))
+    with running(folder / "lab", plan, bootstrap.all_nodes) as found.lab:
+        for node in ("head", "login"):
+            found.root("systemctl start sshd", node)
+        yield found
 
 
 def ssh(people: People, user: str, command: str, *, to: str = "head") -> subprocess.CompletedProcess[str]:
@@ -138,7 +134,25 @@ def test_a_second_run_changes_nothing(people: People) -> None:
         answer = people.apply(node)
         assert answer["users"] == {"changes": [], "problems": []}
         assert people.root("md5sum /etc/passwd /etc/group /etc/shadow; stat -c %Y /etc/passwd", node).stdout == before
-    assert people.apply("head", "plan")["nodes"] == []
+    answer = people.apply("head", "plan")
+    assert (answer["nodes"], answer["shares"]) == ([], {"changes": [], "problems": []})
+
+
+def test_a_reservation_that_left_the_file_stays_on_slurm_22_05(people: People) -> None:
+    """Its reservations have no comment, by which ours are known later."""
+    later = {"name": "demo", "queue": "gpu", "nodes": 1, "teams": ["vision"], "start": "2035-01-01T00:00", "hours": 1}
+    without = people.file.read_text()
+    try:
+        people.file.write_text(without + yaml.safe_dump({"reservations": [later]}))
+        people.publish()
+        assert [change for change in people.apply()["shares"]["changes"] if "reservation demo" in change]
+        assert people.apply()["shares"] == {"changes": [], "problems": []}
+    finally:
+        people.file.write_text(without)
+    people.publish()
+    assert people.apply()["shares"] == {"changes": [], "problems": []}
+    people.root("scontrol delete ReservationName=demo")
+    assert "Invalid qos" in people.lab.run("sbatch --qos=urgent --wrap=true", user="pierre", check=False).stderr
 
 
 def test_people_log_in_with_their_own_keys_and_no_others(people: People) -> None:

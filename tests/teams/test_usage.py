@@ -25,7 +25,7 @@ from ops.usage.report import report, table
 from ops.validation.head_node import HeadNode
 from settings import Environment, load
 from settings.model.cost import Cost
-from tests.slurm.conftest import lab_machine, start
+from tests.slurm.conftest import lab_machine, running
 from tests.teams import month
 
 __all__ = ["lab_machine"]
@@ -67,7 +67,6 @@ class Direct(HeadNode):
 @pytest.fixture(scope="module")
 def usage_lab(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:  # noqa: ARG001 -- a fixture that asks for another
     """Two GPU nodes, and two nodes that are powered down; with the records of the month."""
-    laboratory = Laboratory(tmp_path_factory.mktemp("usage") / "lab")
     plan = make(
         environment_of_the_month(),
         powered_down=True,
@@ -75,13 +74,10 @@ def usage_lab(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> It
         slurm={"AccountingStoreFlags": "job_comment"},
         binds={BUNDLE: str(ROOT / "cluster_assets")},
     )
-    try:
-        start(laboratory, plan)
+    with running(tmp_path_factory.mktemp("usage") / "lab", plan) as laboratory:
         laboratory.write("/opt/trainyard/settings.json", json.dumps(plan.settings()), user="root")
         month.fill(laboratory)
         yield laboratory
-    finally:
-        laboratory.down()
 
 
 @pytest.fixture(scope="module")
