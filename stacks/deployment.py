@@ -9,7 +9,6 @@ from settings.stacks import has_database_stack
 from stacks.api import ApiStack
 from stacks.cluster import ClusterStack
 from stacks.data_links import DataLinksStack
-from stacks.database import DatabaseStack
 from stacks.images import ImagesStack
 from stacks.network import NetworkStack
 from stacks.observability import ObservabilityStack
@@ -31,6 +30,9 @@ def compose(scope: Construct, environment: Environment) -> None:
     api = ApiStack(scope, environment=environment)
     database = None
     if has_database_stack(environment):
+        # Not at the top: aws_rds takes a tenth of a second to import.
+        from stacks.database import DatabaseStack
+
         database = DatabaseStack(scope, environment=environment, network=network)
     cluster = ClusterStack(
         scope,

@@ -14,6 +14,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import boto3
@@ -188,9 +189,14 @@ def _put_status(cluster: str, value: str, endpoint: str) -> None:
 
 
 def _table(cluster: str, endpoint: str) -> Any:
+    return _dynamodb(get_account_id(), get_region(), endpoint).Table(f"{_TABLE}{cluster}")
+
+
+@cache
+def _dynamodb(account: str, region: str, endpoint: str) -> Any:
     session = boto3.Session(
-        aws_access_key_id=get_account_id(),
+        aws_access_key_id=account,
         aws_secret_access_key="local",  # noqa: S106 - the emulator does not check the signature of an account's own key
-        region_name=get_region(),
+        region_name=region,
     )
-    return session.resource("dynamodb", endpoint_url=endpoint).Table(f"{_TABLE}{cluster}")
+    return session.resource("dynamodb", endpoint_url=endpoint)

@@ -19,6 +19,8 @@ from local.emulator.public_template import FUNCTION_ROLE
 
 _SECONDS = 3600
 _REFRESHED_SECONDS = 12 * 60
+_of_roles: dict[str, tuple[float, dict[str, Any]]] = {}
+"""Sessions of the API's roles by the role's id: when they were made, and their keys."""
 
 
 class SessionRefused(ValueError):
@@ -71,7 +73,8 @@ def of_api(account: str) -> dict[str, Any]:
 
     They are a session of the function's role that the newest API stack created, as Lambda would have it. Without an API
     stack they are the account's own. botocore asks for new ones before each call, because these expire within 15
-    minutes, so a role that was replaced is not used again.
+    minutes, so a role that was replaced is not used again. The session of a role is used for half its time: ministack
+    looks through all sessions for each new one.
     """
     until = datetime.fromtimestamp(time.time() + _REFRESHED_SECONDS, UTC).isoformat()
     with request_scope(account, get_region()):
@@ -79,7 +82,11 @@ def of_api(account: str) -> dict[str, Any]:
     if not roles:
         return {"AccessKeyId": account, "SecretAccessKey": "local", "Token": None, "Expiration": until}
     function = f"arn:aws:lambda:{get_region()}:{account}:function:ParallelClusterFunction"
-    keys = order({"role_arn": roles[-1]["Arn"], "service": "lambda.amazonaws.com", "source_arn": function})
+    role, now = roles[-1], time.time()
+    if now > _of_roles.get(role["RoleId"], (0.0, {}))[0] + _SECONDS / 2:
+        wish = {"role_arn": role["Arn"], "service": "lambda.amazonaws.com", "source_arn": function}
+        _of_roles[role["RoleId"]] = now, order(wish)
+    keys = _of_roles[role["RoleId"]][1]
     return {"AccessKeyId": keys["key"], "SecretAccessKey": keys["secret"], "Token": keys["token"], "Expiration": until}
 
 
