@@ -31,7 +31,7 @@ class Target:
 HANDLER = "lambda/cluster_resource/cluster_resource"
 RESPONSE_TESTS = ("tests/cluster_resource/test_response.py", "tests/cluster_resource/test_handlers.py")
 # Of the tests of the verdict those that synthesize nothing.
-VERDICT_TESTS = ("tests/ops/review/test_verdict.py", "tests/ops/review/test_data_loss.py")
+VERDICT_TESTS = tuple(f"tests/ops/review/test_{name}.py" for name in ("verdict", "data_loss", "shares"))
 # Not items.py: it builds rules at import, when mutmut has not yet selected a mutant.
 RULES = ("compute", "file_systems", "models", "names", "network", "slurm")
 TARGETS = {

@@ -10,6 +10,7 @@ from ops.review import resources
 from ops.review.cluster import Cluster, Key, Need, Outcome
 from ops.review.resources import Effect, ResourceChange
 from ops.review.stacks import Stack
+from ops.review.structure import Difference
 from ops.review.verdict import Level, Verdict, at_stake, judge, label, meaning
 
 LOGS = "AWS::Logs::LogGroup"
@@ -73,6 +74,11 @@ SHRUNK = change_of(Effect.REFUSED, "AWS::FSx::FileSystem", stateful=True, causes
             "refused: it cannot change this way",
         ),
         (
+            replace(SHRUNK, type=resources.DATABASE),
+            "RDS DBCluster data cannot change this way (StorageCapacity, Type): the deployment fails",
+            "refused while the cluster stack imports its address: see docs/accounting.md, Restore",
+        ),
+        (
             change_of(Effect.CHANGED, expires=("objects expire", "versions expire")),
             "S3 Bucket data: objects expire, versions expire",
             "objects expire, versions expire",
@@ -87,8 +93,14 @@ def test_data_at_stake_is_destructive(change: ResourceChange, text: str, stake: 
     assert at_stake(change) == stake
 
 
-ONE = ("SAFE", "1 resource added or changed")
+ONE, TWO = ("SAFE", "1 resource added or changed"), ("SAFE", "2 resources added or changed")
+UPGRADED = "RDS DBCluster data is upgraded: it is away"
 TOPIC = "AWS::SNS::Topic"
+HOOKS = "nodes that start later run them, running nodes keep the former ones until they are replaced"
+
+
+def differing(kind: str, path: str) -> ResourceChange:
+    return change_of(Effect.CHANGED, kind, differences=(Difference(path, "1", "2"),))
 
 
 @pytest.mark.parametrize(
@@ -110,6 +122,9 @@ TOPIC = "AWS::SNS::Topic"
             [*(change_of(Effect.REPLACED, TOPIC, name) for name in "ab"), change_of(Effect.CHANGED, "AWS::EC2::VPC")],
             [("SAFE", "3 resources added or changed")],
         ),
+        ([differing(clusters.TYPE, "Hooks.0.Url")], [("DISRUPTIVE", f"hooks changed: {HOOKS}"), ONE]),
+        ([differing(clusters.TYPE, "EngineVersion"), differing(TOPIC, "Hooks.0.Url")], [TWO]),
+        ([differing(resources.DATABASE, "EngineVersion")], [("DISRUPTIVE", f"{UPGRADED} for some minutes"), ONE]),
     ],
 )
 def test_resources_without_data_at_stake(changes: list[ResourceChange], reasons: list[tuple[str, str]]) -> None:
@@ -205,7 +220,14 @@ ASKED = {"StopFleet": "when-needed", "Replace": "when-needed"}
 NEVER = {"StopFleet": "never", "Replace": "never"}
 ONLY_FLEET = {"StopFleet": "when-needed", "Replace": "never"}
 REFUSED = "impossible without a new cluster: refused (cluster.updates.replace is never)"
+CREATED_AGAIN = "impossible in place: the cluster is deleted and created again (cluster.updates.replace)"
 STOPPED = "needs the compute fleet stopped"
+EITHER = f"{STOPPED}, or QueueUpdateStrategy DRAIN or TERMINATE; refused while it runs"
+DRAINED = "needs its nodes drained, which QueueUpdateStrategy DRAIN does"
+ENDED = "needs its nodes ended at once, which QueueUpdateStrategy TERMINATE does"
+RESTARTED = (
+    "needs the compute fleet and the login nodes stopped; it is stopped and started again (cluster.updates.stop_fleet)"
+)
 
 
 @pytest.mark.parametrize(
@@ -217,39 +239,13 @@ STOPPED = "needs the compute fleet stopped"
         (key_of(Need.HEAD), ASKED, "", "needs the head node stopped"),
         (key_of(Need.NEW_CLUSTER), None, "", REFUSED),
         (key_of(Need.NEW_CLUSTER), ONLY_FLEET, "", REFUSED),
-        (
-            key_of(Need.NEW_CLUSTER),
-            ASKED,
-            "",
-            "impossible in place: the cluster is deleted and created again (cluster.updates.replace)",
-        ),
+        (key_of(Need.NEW_CLUSTER), ASKED, "", CREATED_AGAIN),
         (key_of(Need.FLEET), None, "", f"{STOPPED}; refused while it runs"),
         (key_of(Need.FLEET, internal_error=True), NEVER, "DRAIN", f"{STOPPED}; refused (HTTP 500) while it runs"),
-        (
-            key_of(Need.FLEET, strategies=("DRAIN", "TERMINATE")),
-            None,
-            "COMPUTE_FLEET_STOP",
-            f"{STOPPED}, or QueueUpdateStrategy DRAIN or TERMINATE; refused while it runs",
-        ),
-        (
-            key_of(Need.FLEET_AND_LOGIN, internal_error=True),
-            ASKED,
-            "",
-            "needs the compute fleet and the login nodes stopped; it is stopped and started again "
-            "(cluster.updates.stop_fleet)",
-        ),
-        (
-            key_of(Need.FLEET, strategies=("DRAIN",)),
-            ASKED,
-            "DRAIN",
-            "needs its nodes drained, which QueueUpdateStrategy DRAIN does",
-        ),
-        (
-            key_of(Need.FLEET_AND_LOGIN, strategies=("TERMINATE",)),
-            None,
-            "TERMINATE",
-            "needs its nodes ended at once, which QueueUpdateStrategy TERMINATE does",
-        ),
+        (key_of(Need.FLEET, strategies=("DRAIN", "TERMINATE")), None, "COMPUTE_FLEET_STOP", EITHER),
+        (key_of(Need.FLEET_AND_LOGIN, internal_error=True), ASKED, "", RESTARTED),
+        (key_of(Need.FLEET, strategies=("DRAIN",)), ASKED, "DRAIN", DRAINED),
+        (key_of(Need.FLEET_AND_LOGIN, strategies=("TERMINATE",)), None, "TERMINATE", ENDED),
     ],
 )
 def test_meaning_of_a_key(key: Key, updates: dict[str, str] | None, strategy: str, text: str) -> None:
