@@ -17,7 +17,7 @@ os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(Path("~/.cache/aws/
 
 # Folders and files whose tests take minutes, the longest group first. With --no-loadscope-reorder they start first,
 # because one that starts last keeps a single core busy. The tests of e2e go to any worker, one by one.
-LONG = ("jobs", "slurm", "promotion", "deployment", "lifecycle", "teams", "observability", "shares", "trainer", "e2e")
+LONG = ("jobs", "slurm", "promotion", "deployment", "lifecycle", "e2e", "teams", "observability", "shares", "trainer")
 LIVES = ("test_cdk", "test_create", "test_policy", "test_update")
 """One half of the life cycles: each half shares a deployment."""
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import sys
 from typing import Any
 
 import boto3.session
-from botocore.client import ClientCreator
 from pcluster.api.flask_app import ParallelClusterFlaskApp
+from pcluster.aws import common
 from pcluster.templates import import_cdk
 from werkzeug.serving import make_server
 
@@ -22,12 +23,19 @@ from werkzeug.serving import make_server
 # CPU time.
 boto3.session.Session = functools.cache(boto3.session.Session)  # type: ignore[assignment,misc]
 
-# It also makes clients for each request, which is half of the rest: botocore builds their class again each time.
-_creator: Any = ClientCreator
-_build, _classes = _creator._create_client_class, dict[str, type]()
-_creator._create_client_class = lambda creator, service, model: (
-    _classes.get(service) or _classes.setdefault(service, _build(creator, service, model))
-)
+# It also makes clients for each request, which is half of the rest.
+_make, _made = common.Boto3Client.__init__, dict[str, Any]()
+
+
+def _init(self: Any, *given: object, **named: object) -> None:  # noqa: ANN401 - a class without types
+    key = f"{os.environ.get('AWS_DEFAULT_REGION')} {given} {named}"
+    if key not in _made:
+        _make(self, *given, **named)
+        _made[key] = self._client
+    self._client = _made[key]
+
+
+common.Boto3Client.__init__ = _init
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s [%(name)s] %(message)s")

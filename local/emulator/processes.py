@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from ops.lock import open_private
@@ -128,13 +129,14 @@ def end(state_dir: Path) -> None:
     pids = of(state_dir)
     for wanted in (signal.SIGTERM, signal.SIGKILL):
         for pid in pids:
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(pid, wanted)
-            except ProcessLookupError:
-                continue
         deadline = time.monotonic() + STOP_SECONDS
         while (pids := of(state_dir)) and time.monotonic() < deadline:
-            _reap(pids)
+            for pid in pids:
+                # A child that ended stays in the process list until it is waited for.
+                with suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
             time.sleep(0.1)
         if not pids:
             break
@@ -144,12 +146,3 @@ def end(state_dir: Path) -> None:
         shutil.rmtree(state_dir / name, ignore_errors=True)
     for name in ("state.json", "cognito-rsa-key.pem", "cognito-rsa-key.pem.lock"):
         (state_dir / name).unlink(missing_ok=True)
-
-
-def _reap(pids: list[int]) -> None:
-    # A child that ended stays in the process list until it is waited for.
-    for pid in pids:
-        try:
-            os.waitpid(pid, os.WNOHANG)
-        except ChildProcessError:
-            continue

@@ -195,7 +195,8 @@ class Laboratory:
         name = self.node(node).name
         self.pid(name)  # it must run
         namespaces.kill(self.state, name)
-        self._forget(self._supervisor(), name)
+        script = 'ip link del "veth$1" 2>/dev/null; ip netns del "$2"'
+        namespaces.inside(self._supervisor(), ["bash", "-c", script, "forget", str(self.node(name).index), name])
         host.remove_group(f"{self.group}/{name}")
 
     def start(self, node: str, *, slurmd: bool = True) -> None:
@@ -277,10 +278,6 @@ class Laboratory:
         if pid is None:
             raise Problem(f"the laboratory in {self.state} does not run")
         return pid
-
-    def _forget(self, supervisor: int, name: str) -> None:
-        script = 'ip link del "veth$1" 2>/dev/null; ip netns del "$2"'
-        namespaces.inside(supervisor, ["bash", "-c", script, "forget", str(self.node(name).index), name])
 
     def _prepare(self, plan: Plan, root: Path) -> None:
         (self.state / "shared").write_text("".join(f"{one.name} {one.size_mib}\n" for one in plan.shared))

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from local.slurm.host import PATH
@@ -139,10 +140,8 @@ def _ours(state: Path) -> list[tuple[int, list[str]]]:
 
 def _kill(pids: Sequence[int]) -> None:
     for pid in pids:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
 
 
 def _wait(left: Callable[[], list[int]]) -> None:

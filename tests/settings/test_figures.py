@@ -109,6 +109,7 @@ def test_jakarta_has_p5e_and_no_c6i() -> None:
         ("us-gov-west-1", "usgw1"),
         ("il-central-1", "ilc1"),
         ("us-est-1", None),
+        ("us--1", None),
     ],
 )
 def test_zone_ids_begin_as_their_region_is_called(region: str, prefix: str | None) -> None:

@@ -37,8 +37,8 @@ def test_a_job_is_requeued_when_its_node_loses_power(lab: Laboratory) -> None:
 
 # ParallelCluster's BatchStartTimeout in seconds (aws-parallelcluster-cookbook f75d84c, slurm.conf.erb), and how many
 # times shorter the timeouts are here. Slurm adds MessageTimeout, 10 s at most, and compares when the node registers.
-GENUINE, FASTER = 180, 8
-REGISTRATION, CHECK = GENUINE // FASTER + 10 + 5, 75
+GENUINE, FASTER = 180, 12
+REGISTRATION, CHECK = GENUINE // FASTER + 10 + 5, 50
 
 
 @pytest.mark.parametrize(

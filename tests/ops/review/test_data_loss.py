@@ -90,6 +90,7 @@ CASES = {
         BUCKET, rules(versions(30)), rules(versions(1)), "noncurrent versions expire after 1 days"
     ),
     "fewer newer versions": Case(BUCKET, rules(versions(30, 5)), rules(versions(30, 2)), "but for 2 newer ones"),
+    "no newer versions": Case(BUCKET, rules(versions(30, 1)), rules(versions(30)), "versions expire after 30 days"),
     "noncurrent versions sooner, by the older key": Case(
         BUCKET,
         rules({"NoncurrentVersionExpirationInDays": 30}),
@@ -105,9 +106,7 @@ CASES = {
     "backups of Lustre": Case(FILE_SYSTEM, backups(30, "Lustre"), backups(7, "Lustre"), "7 days instead of 30"),
     "no backups of Lustre": Case(FILE_SYSTEM, backups(7, "Lustre"), backups(None, "Lustre"), "0 days instead of 7"),
     "backups of OpenZFS": Case(FILE_SYSTEM, backups(None, "OpenZFS"), backups(7, "OpenZFS"), "7 days instead of 30"),
-    "backups of a database": Case(
-        DATABASE, {"BackupRetentionPeriod": 14}, {"BackupRetentionPeriod": 7}, "kept for 7 days"
-    ),
+    "backups of a database": Case(DATABASE, {"BackupRetentionPeriod": 14}, {}, "kept for 1 days"),
     "logs": Case(LOGS, {"RetentionInDays": 90}, {"RetentionInDays": 7}, "logs are kept for 7 days instead of 90"),
     "logs that were kept": Case(LOGS, {}, {"RetentionInDays": 365}, "365 days instead of ever"),
     "snapshots": Case(SCHEDULE, snapshots(7), snapshots(3), "3 snapshots are kept instead of 7"),
