@@ -16,6 +16,7 @@ import os
 import pwd
 import stat
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -193,7 +194,11 @@ class Accounts:
             busy = f"Slurm answers ({error})"
         if self.apply and not (busy and self.role == "compute"):
             run("pkill", "-KILL", "--uid", str(uid), check=False)
-        return "its processes end" if run("pgrep", "--uid", str(uid), check=False).strip() else busy
+            for _ in range(20):  # a killed process takes a moment to end
+                if not node.processes(uid):
+                    break
+                time.sleep(0.1)
+        return busy or ("its processes end" if node.processes(uid) else "")
 
     def retire(self, name: str) -> None:
         if name in local("/etc/group"):  # userdel removes it only with USERGROUPS_ENAB

@@ -139,6 +139,11 @@ def slurm(*line: str) -> str:
     return run(f"{SLURM}/{line[0]}", *line[1:])
 
 
+def processes(uid: int) -> str:
+    """Ids of the processes of a user, a line each."""
+    return run("pgrep", "--uid", str(uid), check=False).strip()
+
+
 def make_home(name: str, uid: int) -> None:
     """Create a home with a key pair for SSH between nodes, under a hidden name: its user cannot interfere."""
     temporary = HOMES / f".{name}.new"

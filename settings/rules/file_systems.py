@@ -165,8 +165,8 @@ def openzfs_region(environment: Environment, key: KeyPath, system: OpenZfs) -> I
 
 
 def best_openzfs(deployments: Iterable[str]) -> str:
-    """Of these deployment types: the newest with a standby server, or the newest."""
-    return max(deployments, key=lambda name: ("HA" in name, name))
+    """Of these deployment types: the newest with a standby server, or the newest; their names sort like this."""
+    return max(deployments)  # SINGLE_AZ_1, SINGLE_AZ_2, SINGLE_AZ_HA_1, SINGLE_AZ_HA_2
 
 
 def _or_update(kind: str, advice: str) -> str:
