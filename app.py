@@ -6,14 +6,18 @@ its environments.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
-import aws_cdk as cdk
+# The modules below make 200,000 objects that live until the end: a search for cycles among them takes 0.1 s.
+gc.disable()
 
-import settings
-import settings.pipeline
-from stacks.deployment import compose
+import aws_cdk as cdk  # noqa: E402
+
+import settings  # noqa: E402
+import settings.pipeline  # noqa: E402
+from stacks.deployment import compose  # noqa: E402
 
 DEFAULT = "local"
 
@@ -46,4 +50,6 @@ def _compose(app: cdk.App) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    gc.freeze()  # the search at exit takes 0.2 s
+    sys.exit(status)
