@@ -42,6 +42,7 @@ class Laboratory:
         self.state = state.resolve()
         self.group = "trainyard-lab-" + hashlib.sha256(str(self.state).encode()).hexdigest()[:12]
         self._plan: Plan | None = None
+        self._pids: dict[str, int] = {}
 
     # --- life ---
 
@@ -115,11 +116,12 @@ class Laboratory:
         Raises:
             Problem: no such node runs; the message names those that do.
         """
-        running = namespaces.nodes(self.state)
         name = self.node(node).name
-        if name not in running:
-            raise Problem(f"the node '{name}' does not run; running: {', '.join(sorted(running)) or 'none'}")
-        return running[name]
+        if not namespaces.is_node(self._pids.get(name, 0), self.state, name):
+            self._pids = namespaces.nodes(self.state)
+        if name not in self._pids:
+            raise Problem(f"the node '{name}' does not run; running: {', '.join(sorted(self._pids)) or 'none'}")
+        return self._pids[name]
 
     def node(self, name: str) -> Node:
         """The node of a name; `head` is the head node, `login` the first login node."""
@@ -274,8 +276,7 @@ class Laboratory:
     # --- inner parts ---
 
     def _supervisor(self) -> int:
-        pid = namespaces.supervisor(self.state)
-        if pid is None:
+        if (pid := namespaces.supervisor(self.state)) is None:
             raise Problem(f"the laboratory in {self.state} does not run")
         return pid
 

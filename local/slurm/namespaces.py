@@ -29,39 +29,39 @@ _NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
 _UNSHARE = ("unshare", *_NAMESPACES, "--fork", "--kill-child", "--propagation", "private", "bash")
 
 
-def _processes() -> Iterator[tuple[Path, list[str]]]:
-    """The folder in /proc and the command line of every process."""
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                words = (folder / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
-            except OSError:
-                continue  # ended meanwhile
-            yield folder, words
+def _read(pid: str | int, file: str) -> str:
+    """A file of a process in /proc; empty if the process has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/{file}").read_text(errors="replace")
+    return ""
 
 
-def _inits() -> Iterator[tuple[int, list[str]]]:
-    for folder, words in _processes():
-        if len(words) < 3 or not (words[1] == str(SUPERVISE) or words[1] == INIT):
-            continue
-        try:
-            status = (folder / "status").read_text()
-        except OSError:
-            continue
-        numbers = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[1:]
-        if len(numbers) > 1 and numbers[-1] == "1" and "State:\tZ" not in status:
-            yield int(folder.name), words
+def _processes() -> Iterator[tuple[int, list[str]]]:
+    """Process id and command line of every process."""
+    pids = filter(str.isdigit, os.listdir("/proc"))  # noqa: PTH208 - the names alone, often
+    return ((int(pid), _read(pid, "cmdline").rstrip("\0").split("\0")) for pid in pids)
+
+
+def _is_init(pid: int) -> bool:
+    state, _, ids = _read(pid, "status").partition("NSpid:")
+    return "State:\tZ" not in state and ids.partition("\n")[0].split()[1:][-1:] == ["1"]
 
 
 def supervisor(state: Path) -> int | None:
     """Process id of the laboratory in this folder; None if none runs."""
-    wanted = [str(SUPERVISE), str(state)]
-    return next((pid for pid, words in _inits() if words[1:] == wanted), None)
+    own = [str(SUPERVISE), str(state)]
+    return next((pid for pid, words in _processes() if words[1:] == own and _is_init(pid)), None)
 
 
 def nodes(state: Path) -> dict[str, int]:
     """Process ids of the running nodes' inits, by node name."""
-    return {words[3]: pid for pid, words in _inits() if words[1:3] == [INIT, str(state)] and len(words) == 4}
+    ours = [(pid, words) for pid, words in _processes() if len(words) == 4 and words[1:3] == [INIT, str(state)]]
+    return {words[3]: pid for pid, words in ours if _is_init(pid)}
+
+
+def is_node(pid: int, state: Path, name: str) -> bool:
+    """Whether this process is a running node's init; much faster than a search for it."""
+    return _read(pid, "cmdline").endswith(f"\0{INIT}\0{state}\0{name}\0") and _is_init(pid)
 
 
 def start_supervisor(state: Path, log: Path) -> int:
@@ -117,8 +117,7 @@ def enter(pid: int, group: str, controllers: Sequence[str]) -> list[str]:
 
 def kill(state: Path, node: str) -> None:
     """Kill a node with everything in its pid namespace; returns when it has ended."""
-    pid = nodes(state).get(node)
-    if pid:
+    if pid := nodes(state).get(node):
         _kill([pid])
         _wait(lambda: [one for one, words in _ours(state) if words[-1] == node])
 
@@ -132,8 +131,8 @@ def end(state: Path) -> None:
 def _ours(state: Path) -> list[tuple[int, list[str]]]:
     """A laboratory's inits, and their parents, which wait until the last process of the namespace has ended."""
     return [
-        (int(folder.name), words)
-        for folder, words in _processes()
+        (pid, words)
+        for pid, words in _processes()
         if str(state) in words and Path(words[words.index(str(state)) - 1]).name in SCRIPTS
     ]
 
