@@ -16,9 +16,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import boto3
-from botocore.exceptions import ClientError
-
 from local.emulator.processes import aws_settings
 from local.slurm import Laboratory, Plan, bootstrap, host, make
 from local.slurm.plan import MOST_NODES, PLAN_FILE, Timeouts
@@ -89,8 +86,7 @@ def environment_of(state: Path, cluster: str, account: str) -> Environment:
     Raises:
         Problem: there is none.
     """
-    noted = state / FILES / cluster
-    if noted.is_file():
+    if (noted := state / FILES / cluster).is_file():
         return load(Path(noted.read_text(encoding="utf-8")))
     for file in sorted((ROOT / "environments").glob("*.yaml")):
         try:
@@ -143,6 +139,9 @@ def ensure(state: Path, cluster: str, account: str) -> Laboratory:
 
 def fetch_people(laboratory: Laboratory, state: Path, account: str) -> None:
     """Copy `cluster/people.json` of the emulated S3 to the laboratory's bucket, which a real node would read there."""
+    import boto3  # not at the top: for most commands it would be half of their CPU time
+    from botocore.exceptions import ClientError
+
     environment = laboratory.plan.environment
     given = json.loads((state / "emulator.json").read_text(encoding="utf-8"))
     os.environ.update(aws_settings(given["port"], account, environment.region))  # not the user's own files
@@ -194,7 +193,8 @@ def main(arguments: list[str]) -> int:
     script = sys.stdin.read()
     try:
         laboratory = ensure(options.state.resolve(), options.cluster, options.account)
-        fetch_people(laboratory, options.state.resolve(), options.account)
+        if laboratory.plan.people is not None:
+            fetch_people(laboratory, options.state.resolve(), options.account)
         answer = run(laboratory, script)
     except (Problem, Faults, OSError, subprocess.SubprocessError) as problem:
         answer = {"unavailable": str(problem)}
