@@ -116,12 +116,12 @@ class Laboratory:
         Raises:
             Problem: no such node runs; the message names those that do.
         """
-        name = self.node(node).name
-        if not namespaces.is_node(self._pids.get(name, 0), self.state, name):
-            self._pids = namespaces.nodes(self.state)
-        if name not in self._pids:
-            raise Problem(f"the node '{name}' does not run; running: {', '.join(sorted(self._pids)) or 'none'}")
-        return self._pids[name]
+        name, running = self.node(node).name, self._pids
+        if not namespaces.is_node(running.get(name, 0), self.state, name):
+            running = self._pids = namespaces.nodes(self.state)
+        if name not in running:
+            raise Problem(f"the node '{name}' does not run; running: {', '.join(sorted(running)) or 'none'}")
+        return running[name]
 
     def node(self, name: str) -> Node:
         """The node of a name; `head` is the head node, `login` the first login node."""
