@@ -24,7 +24,7 @@ export PATH="${PATH}:/usr/local/bin:/opt/slurm/bin:/usr/sbin:/sbin"
 export AWS_RETRY_MODE=standard AWS_MAX_ATTEMPTS=3
 
 entry::log() {
-  printf '%s trainyard: %s\n' "$(date -u +%FT%TZ)" "$*" | tee -a "${TRAINYARD_LOG}"
+  TZ=UTC printf '%(%FT%TZ)T trainyard: %s\n' -1 "$*" | tee -a "${TRAINYARD_LOG}"
 }
 
 # On a head node ParallelCluster ignores the script's stderr and, after the script ends, overwrites the file that becomes the failure message

@@ -4,7 +4,7 @@ LOG_NAME="${LOG_NAME:-trainyard}"
 
 # Log lines carry the UTC time and go to stderr: stdout is for results.
 log::info() {
-  printf '%s %s: %s\n' "$(date -u +%FT%TZ)" "${LOG_NAME}" "$*" >&2
+  TZ=UTC printf '%(%FT%TZ)T %s: %s\n' -1 "${LOG_NAME}" "$*" >&2
 }
 
 log::warn() {

@@ -4,20 +4,26 @@
 # stdout and the log get everything; stderr gets one line: the failed step and the reason.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+# log TEXT: a line to stdout and to the log.
+run::log() {
+  log::info "$1" 2>&1
+  log::info "$1" 2>>"${TRAINYARD_LOG}"
+}
+
 # step NAME COMMAND...: run one step; NAME is for the log and the reason.
 run::step() {
   local -r step="$1"
   shift
   local -r output="${SCRATCH}/output" started="$(date +%s%3N)"
-  local status=0 reason
+  local status=0 reason duration
   export TRAINYARD_REASON="${SCRATCH}/reason"
   rm -f "${TRAINYARD_REASON}"
-  log::info "${step}" 2>&1 | tee -a "${TRAINYARD_LOG}"
+  run::log "${step}"
   "$@" </dev/null 2>&1 | tee -a "${TRAINYARD_LOG}" "${output}" || status="${PIPESTATUS[0]}"
   local -r milliseconds=$(($(date +%s%3N) - started))
-  local -r duration="$((milliseconds / 1000)).$(printf '%03d' $((milliseconds % 1000))) s"
+  printf -v duration '%d.%03d s' $((milliseconds / 1000)) $((milliseconds % 1000))
   if ((status == 0)); then
-    log::info "${step} done in ${duration}" 2>&1 | tee -a "${TRAINYARD_LOG}"
+    run::log "${step} done in ${duration}"
     return 0
   fi
   if [[ -s "${TRAINYARD_REASON}" ]]; then
@@ -25,7 +31,7 @@ run::step() {
   else
     reason="exit status ${status}: $(grep -v '^[[:space:]]*$' "${output}" | tail -n 1)" || true
   fi
-  log::info "${step} failed after ${duration}" 2>&1 | tee -a "${TRAINYARD_LOG}"
+  run::log "${step} failed after ${duration}"
   printf '%s of role %s on %s: %s\n' "${step}" "${TRAINYARD_ROLE}" "${HOSTNAME}" "${reason}" >&2
   return 1
 }
@@ -56,6 +62,8 @@ run::main() {
     printf "no role '%s'; allowed: %s updated\n" "${TRAINYARD_ROLE}" "$(cd "${bundle}/roles" && echo *)" >&2
     return 1
   fi
+  TRAINYARD_VALUES="$(settings::plain 2>/dev/null)" || true # a step that needs one says what is wrong
+  export TRAINYARD_VALUES
   mkdir -p "${TRAINYARD_LOG%/*}"
   SCRATCH="$(mktemp -d)"
   trap 'rm -rf -- "${SCRATCH}"' EXIT

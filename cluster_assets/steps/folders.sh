@@ -7,11 +7,12 @@ folders::main() {
   local user mount path paths
   user="$(settings::get .cluster.user)"
   id -u "${user}" >/dev/null 2>&1 || log::fail "the cluster's user '${user}' does not exist on this node"
-  paths="$(settings::get '.folders[], .models[].folders[]')"
-  while read -r path; do
+  # Each with the mount that is its longest prefix. One call of jq for all: jq 1.6 needs 20 to 40 ms to start.
+  # shellcheck disable=SC2016 # $path and $mount are jq's
+  paths="$(settings::get '[.mounts[].path] as $mounts | .folders[], .models[].folders[] | values | . as $path
+    | [$mounts[] | select(. as $mount | $path | startswith($mount + "/"))] | "\($path)\t\(max_by(length) // "")"')"
+  while IFS=$'\t' read -r path mount; do
     [[ -n "${path}" ]] || continue
-    # The longest prefix.
-    mount="$(settings::get '[.mounts[].path | . as $mount | select($path | startswith($mount + "/"))] | max_by(length)' --arg path "${path}")"
     [[ -n "${mount}" ]] || log::fail "the folder ${path} is on none of the environment's file systems"
     files::user_folder "${TRAINYARD_ROOT}${mount}" "${path#"${mount}"/}" 0775 "${user}"
   done <<<"${paths}"

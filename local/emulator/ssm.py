@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import uuid
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 from ministack import app
@@ -102,18 +103,31 @@ def _send(request: dict[str, Any]) -> dict[str, Any] | None:
     }
 
 
+@cache
+def _scripts() -> socket.socket:
+    """Start the process that runs scripts; it takes connections from this socket."""
+    requests, end = socket.socketpair()
+    line = [str(PYTHON), "-m", "local.slurm.remote", os.environ["STATE_DIR"], str(end.fileno())]
+    with end:
+        subprocess.Popen(line, cwd=processes.CHECKOUT, env=processes.kept(), pass_fds=[end.fileno()])
+    return requests
+
+
 def _run(cluster: str, account: str, script: str) -> dict[str, Any]:
     """How a command ended on the laboratory; where there can be none, it was never delivered."""
-    state = Path(os.environ["STATE_DIR"])
-    line = [str(PYTHON), "-m", "local.slurm.remote", "--state", str(state), "--cluster", cluster, "--account", account]
-    place: dict[str, Any] = {"cwd": processes.CHECKOUT, "env": processes.kept()}
-    try:
-        done = subprocess.run(line, input=script, capture_output=True, text=True, timeout=LIMIT_S, check=False, **place)
-        answer = json.loads(done.stdout.strip().splitlines()[-1])
-    except subprocess.TimeoutExpired as late:
-        answer = {"unavailable": str(late)}
-    except (ValueError, IndexError):
-        answer = {"unavailable": done.stderr[-1000:]}
+    connection, end = socket.socketpair()
+    with connection:
+        connection.settimeout(LIMIT_S)
+        try:
+            with end:
+                socket.send_fds(_scripts(), [b"."], [end.fileno()])
+            connection.sendall(json.dumps({"cluster": cluster, "account": account, "script": script}).encode() + b"\n")
+            answer = json.loads(connection.makefile().read())
+        except TimeoutError:
+            answer = {"unavailable": f"no answer within {LIMIT_S} s"}
+        except (OSError, ValueError):
+            _scripts.cache_clear()  # the next command starts another
+            answer = {"unavailable": "its process ended: see the emulator's log"}
     if "unavailable" in answer:
         return {
             "StandardErrorContent": f"the laboratory cannot be had: {answer['unavailable']}",
