@@ -1,6 +1,7 @@
 # Reads settings.json (see settings.schema.json) with jq, which every ParallelCluster AMI has. Needs base.sh.
 
-# plain: a line PATH=VALUE for each value below objects only. run.sh exports them as TRAINYARD_VALUES: jq 1.6 needs 20 to 40 ms to start.
+# plain: a line PATH=VALUE for each value that is in no array and has no line break; null is empty. run.sh exports them to its steps as
+# TRAINYARD_VALUES, because jq 1.6 needs 20 to 40 ms to start.
 settings::plain() {
   jq -r '
     paths(type != "object" and type != "array") as $path | select(all($path[]; type == "string"))

@@ -7,7 +7,7 @@ folders::main() {
   local user mount path paths
   user="$(settings::get .cluster.user)"
   id -u "${user}" >/dev/null 2>&1 || log::fail "the cluster's user '${user}' does not exist on this node"
-  # Each with the mount that is its longest prefix. One call of jq for all: jq 1.6 needs 20 to 40 ms to start.
+  # Each folder with the mount that is its longest prefix. One call of jq for all: jq 1.6 needs 20 to 40 ms to start.
   # shellcheck disable=SC2016 # $path and $mount are jq's
   paths="$(settings::get '[.mounts[].path] as $mounts | .folders[], .models[].folders[] | values | . as $path
     | [$mounts[] | select(. as $mount | $path | startswith($mount + "/"))] | "\($path)\t\(max_by(length) // "")"')"

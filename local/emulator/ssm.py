@@ -121,13 +121,14 @@ def _run(cluster: str, account: str, script: str) -> dict[str, Any]:
         try:
             with end:
                 socket.send_fds(_scripts(), [b"."], [end.fileno()])
-            connection.sendall(json.dumps({"cluster": cluster, "account": account, "script": script}).encode() + b"\n")
+            given = {"cluster": cluster, "account": account, "script": script, "limit_s": LIMIT_S}
+            connection.sendall(json.dumps(given).encode() + b"\n")
             answer = json.loads(connection.makefile().read())
         except TimeoutError:
             answer = {"unavailable": f"no answer within {LIMIT_S} s"}
-        except (OSError, ValueError):
+        except (OSError, ValueError) as problem:
             _scripts.cache_clear()  # the next command starts another
-            answer = {"unavailable": "its process ended: see the emulator's log"}
+            answer = {"unavailable": f"the process that runs scripts ended, see the emulator's log ({problem})"}
     if "unavailable" in answer:
         return {
             "StandardErrorContent": f"the laboratory cannot be had: {answer['unavailable']}",
