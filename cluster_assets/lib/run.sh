@@ -47,7 +47,7 @@ run::hooks() {
       printf 'hook %s: %s is missing or was changed: nothing of it was run\n' "${script}" "${file}" >&2
       return 1
     fi
-    run::step "hook ${script}" env -u TRAINYARD_VALUES "${file}" || return 1
+    run::step "hook ${script}" "${file}" || return 1
   done <"${list}"
 }
 
@@ -62,8 +62,6 @@ run::main() {
     printf "no role '%s'; allowed: %s updated\n" "${TRAINYARD_ROLE}" "$(cd "${bundle}/roles" && echo *)" >&2
     return 1
   fi
-  TRAINYARD_VALUES="$(settings::plain 2>/dev/null)" || TRAINYARD_VALUES="" # a step that needs one says what is wrong
-  export TRAINYARD_VALUES
   mkdir -p "${TRAINYARD_LOG%/*}"
   SCRATCH="$(mktemp -d)"
   trap 'rm -rf -- "${SCRATCH}"' EXIT

@@ -1,23 +1,9 @@
 # Reads settings.json (see settings.schema.json) with jq, which every ParallelCluster AMI has. Needs base.sh.
 
-# plain: a line PATH=VALUE for each value that is in no array and has no line break; null is empty. run.sh exports them to its steps as
-# TRAINYARD_VALUES, because jq 1.6 needs 20 to 40 ms to start.
-settings::plain() {
-  jq -r '
-    paths(type != "object" and type != "array") as $path | select(all($path[]; type == "string"))
-    | getpath($path) | select(type != "string" or (contains("\n") | not))
-    | ".\($path | join("."))=\(if . == null then "" else . end)"
-  ' "${TRAINYARD_SETTINGS}"
-}
-
 # get FILTER [JQ_ARGUMENT...]: the values that a jq filter yields, one per line; nothing for null.
 settings::get() {
   local -r filter="$1"
   shift
-  if [[ $'\n'"${TRAINYARD_VALUES:-}" =~ $'\n'"${filter}"=([^$'\n']*) ]]; then
-    [[ -z "${BASH_REMATCH[1]}" ]] || printf '%s\n' "${BASH_REMATCH[1]}"
-    return 0
-  fi
   jq -r "$@" "(${filter}) | select(. != null)" "${TRAINYARD_SETTINGS}" ||
     log::fail "cannot read '${filter}' from ${TRAINYARD_SETTINGS}: publish the assets again"
 }
