@@ -1,8 +1,11 @@
 """Shared by all tests."""
 
 import os
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import botocore.loaders
 import pytest
 import pytest_rerunfailures
 
@@ -13,6 +16,17 @@ os.environ.setdefault("CDK_VALIDATION", "false")
 # Tests have homes of their own; jsii would unpack its packages into each: 10 s of CPU time for the CDK, as much for
 # ParallelCluster.
 os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(Path("~/.cache/aws/jsii/package-cache").expanduser()))
+
+_load_file = botocore.loaders.JSONFileLoader.load_file
+
+
+@cache
+def _service_description(path: str) -> Any:  # noqa: ANN401 - JSON
+    return _load_file(botocore.loaders.JSONFileLoader(), path)
+
+
+# Each boto3 session would read the description of a service anew: 0.15 s for EC2.
+botocore.loaders.JSONFileLoader.load_file = lambda _loader, path: _service_description(path)
 
 
 # Folders and files whose tests take minutes, the longest group first. With --no-loadscope-reorder they start first,

@@ -6,6 +6,7 @@ with plain dictionaries. botocore and moto translate, so a new action needs no X
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase
@@ -43,13 +44,25 @@ def call(operation: str, **arguments: Any) -> dict[str, Any]:
     return parsed
 
 
-def answers(operation: str) -> Callable[[Callable[[dict[str, Any]], dict[str, Any]]], Any]:
-    """Register a function from request to answer, both as boto3 would show them, as an EC2 action."""
+def answers(
+    operation: str, depends_on: Callable[[], object] | None = None
+) -> Callable[[Callable[[dict[str, Any]], dict[str, Any]]], Any]:
+    """Register a function from request to answer, both as boto3 would show them, as an EC2 action.
+
+    Where `depends_on` is given, an answer is kept for the next equal request while it returns the same: to write out a
+    region's instance types takes 0.3 s.
+    """
+    kept: dict[tuple[object, str], Answer] = {}
 
     def register(function: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
         def handler(params: dict[str, Any]) -> Answer:
             try:
-                return write(operation, function(read(operation, params)))
+                if depends_on is None:
+                    return write(operation, function(read(operation, params)))
+                key = depends_on(), json.dumps(params, sort_keys=True)
+                if key not in kept:
+                    kept[key] = write(operation, function(read(operation, params)))
+                return kept[key]
             except ApiError as error:
                 answer: Answer = ec2._error(error.code, escape(error.message), error.status)
                 return answer

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs a command of the local default in a network namespace of its own, after loopback was switched on in it, and then
-# `down`, with the options in DOWN: the namespace ends with this script, so the emulator must end inside it.
+# `down`: the namespace ends with this script, so the emulator must end inside it.
 set -euo pipefail
 
 readonly state="$1"
@@ -16,5 +16,4 @@ PY
 
 "$@"
 # $@ is: python -m cli up FILE --state STATE --port PORT
-read -ra options <<<"${DOWN:-}"
-exec "$1" -m cli down "$5" --state "$state" "${options[@]}"
+exec "$1" -m cli down "$5" --state "$state"

@@ -216,18 +216,17 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
     assert "Nothing is up" in local.ok("down")
 
 
-@pytest.mark.parametrize("name", ["guide-2xg5", "jakarta-80xp5e", "megatron-2xp5", "staging"])
-def test_every_shipped_environment_with_loopback_as_the_only_network(local_of: LocalOf, name: str) -> None:
+@pytest.mark.parametrize("name", ["jakarta-80xp5e", "staging"])
+def test_loopback_as_the_only_network(local_of: LocalOf, name: str) -> None:
     """In a network namespace that holds nothing but loopback, whatever else is contacted fails.
 
-    tests/promotion deploys the other two: dev, and prod. Two are destroyed: one without internet access, and the
-    largest. The stacks of the others are of the same kinds.
+    The largest environment, and one without internet access. Other tests deploy the other shipped ones: guide-2xg5 by
+    the documented commands, megatron-2xp5 below, dev and prod in tests/promotion.
     """
     local = local_of(name)
-    down = "" if name in {"staging", "jakarta-80xp5e"} else "DOWN=--force"
     script = ROOT / "tests" / "e2e" / "alone.sh"
-    prefix = ("unshare", "--map-root-user", "--net", "env", down, "bash", str(script), str(local.state))
-    result = local.run("up", "--no-hello", prefix=tuple(filter(None, prefix)))
+    prefix = ("unshare", "--map-root-user", "--net", "bash", str(script), str(local.state))
+    result = local.run("up", "--no-hello", prefix=prefix)
     assert result.returncode == 0, result.stdout + local.logs()
     assert "CREATE_COMPLETE" in result.stdout
     assert "Down." in result.stdout
@@ -240,7 +239,7 @@ def test_every_shipped_environment_with_loopback_as_the_only_network(local_of: L
 
 def test_a_killed_emulator_an_interrupted_run_and_a_third(local_of: LocalOf) -> None:
     """The emulator dies, then the user presses Ctrl-C: each is reported in words, and the next run goes on."""
-    local = local_of("local")
+    local = local_of("megatron-2xp5")
     with local.until("network: CREATE_COMPLETE", "up", "--no-hello") as run:
         emulator = launch.find(local.state)
         assert emulator is not None
@@ -253,4 +252,4 @@ def test_a_killed_emulator_an_interrupted_run_and_a_third(local_of: LocalOf) -> 
         run.process.send_signal(signal.SIGINT)
     assert run.process.returncode == 130, run.output
     assert "Traceback" not in run.output
-    assert re.search(r"cluster\s+local\s+CREATE_COMPLETE", local.ok("up", "--no-hello"))
+    assert re.search(rf"cluster\s+{local.name}\s+CREATE_COMPLETE", local.ok("up", "--no-hello"))

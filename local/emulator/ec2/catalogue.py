@@ -41,6 +41,7 @@ def recorded(region: str) -> tuple[tuple[str, str], ...]:
     return tuple((row["InstanceType"], row["Location"]) for row in json.loads(gzip.decompress(path.read_bytes())))
 
 
+@cache
 def offerings(region: str) -> tuple[tuple[str, str], ...]:
     """(instance type, zone id) pairs of a region, without those that a seed took away."""
     return tuple(pair for pair in recorded(region) if pair not in WITHDRAWN)
@@ -51,6 +52,12 @@ def withdraw(instance_type: str, zone_id: str) -> None:
     if (instance_type, zone_id) not in recorded(get_region()):
         raise ApiError("InvalidParameterValue", f"{instance_type} is not offered in {zone_id} ({get_region()}) anyway")
     WITHDRAWN.add((instance_type, zone_id))
+    offerings.cache_clear()
+
+
+def _offered_now() -> object:
+    """What the answers below depend on."""
+    return get_region(), frozenset(WITHDRAWN)
 
 
 def zones(region: str) -> dict[str, str]:
@@ -104,7 +111,7 @@ def install() -> None:
             ]
         }
 
-    @answers("DescribeInstanceTypes")
+    @answers("DescribeInstanceTypes", _offered_now)
     def describe_types(request: dict[str, Any]) -> dict[str, Any]:
         names = request.get("InstanceTypes") or sorted({name for name, _zone in offerings(get_region())})
         unknown = [name for name in names if name not in instance_types() or not offered(name)]
@@ -116,7 +123,7 @@ def install() -> None:
         found = [entry for entry in found if matches(request, entry)]
         return page(request, found, "InstanceTypes")
 
-    @answers("DescribeInstanceTypeOfferings")
+    @answers("DescribeInstanceTypeOfferings", _offered_now)
     def describe_offerings(request: dict[str, Any]) -> dict[str, Any]:
         kind = request.get("LocationType", "region")
         region = get_region()
