@@ -26,7 +26,7 @@ def _service_description(path: str) -> Any:  # noqa: ANN401 - JSON
 
 
 # Each boto3 session would read the description of a service anew: 0.15 s for EC2.
-botocore.loaders.JSONFileLoader.load_file = lambda _loader, path: _service_description(path)
+botocore.loaders.JSONFileLoader.load_file = lambda _loader, path: _service_description(path)  # type: ignore[method-assign,assignment]
 
 
 # Folders and files whose tests take minutes, the longest group first. With --no-loadscope-reorder they start first,

@@ -107,8 +107,8 @@ def test_a_key_that_was_cut_off() -> None:
 
 @pytest.mark.parametrize("text", ["-", "a", "secret", "eyJ", "A/", "://a:", '"', "x@y.", "--token "])
 def test_a_long_line_is_read_in_linear_time(text: str) -> None:
-    """In the square of its length it would take hours."""
-    assert redacted(text * (1_000_000 // len(text)), Counter())
+    """In the square of its length it would take minutes."""
+    assert redacted(text * (200_000 // len(text)), Counter())
 
 
 def test_a_part_is_cut_at_its_beginning(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from cfnlint.api import ManualArgs, lint
 
+from tests.constructs.test_rules import cfn_lint
 from tests.pipeline.conftest import Synthesis, edited, synthesize
 
 pytestmark = pytest.mark.xdist_group("pipeline-regions")
@@ -31,7 +31,7 @@ def test_artifacts_are_replicated_encrypted(elsewhere: Synthesis) -> None:
     template = json.loads(file.read_text("utf-8"))
     [key] = [item for item in template["Resources"].values() if item["Type"] == "AWS::KMS::Key"]
     assert key["Properties"]["EnableKeyRotation"] is True
-    assert lint(json.dumps(template), config=ManualArgs(regions=["us-west-2"])) == []
+    assert cfn_lint(template, "us-west-2") == []
 
 
 def test_deployments_run_in_the_environments_region(elsewhere: Synthesis) -> None:

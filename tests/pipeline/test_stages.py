@@ -7,9 +7,9 @@ import re
 from typing import Any
 
 import pytest
-from cfnlint.api import ManualArgs, lint
 
 from stacks.deployment import compose
+from tests.constructs.test_rules import cfn_lint
 from tests.pipeline.conftest import Synthesis
 from tests.stacks.conftest import checked_app
 from trainyard.pipeline import steps
@@ -103,8 +103,7 @@ def without_paths(template: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["pipeline", *ENVIRONMENTS])
 def test_cfn_lint(synthesis: Synthesis, name: str) -> None:
     template = synthesis.template if name == "pipeline" else synthesis.stage_templates(name)["promotion"]
-    arguments = ManualArgs(regions=[synthesis.promotion.pipeline.region], ignore_checks=["W3005"])
-    found = lint(json.dumps(template), config=arguments)
+    found = cfn_lint(template, synthesis.promotion.pipeline.region, ["W3005"])
     assert [f"{m.rule.id} {m.path}: {m.message}" for m in found if m.message != ARNS_OF_BOOTSTRAP_ROLES] == []
 
 
