@@ -2,7 +2,7 @@
 # run.sh ROLE: runs the steps that roles/ROLE lists, in that order, and stops at the first failure. The environment's hooks of the role run
 # before the first and after the last step, as steps of their own.
 # stdout and the log get everything; stderr gets one line: the failed step and the reason.
-. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+. "${BASH_SOURCE[0]%/*}/common.sh"
 
 # log TEXT: a line to stdout and to the log.
 run::log() {
@@ -14,14 +14,16 @@ run::log() {
 run::step() {
   local -r step="$1"
   shift
-  local -r output="${SCRATCH}/output" started="$(date +%s%3N)"
-  local status=0 reason duration
+  local -r output="${SCRATCH}/output"
+  local status=0 reason duration started ended
   export TRAINYARD_REASON="${SCRATCH}/reason"
-  rm -f "${TRAINYARD_REASON}"
+  : >"${TRAINYARD_REASON}"
   run::log "${step}"
+  read -r started _ </proc/uptime
   "$@" </dev/null 2>&1 | tee -a "${TRAINYARD_LOG}" "${output}" || status="${PIPESTATUS[0]}"
-  local -r milliseconds=$(($(date +%s%3N) - started))
-  printf -v duration '%d.%03d s' $((milliseconds / 1000)) $((milliseconds % 1000))
+  read -r ended _ </proc/uptime
+  local -r hundredths=$((10#${ended/./} - 10#${started/./}))
+  printf -v duration '%d.%02d s' $((hundredths / 100)) $((hundredths % 100))
   if ((status == 0)); then
     run::log "${step} done in ${duration}"
     return 0

@@ -2,7 +2,7 @@
 # Enroot's login to the environment's registry: an entry of its credentials file whose password is a command, which Enroot runs at each
 # import. No password is stored and none expires; the node's role grants pulls of the environment's repositories. A login shell adds the entry to
 # the user's own file, mode 0600: root writes to no home, and a user's own entries stay.
-. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+. "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 
 credentials::entries() {
   jq -r '

@@ -3,7 +3,7 @@
 # database. ParallelCluster's own script compares the secret with slurmdbd's configuration and restarts slurmdbd if they differ; ParallelCluster
 # itself runs it only when it sets up the head node (guide, "Slurm accounting", "Updating the database credentials"), and its unit of slurmdbd
 # has no Restart= (aws-parallelcluster-cookbook f75d84c3, slurmdbd.service.erb): the timer also starts a slurmdbd that has ended.
-. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+. "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 
 readonly UNIT="${TRAINYARD_ROOT}/etc/systemd/system/trainyard-database-password"
 readonly SCRIPT=/opt/parallelcluster/scripts/slurm/update_slurm_database_password.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The environment's names as shell variables: /opt/trainyard/pcluster-env.sh, which login shells read, and ~/pcluster-env.sh for scripts
 # that source it. A user's first login creates the latter: root writes to no home, and later users get it too.
-. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+. "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 
 environment::variables() {
   jq -r '

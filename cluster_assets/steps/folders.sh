@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The folders for jobs and users: common ones, those of each model, and one for tests on each file system, whose root belongs to root.
 # Mode 775, owned by the cluster's user. Only the head node creates them.
-. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+. "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 
 folders::main() {
   local user mount path paths

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Persistence mode: without it the driver loads again for each program, which takes seconds and resets its settings. NVIDIA's daemon is
 # preferred because it also survives a restart.
-. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+. "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 
 gpus::main() {
   if ! command -v nvidia-smi >/dev/null || ! compgen -G "${TRAINYARD_ROOT}/dev/nvidia[0-9]*" >/dev/null; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The last step of a compute node. An unhealthy node is set DOWN before slurmd starts, so that Slurm runs its job elsewhere; then the
 # bootstrap fails, so that ParallelCluster replaces the instance. Later slurmd runs the same program every few minutes.
-. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+. "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 
 health::main() {
   local failures

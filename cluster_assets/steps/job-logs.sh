@@ -3,7 +3,7 @@
 #
 # The CloudWatch agent runs as root and opens every path that its pattern matches. So it reads a folder of root's on this node's disk only, to
 # which monitoring/job-logs.py copies what is new, each minute: nothing is written to the file systems. A failure here is a warning.
-. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+. "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 # shellcheck source=cluster_assets/lib/monitoring.sh
 . "${TRAINYARD_LIB}/monitoring.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # EFA and NCCL register memory with the network card, which needs unlimited locked memory; a rank opens thousands of files and sockets.
 # The unit's limits apply to slurmd and its tasks, limits.d to login shells, whose limits Slurm carries to jobs.
-. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+. "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 
 readonly OPEN_FILES=1048576
 

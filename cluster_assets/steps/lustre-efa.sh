@@ -3,7 +3,7 @@
 # them and cannot use them fails: it would read at a fraction of the speed, and nothing would say so.
 # Commands and numbers of interfaces: FSx for Lustre guide, "Configuring EFA clients"; the place, OnNodeStart: ParallelCluster guide,
 # "Creating a cluster with an EFA-enabled FSx Lustre" (both read on 2026-11-22).
-. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+. "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 
 # devices: the node's EFA interfaces, one per line.
 lustre_efa::devices() {

@@ -3,7 +3,7 @@
 # GPUs, jobs as labels of GPUs, and more logs (in mode cloudwatch also GPU metrics) from the CloudWatch agent of the AMI. Monitoring is never
 # the reason that a bootstrap fails: each part runs in a process of its own, and its failure is a warning here and, by the missing exporter,
 # `trainyard_collector_up 0`.
-. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+. "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 # shellcheck source=cluster_assets/lib/monitoring.sh
 . "${TRAINYARD_LIB}/monitoring.sh"
 # shellcheck source=cluster_assets/lib/programs.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Waits until all file systems of the environment are mounted, at most TRAINYARD_MOUNT_SECONDS in total.
-. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+. "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 
 # Lustre is mounted at its first use (noauto,x-systemd.automount: aws-parallelcluster-cookbook f75d84c, lustre/partial/_mount_unmount.rb).
 # Until then the path is a mount point of type autofs. statfs is a use. It hangs if the file system's servers do not answer.

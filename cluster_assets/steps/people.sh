@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Users, groups and shares of cluster/people.json, if the environment has people or teams, and a timer that applies later changes. A conflict with
 # a user whom this node has already is a warning: it must not be the reason that a node fails.
-. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+. "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 
 people::main() {
   if [[ "$(settings::get .people)" != true ]]; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Enables Pyxis, on the head node only: all nodes read the shared configuration, and nodes that wrote it concurrently broke every job (the
 # reason why ParallelCluster ships it disabled since 3.11.1). slurmctld restarts only if something changed.
-. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+. "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 # shellcheck source=cluster_assets/lib/pyxis.sh
 . "${TRAINYARD_LIB}/pyxis.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A timer on the head node that checks idle nodes, if the environment file has validation.schedule; otherwise there is none.
-. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+. "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 
 readonly UNIT="${TRAINYARD_ROOT}/etc/systemd/system/trainyard-idle-nodes"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The scripts that users run, in the shared scripts folder: a folder per version, named by the bundle's checksum, and the link `current`.
 # Versions are never removed (some hundred kilobytes each): a running or requeued job may still read any of them.
-. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+. "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 
 # The folders of the bundle that are copied; the others source lib.
 readonly PARTS=(images jobs lib scans training)

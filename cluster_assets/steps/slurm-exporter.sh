@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Monitoring of Slurm, on the head node: the exporter for Prometheus with the folder where the jobs' watchdogs write, and Slurm's mails as
 # messages of the SNS topic. Monitoring is never the reason that a bootstrap fails: each part is a process, whose failure is a warning.
-. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+. "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 # shellcheck source=cluster_assets/lib/monitoring.sh
 . "${TRAINYARD_LIB}/monitoring.sh"
 

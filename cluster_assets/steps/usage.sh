@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Timers of the head node for budgets of teams and for idle interactive jobs, which people.json has, if the environment has teams or qualities of
 # service; and on nodes with GPUs, if one of these ends idle jobs, the service that sees whether they work. A failure is a warning, as with monitoring.
-. "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+. "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 # shellcheck source=cluster_assets/lib/monitoring.sh
 . "${TRAINYARD_LIB}/monitoring.sh"
 

@@ -26,7 +26,7 @@ def test_installs_the_bundle_and_runs_the_roles_steps(node: Node, settings: Sett
 
     assert (result.returncode, result.stderr) == (0, "")
     assert str(node.path("/opt/trainyard/current").readlink()) == sha256
-    done = re.findall(r"step ([\w-]+) done in \d+\.\d{3} s", node.log())
+    done = re.findall(r"step ([\w-]+) done in \d+\.\d{2} s", node.log())
     roles = Path(__file__).parents[2] / "cluster_assets" / "roles"
     assert done == (roles / "head-configured").read_text().split()
     assert not list(node.path("/opt/trainyard").glob(".work*"))
@@ -149,7 +149,7 @@ def test_hooks_run_before_and_after_the_steps(node: Node, settings: Settings) ->
 
     node.bootstrap(settings, role="updated", changed=files | {"roles/head-configured": "limits\n"})
 
-    done = re.findall(r"trainyard: (?:step )?(\S+|hook \S+) done in \d+\.\d{3} s", node.log())
+    done = re.findall(r"trainyard: (?:step )?(\S+|hook \S+) done in \d+\.\d{2} s", node.log())
     assert done == ["hook own/0.sh", "limits", "hook own/0.sh", "hook own/1.sh"]
     assert node.log().count("\nupdated local\n") == 2 and node.log().count("\nwritten in Python\n") == 1
 
