@@ -26,7 +26,7 @@ COMPILE := --compile-bytecode
 PYTEST := .venv/bin/pytest
 QUICK := not e2e and not lifecycle and not lab
 # The others are in these folders: each process reads half as many files.
-LONG_FOLDERS = $(sort $(dir $(shell grep -rlE --include='*.py' 'mark\.(e2e|lab)\b' tests)))
+LONG_FOLDERS = $(sort $(dir $(shell grep -rlE --include='*.py' 'mark\.(e2e|lab)\b|lab_machine' tests/*/)))
 LINT = .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/deptry --no-ansi . && \
   .venv/bin/shellcheck -x $(SHELL_SCRIPTS) && .venv/bin/shfmt -d -i 2 -ci $(SHELL_SCRIPTS) && $(PY) scripts/lint_nccl.py
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' .ci/run)

@@ -44,6 +44,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     items.sort(key=lambda item: [name in {item.path.parent.name, item.path.stem} for name in LONG], reverse=True)
     for item in items:
+        if "lab_machine" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.lab)
         kinds = {mark.name for mark in item.iter_markers()}
         if kinds & {"e2e", "lab"} and item.path.parent.name != "e2e":
             half = " 1" if item.path.stem in LIVES else ""

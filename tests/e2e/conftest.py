@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -9,12 +10,15 @@ import shutil
 import socket
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 import yaml
 
@@ -40,6 +44,24 @@ def free_ports(count: int = 2) -> int:
                 continue
             return first
     raise RuntimeError(f"no {count} neighbouring free ports on loopback")
+
+
+def client_of(emulator: launch.Emulator, service: str) -> Any:  # noqa: ANN401 - a boto3 client of any service
+    """A client with the key of the emulated account itself."""
+    session: Any = boto3.Session(emulator.account, "local", region_name=emulator.region)
+    return session.client(service, endpoint_url=emulator.endpoint)
+
+
+def call_api(emulator: launch.Emulator, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
+    """Status and answer of the genuine ParallelCluster API, called as the pcluster CLI does, around the gate."""
+    url = f"http://{launch.HOST}:{emulator.api_port}/v3/clusters{path}"
+    data = json.dumps(body).encode() if body is not None else None
+    request = urllib.request.Request(url, data=data, method=method, headers={"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=300) as answer:  # noqa: S310 - loopback
+            return answer.status, json.loads(answer.read() or b"{}")
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read() or b"{}")
 
 
 def users_environment(home: Path) -> dict[str, str]:

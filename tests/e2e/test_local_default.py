@@ -9,9 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
-import boto3
 import pytest
 
 from local.emulator import launch
@@ -20,7 +18,7 @@ from local.slurm.remote import LABORATORIES
 from tests.ops.preflight.emulated import Emulated
 from trainyard.pipeline.actions import DEPLOYMENT, PEOPLE
 
-from .conftest import ROOT, Local
+from .conftest import ROOT, Local, client_of
 
 pytestmark = pytest.mark.e2e
 
@@ -48,17 +46,6 @@ cost:
 """
 
 LocalOf = Callable[[str], Local]
-
-
-def client_of(emulator: launch.Emulator, service: Any) -> Any:  # noqa: ANN401 - boto3's
-    environment = emulator.env()
-    return boto3.client(
-        service,
-        endpoint_url=environment["AWS_ENDPOINT_URL"],
-        region_name=environment["AWS_REGION"],
-        aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
-    )
 
 
 def processes_of(local: Local) -> list[str]:

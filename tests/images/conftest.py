@@ -24,15 +24,6 @@ NODE = "gpu-dy-p5-1"
 SETTINGS = "/opt/trainyard/settings.json"
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs the laboratory is marked."""
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.is_relative_to(here):
-            item.add_marker(pytest.mark.lab)
-
-
 def prepare_node(laboratory: Laboratory, node: str, *steps: str) -> None:
     """Write the settings and run bootstrap steps on a node."""
     laboratory.write(SETTINGS, json.dumps(laboratory.plan.settings()), node=node, user="root")

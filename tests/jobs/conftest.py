@@ -25,14 +25,6 @@ TORCH = ROOT / ".trainyard" / "torch-3.11"
 NODE_TORCH = "/opt/torch"
 NOT_TO_BE_HAD = 69
 __all__ = ["lab_machine"]
-WITH_LAB = (
-    "test_documented_jobs",
-    "test_monitored",
-    "test_on_slurm",
-    "test_production",
-    "test_sharing",
-    "test_survival",
-)
 # Jobs that take a part of one node.
 SHARING = ("data-prepare.sbatch", "notebook.sbatch", "tensorboard.sbatch", "train-small.sbatch")
 
@@ -45,15 +37,6 @@ def load_module(path: Path) -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs the laboratory is marked."""
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.is_relative_to(here) and item.path.stem in WITH_LAB:
-            item.add_marker(pytest.mark.lab)
 
 
 @pytest.fixture(scope="session")

@@ -98,7 +98,7 @@ def test_a_node_whose_step_daemon_is_gone_is_left_out_and_reported(lab: Laborato
     assert int(found["Restarts"]) >= 1 and victim in found["ExcNodeList"]
     assert victim not in lab.output(["scontrol", "show", "hostnames", found["NodeList"]]).split()
     output = lab.output(["cat", found["StdOut"]])
-    assert f"{victim}: its step daemon is gone" in output
+    assert f"{victim}: its step daemon is gone" in output, output
     assert "resumed from /fsx2/checkpoints/daemon/step-000000" in output
     [report] = lab.output(f"cat /fsx1/results/bad-nodes/{victim}/*").split("\n}")[:-1]
     assert json.loads(report + "}")["reason"] == "its step daemon is gone"
@@ -116,7 +116,7 @@ def test_the_rank_that_did_not_arrive_at_a_collective_is_named(lab: Laboratory, 
     found = lab.wait_for_job(hanging, seconds=600)
     output = lab.output(["cat", found["StdOut"]])
     assert int(found["Restarts"]) >= 1
-    assert "gloo:all_reduce number 3 of default_pg: ranks 0 wait, ranks 1 did not arrive" in output
+    assert "gloo:all_reduce number 3 of default_pg: ranks 0 wait, ranks 1 did not arrive" in output, output
     stacks = lab.output(f"cat /fsx3/logs/hangs/watchdog/{found['JobId']}.0/stacks/1")
     assert "in prepare_batch" in stacks
 

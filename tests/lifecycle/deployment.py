@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
-
 from local.commands import cdk
 from local.emulator import launch
 from local.steering import Steer
+from tests.e2e.conftest import call_api, client_of
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / "environments" / "local.yaml"
@@ -35,10 +31,7 @@ class Base:
     subnet: str
 
     def client(self, service: str) -> Any:  # noqa: ANN401 - a boto3 client of any service
-        session: Any = boto3.Session(
-            aws_access_key_id=self.emulator.account, aws_secret_access_key="local", region_name=self.emulator.region
-        )
-        return session.client(service, endpoint_url=self.emulator.endpoint)
+        return client_of(self.emulator, service)
 
     def cdk(self, *arguments: str) -> tuple[int, str]:
         """Run the CDK CLI against the emulator: exit status and output."""
@@ -48,14 +41,7 @@ class Base:
 
     def api(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
         """Call the ParallelCluster API behind CloudFormation's back, around the gate."""
-        url = f"http://{launch.HOST}:{self.emulator.api_port}/v3/clusters{path}"
-        data = json.dumps(body).encode() if body is not None else None
-        request = urllib.request.Request(url, data=data, method=method, headers={"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(request, timeout=300) as answer:  # noqa: S310
-                return answer.status, json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read() or b"{}")
+        return call_api(self.emulator, method, path, body)
 
 
 def deploy(state: Path, port: int) -> Base:

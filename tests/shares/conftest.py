@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,14 +35,6 @@ USERS: list[dict[str, Any]] = [
     {"name": "alan", "teams": ["speech"], "administrator": False},
 ]
 PROGRAM = "/root/people/apply_shares.py"
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that use the laboratory are marked."""
-    for item in items:
-        if "cluster" in getattr(item, "fixturenames", ()) and item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.lab)
 
 
 class Cluster:

@@ -22,18 +22,9 @@ ENVIRONMENT = ROOT / "environments" / "local.yaml"
 CANNOT = (69, 77)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this folder is marked."""
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.is_relative_to(here):
-            item.add_marker(pytest.mark.lab)
-
-
 @pytest.fixture(scope="session")
 def lab_machine() -> None:
-    """What a laboratory needs is installed here, or the test fails with the reason."""
+    """What a laboratory needs is installed here, or the test fails with the reason. Its users get the marker `lab`."""
     result = subprocess.run([str(INSTALL)], capture_output=True, text=True, check=False)
     if result.returncode in CANNOT:
         pytest.fail(f"no laboratory here: {result.stderr.strip()}")

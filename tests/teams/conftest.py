@@ -20,11 +20,10 @@ NEWER = "/opt/trixie"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with the laboratory are marked, and one worker runs them all."""
+    """One worker runs all tests with this laboratory."""
     here = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(here) and "shared_lab" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.lab)
             item.add_marker(pytest.mark.xdist_group("teams-laboratory"))
 
 

@@ -1,7 +1,6 @@
 """`environments/local.yaml` with more GPU nodes and a database, which `trainyard up` deploys to an own emulator."""
 
 import json
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
-
 from local.emulator import launch
 from local.slurm.remote import NODES_EACH
-from tests.e2e.conftest import Local, free_ports
+from tests.e2e.conftest import Local, call_api, client_of, free_ports
 from tests.ops.review.edits import ENVIRONMENTS, GPU_MAX, slurm
 
 GPU_NODES = 8
@@ -31,21 +28,11 @@ class Deployed:
     emulator: launch.Emulator
 
     def client(self, service: str) -> Any:  # noqa: ANN401 - a boto3 client of any service
-        session: Any = boto3.Session(
-            aws_access_key_id=self.emulator.account, aws_secret_access_key="local", region_name=self.emulator.region
-        )
-        return session.client(service, endpoint_url=self.emulator.endpoint)
+        return client_of(self.emulator, service)
 
     def api(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
-        """Status and answer of the genuine ParallelCluster API for the cluster, as the pcluster CLI calls it."""
-        url = f"http://{launch.HOST}:{self.emulator.api_port}/v3/clusters/local{path}"
-        data = json.dumps(body).encode() if body is not None else None
-        request = urllib.request.Request(url, data=data, method=method, headers={"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(request, timeout=300) as answer:  # noqa: S310 - loopback
-                return answer.status, json.loads(answer.read() or b"{}")
-        except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read() or b"{}")
+        """Status and answer of the ParallelCluster API for the cluster."""
+        return call_api(self.emulator, method, f"/local{path}", body)
 
     def configuration(self) -> dict[str, Any]:
         """The configuration that the cluster has."""

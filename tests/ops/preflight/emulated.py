@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 
 from cli import main
@@ -23,6 +22,7 @@ from ops import pcluster_subprocess
 from ops.preflight import context
 from ops.review.stacks import Stack
 from ops.review.synthesis import synthesize
+from tests.e2e.conftest import client_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -113,8 +113,7 @@ class Emulated:
 
     def client(self, service: str) -> Any:  # noqa: ANN401 - boto3's
         """A client with the account's own key."""
-        untyped: Any = boto3.Session(self.emulator.account, "local", region_name=self.emulator.region)
-        return untyped.client(service, endpoint_url=self.emulator.endpoint)
+        return client_of(self.emulator, service)
 
     def user(self, *actions: str) -> dict[str, str]:
         """The keys of a user with these permissions only, as variables."""
