@@ -21,12 +21,12 @@ _load_file = botocore.loaders.JSONFileLoader.load_file
 
 
 @cache
-def _service_description(path: str) -> Any:  # noqa: ANN401 - JSON
+def _read_once(path: str) -> Any:  # noqa: ANN401 - JSON
     return _load_file(botocore.loaders.JSONFileLoader(), path)
 
 
-# Each boto3 session would read the description of a service anew: 0.15 s for EC2.
-botocore.loaders.JSONFileLoader.load_file = lambda _loader, path: _service_description(path)  # type: ignore[method-assign,assignment]
+# Each boto3 session would read the descriptions of its services anew: 0.15 s for EC2.
+botocore.loaders.JSONFileLoader.load_file = lambda _loader, path: _read_once(path)  # type: ignore[method-assign,assignment]
 
 
 # Folders and files whose tests take minutes, the longest group first. With --no-loadscope-reorder they start first,

@@ -24,6 +24,7 @@ from moto.core.serialize import EC2Serializer
 from local.emulator.service import ApiError, service_description
 
 Answer = tuple[int, dict[str, str], bytes]
+Action = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @cache
@@ -44,17 +45,15 @@ def call(operation: str, **arguments: Any) -> dict[str, Any]:
     return parsed
 
 
-def answers(
-    operation: str, depends_on: Callable[[], object] | None = None
-) -> Callable[[Callable[[dict[str, Any]], dict[str, Any]]], Any]:
+def answers(operation: str, depends_on: Callable[[], object] | None = None) -> Callable[[Action], Action]:
     """Register a function from request to answer, both as boto3 would show them, as an EC2 action.
 
-    Where `depends_on` is given, an answer is kept for the next equal request while it returns the same: to write out a
-    region's instance types takes 0.3 s.
+    `depends_on` returns what an answer depends on besides the request; while that is the same, answers are kept: a
+    region's instance types take 0.3 s to write out.
     """
     kept: dict[tuple[object, str], Answer] = {}
 
-    def register(function: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    def register(function: Action) -> Action:
         def handler(params: dict[str, Any]) -> Answer:
             try:
                 if depends_on is None:
@@ -62,7 +61,8 @@ def answers(
                 key = depends_on(), json.dumps(params, sort_keys=True)
                 if key not in kept:
                     kept[key] = write(operation, function(read(operation, params)))
-                return kept[key]
+                status, headers, body = kept[key]
+                return status, dict(headers), body  # ministack adds to the headers
             except ApiError as error:
                 answer: Answer = ec2._error(error.code, escape(error.message), error.status)
                 return answer

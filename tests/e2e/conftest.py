@@ -53,7 +53,7 @@ def client_of(emulator: launch.Emulator, service: str) -> Any:  # noqa: ANN401 -
 
 
 def call_api(emulator: launch.Emulator, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
-    """Status and answer of the genuine ParallelCluster API, called as the pcluster CLI does, around the gate."""
+    """Status and answer of the genuine ParallelCluster API, around the gate. `path` is what follows /v3/clusters."""
     url = f"http://{launch.HOST}:{emulator.api_port}/v3/clusters{path}"
     data = json.dumps(body).encode() if body is not None else None
     request = urllib.request.Request(url, data=data, method=method, headers={"Content-Type": "application/json"})

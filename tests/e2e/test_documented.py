@@ -27,7 +27,7 @@ DOCKER = """\
 echo "$@" >>"{log}"
 case "$*" in *--platform*) echo "exec /bin/sh: exec format error" >&2; exit 255;; esac
 """
-DELETED = "retention: {buckets: delete-if-empty, file_systems: delete, images: delete, logs: delete}"
+KEEPS_NOTHING = "retention: {buckets: delete-if-empty, file_systems: delete, images: delete, logs: delete}"
 PAGES = ("README.md", "docs/tutorial.md", "docs/decisions/0004-references-between-stacks.md")
 COMMAND = re.compile(r"node_modules/\.bin/cdk [a-z][^`\n]*-c env=mine")
 
@@ -66,8 +66,8 @@ def test_every_documented_command_works_as_printed(local_of: Callable[[str], Loc
     assert [line.split()[1] for line in commands][:3] == ["bootstrap", "diff", "deploy"]
     assert commands[-1].split()[1] == "destroy"
     local = local_of("guide-2xg5")
-    # A stack that keeps something refuses `cdk destroy`.
-    local.edit("(?m)^name: guide", f"name: mine\n{DELETED}")
+    # Stacks that keep data have termination protection, with which `cdk destroy` fails.
+    local.edit("(?m)^name: guide", f"name: mine\n{KEEPS_NOTHING}")
     docker, log = tmp_path / "docker-without-emulation" / "docker", tmp_path / "docker.log"
     docker.parent.mkdir()
     docker.write_text(DOCKER.format(log=log))

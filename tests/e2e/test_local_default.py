@@ -240,3 +240,5 @@ def test_a_killed_emulator_an_interrupted_run_and_a_third(local_of: LocalOf) -> 
     assert run.process.returncode == 130, run.output
     assert "Traceback" not in run.output
     assert re.search(rf"cluster\s+{local.name}\s+CREATE_COMPLETE", local.ok("up", "--no-hello"))
+    assert "stopped without a destroy" in local.ok("down", "--force").replace("\n", " ")
+    assert launch.find(local.state) is None

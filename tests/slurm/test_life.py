@@ -153,7 +153,7 @@ def test_packages_are_one_list_with_suites() -> None:
     assert base.folder("bookworm") != base.folder("trixie")
 
 
-@pytest.mark.lab
+@pytest.mark.lab  # on Debian
 def test_the_installation_says_when_it_cannot(tmp_path: Path) -> None:
     """Without the commands, and without apt-get, it ends with the status for "not here" and names what is missing."""
     for name in ("bash", "id", "sort", "tr"):
@@ -166,7 +166,7 @@ def test_the_installation_says_when_it_cannot(tmp_path: Path) -> None:
     assert "mmdebstrap" in result.stderr
 
 
-@pytest.mark.lab
+@pytest.mark.lab  # it mounts, as root
 def test_a_base_that_takes_too_long_leaves_no_mount_to_delete_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
