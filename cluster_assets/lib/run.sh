@@ -19,7 +19,7 @@ run::step() {
   export TRAINYARD_REASON="${SCRATCH}/reason"
   : >"${TRAINYARD_REASON}"
   run::log "${step}"
-  # Hundredths of a second from the kernel: no process, and setting the clock changes nothing. 10#, because 0.08 becomes 008.
+  # The kernel's time in hundredths of a second: no process, and nobody can set it. 10#, because 0.08 becomes 008, which is not octal.
   read -r started _ </proc/uptime
   "$@" </dev/null 2>&1 | tee -a "${TRAINYARD_LOG}" "${output}" || status="${PIPESTATUS[0]}"
   read -r ended _ </proc/uptime

@@ -48,8 +48,8 @@ def call(operation: str, **arguments: Any) -> dict[str, Any]:
 def answers(operation: str, depends_on: Callable[[], object] | None = None) -> Callable[[Action], Action]:
     """Register a function from request to answer, both as boto3 would show them, as an EC2 action.
 
-    `depends_on` returns what an answer depends on besides the request; while that is the same, answers are kept: a
-    region's instance types take 0.3 s to write out.
+    `depends_on` returns what an answer depends on besides the request. Answers are kept while that stays the same,
+    because it takes 0.3 s to write out the instance types of a region.
     """
     kept: dict[tuple[object, str], Answer] = {}
 

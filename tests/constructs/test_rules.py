@@ -61,7 +61,7 @@ def test_cfn_lint_would_not_let_a_fault_pass() -> None:
 
 @cache
 def _rules() -> Rules:
-    """The rules of cfn-lint: it takes a second to load them, as long as to check an environment's templates."""
+    """The rules of cfn-lint. It takes a second to load them."""
     return Runner(ConfigMixIn()).rules
 
 

@@ -41,7 +41,7 @@ def documented() -> list[str]:
 def on_a_terminal(line: list[str], env: dict[str, str]) -> tuple[int, str]:
     """Run a command as at a keyboard, and confirm what it asks: its exit status and its output."""
     master, slave = pty.openpty()
-    termios.tcsetwinsize(slave, (50, 200))  # with no size, the CDK CLI prints a character a line
+    termios.tcsetwinsize(slave, (50, 200))  # without a size, the CDK CLI prints one character per line
     terminal: Any = {"stdin": slave, "stdout": slave, "stderr": slave}
     with subprocess.Popen(line, cwd=ROOT, env=env, start_new_session=True, **terminal) as process:
         os.close(slave)

@@ -56,7 +56,7 @@ def withdraw(instance_type: str, zone_id: str) -> None:
 
 
 def _offered_now() -> object:
-    """What the answers below depend on."""
+    """What the answers about instance types depend on besides the request."""
     return get_region(), frozenset(WITHDRAWN)
 
 
