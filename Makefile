@@ -106,12 +106,12 @@ format: setup ## Format Python and shell
 	.venv/bin/ruff check --fix .
 	.venv/bin/shfmt -w -i 2 -ci $(SHELL_SCRIPTS)
 
-# Lint and the tests without an emulator or a laboratory want both cores; the others also wait, so three run at a time.
+# Lint and the tests without an emulator or a laboratory want both cores; the others also wait, so four run at a time.
 test: setup ## Everything that CI runs: lint, tests, life cycles and the local default end to end
 	@scripts/install-lab-packages.sh --tests
 	@($(LINT)) & lint=$$!; $(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'; tests=$$?; \
 	  wait $$lint || { echo 'lint failed: its output is above, among that of the tests' >&2; exit 1; }; exit $$tests
-	$(PYTEST) -n 3 --dist loadgroup --no-loadscope-reorder --durations 25 --reruns=1 -rfER --rerun-show-tracebacks \
+	$(PYTEST) -n 4 --dist loadgroup --no-loadscope-reorder --durations 25 --reruns=1 -rfER --rerun-show-tracebacks \
 	  -m 'lab or e2e' $(LONG_FOLDERS)
 
 test-fast: setup ## The tests that need neither the emulated AWS nor the laboratory

@@ -42,7 +42,6 @@ def main() -> None:
     os.environ.update(
         {
             "PYTHONPATH": str(FUNCTIONS),
-            "PYTHONDONTWRITEBYTECODE": "1",
             "NODE_PATH": str(FUNCTIONS.parents[1] / "node_modules"),
             "NODE_OPTIONS": f"--require {FUNCTIONS / 'loopback.js'}",
             "EMULATOR_RUNTIME_PACKAGES": str(state / "runtime"),

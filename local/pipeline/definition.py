@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import botocore.session
 from botocore.exceptions import ClientError
+from botocore.loaders import create_loader
 
 from local.emulator.launch import Emulator
 from local.steering import Steer, SteeringRefused
 from ops.intrinsics import Resolver
 
 PIPELINE_TYPE = "AWS::CodePipeline::Pipeline"
+_LOADER = create_loader()
+"""A session with a loader of its own parses botocore's files again, and each action has several sessions."""
 
 
 class ActionFailed(Exception):
@@ -65,7 +69,7 @@ class Pipeline:
             given = Steer(self.emulator).session(role_arn, f"{service}.amazonaws.com", source)
         except SteeringRefused as refused:
             raise ActionFailed(str(refused)) from refused
-        return boto3.Session(given["key"], given["secret"], given["token"], self.emulator.region)
+        return _session(given["key"], given["secret"], given["token"], self.emulator.region)
 
     def session(self, role_arn: str = "") -> boto3.Session:
         """The pipeline's role, or a role that it assumes. Raises ActionFailed where IAM refuses it."""
@@ -97,8 +101,13 @@ def assume(session: boto3.Session, role_arn: str) -> boto3.Session:
         given = session.client("sts").assume_role(RoleArn=role_arn, RoleSessionName="promotion")["Credentials"]
     except ClientError as error:
         raise ActionFailed(f"{role_arn} cannot be assumed: {error}") from error
-    keys = given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"]
-    return boto3.Session(*keys, session.region_name)
+    return _session(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], session.region_name)
+
+
+def _session(key: str, secret: str, token: str, region: str) -> boto3.Session:
+    core = botocore.session.Session()
+    core.register_component("data_loader", _LOADER)
+    return boto3.Session(key, secret, token, region, core)
 
 
 def read(emulator: Emulator, stack: str, state: Path, skip: list[str]) -> Pipeline:

@@ -12,6 +12,9 @@ from trainyard.cluster_config.shares import share_settings
 ETC = "/opt/slurm/etc"
 SCRIPTS = f"{ETC}/scripts"
 DATABASE = "slurm_acct_db"
+CGROUP = (
+    "CgroupPlugin=cgroup/v1\nConstrainDevices=yes\nConstrainCores=no\nConstrainRAMSpace=no\nConstrainSwapSpace=no\n"
+)
 
 
 def configuration(plan: Plan, controllers: Sequence[str], database_password: str) -> dict[str, str]:
@@ -20,7 +23,7 @@ def configuration(plan: Plan, controllers: Sequence[str], database_password: str
         "slurm.conf": _slurm(plan, bool(controllers)),
         "slurm_parallelcluster.conf": _nodes(plan),
         "gres.conf": _gres(plan),
-        "cgroup.conf": _cgroup(),
+        "cgroup.conf": CGROUP,
         "slurmdbd.conf": _slurmdbd(plan, database_password),
     }
 
@@ -157,12 +160,6 @@ def _gres(plan: Plan) -> str:
                 f"NodeName={_names(nodes)} Name=gpu Type={first.gpu.lower()} File=/dev/nvidia[0-{first.gpus - 1}]"
             )
     return "\n".join([*lines, ""])
-
-
-def _cgroup() -> str:
-    return (
-        "CgroupPlugin=cgroup/v1\nConstrainDevices=yes\nConstrainCores=no\nConstrainRAMSpace=no\nConstrainSwapSpace=no\n"
-    )
 
 
 def _slurmdbd(plan: Plan, password: str) -> str:

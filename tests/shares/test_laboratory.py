@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -156,6 +157,7 @@ def test_a_reservation_is_for_its_teams(cluster: Cluster) -> None:
     assert cluster.shares("--plan", reservations=[mine, past]) == (0, NOTHING, "")
     assert "ReservationName=past" not in cluster.lab.output(["scontrol", "show", "reservation"])
     outside = cluster.submit("alan", "--gpus=1")
+    time.sleep(1)  # sacct names the reservation of a job only if that began in an earlier second
     inside = cluster.submit("ada", "--gpus=1", "--reservation=demo")
     cluster.lab.wait_for_job(inside)
     assert "access denied" in cluster.refused("alan", "--reservation=demo").lower()
