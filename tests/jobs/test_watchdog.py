@@ -112,9 +112,10 @@ def test_a_node_whose_step_daemon_is_gone_is_named_at_once(folder: Path) -> None
     (folder / "nodes" / "gpu-1").write_text("orphaned\n")
     found = made.fault()
     assert found == {"kind": "daemon", "text": "no step daemon on gpu-1", "nodes": ["gpu-1"]}
-    answers = {**ANSWERS, "gpu-1": {"state": "orphaned", "daemon": False, "ranks": {"2": "gone", "3": "gone"}}}
-    verdict = watchdog.judge(found, answers, folder)
-    assert (verdict["nodes"], verdict["certain"]) == ({"gpu-1": "its step daemon is gone"}, True)
+    orphaned = {"state": "orphaned", "daemon": False, "ranks": {"2": "gone", "3": "gone"}}
+    for answer in (orphaned, {"error": "no answer: slurmd died, too", "down": False}):
+        verdict = watchdog.judge(found, {**ANSWERS, "gpu-1": answer}, folder)
+        assert (verdict["nodes"], verdict["certain"]) == ({"gpu-1": "its step daemon is gone"}, True)
 
 
 @pytest.mark.parametrize("fails", ["examine", "write_json"])

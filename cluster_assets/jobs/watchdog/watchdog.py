@@ -274,8 +274,11 @@ def inspect(folder: Path, node: str) -> dict[str, Any]:
 def judge(found: dict[str, Any], answers: dict[str, dict[str, Any]], folder: Path) -> dict[str, Any]:
     """The verdict: the ranks and nodes at fault, and a line for each thing that was found."""
     lines: list[str] = []
-    nodes = dict.fromkeys(found["nodes"], "no sign of life")
+    gone = "its step daemon is gone"
+    nodes = dict.fromkeys(found["nodes"], gone if found["kind"] == "daemon" else "no sign of life")
     for node, answer in answers.items():
+        if nodes.get(node) == gone:
+            continue  # its launcher said so; srun may not reach a node whose slurmd died, too
         if "error" in answer:  # srun fails for other reasons too
             if answer["down"] or node in nodes:
                 nodes[node] = answer["error"]
@@ -284,7 +287,7 @@ def judge(found: dict[str, Any], answers: dict[str, dict[str, Any]], folder: Pat
         elif not answer["state"]:
             nodes[node] = "its launcher did not start"
         elif answer["state"] != "ended" and not answer["daemon"]:
-            nodes[node] = "its step daemon is gone"
+            nodes[node] = gone
     lines += [f"{node}: {text}" for node, text in nodes.items()]
     places = {int(path.name): str(one["node"]) for path in files(folder / "ranks") if (one := load(path))}
     ranks = {
