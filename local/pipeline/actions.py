@@ -21,7 +21,7 @@ from botocore.exceptions import ClientError, WaiterError
 
 from local.commands.cdk import environment_for
 from local.commands.session import ROOT
-from local.pipeline.definition import Action, ActionFailed, Pipeline
+from local.pipeline.definition import Action, ActionFailed, Pipeline, session_with
 from local.pipeline.prerequisites import python_path
 from pipeline_approval.handler import Request
 
@@ -38,7 +38,7 @@ def run_step(pipeline: Pipeline, action: Action, configuration: dict[str, str]) 
     """Run the commands of a CodeBuild step with its project's role: the variables that it exports."""
     name = configuration["ProjectName"]
     pipeline.session(action.role_arn).client("codebuild").start_build(projectName=name)
-    root = boto3.Session(pipeline.emulator.account, "local", None, pipeline.emulator.region)
+    root = session_with(pipeline.emulator.account, "local", None, pipeline.emulator.region)
     project: Any = root.client("codebuild").batch_get_projects(names=[name])["projects"][0]
     folder = pipeline.state / "steps" / action.key
     shutil.rmtree(folder, ignore_errors=True)

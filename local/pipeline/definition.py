@@ -17,7 +17,6 @@ from ops.intrinsics import Resolver
 
 PIPELINE_TYPE = "AWS::CodePipeline::Pipeline"
 _LOADER = create_loader()
-"""A session with a loader of its own parses botocore's files again, and each action has several sessions."""
 
 
 class ActionFailed(Exception):
@@ -69,7 +68,7 @@ class Pipeline:
             given = Steer(self.emulator).session(role_arn, f"{service}.amazonaws.com", source)
         except SteeringRefused as refused:
             raise ActionFailed(str(refused)) from refused
-        return _session(given["key"], given["secret"], given["token"], self.emulator.region)
+        return session_with(given["key"], given["secret"], given["token"], self.emulator.region)
 
     def session(self, role_arn: str = "") -> boto3.Session:
         """The pipeline's role, or a role that it assumes. Raises ActionFailed where IAM refuses it."""
@@ -101,10 +100,11 @@ def assume(session: boto3.Session, role_arn: str) -> boto3.Session:
         given = session.client("sts").assume_role(RoleArn=role_arn, RoleSessionName="promotion")["Credentials"]
     except ClientError as error:
         raise ActionFailed(f"{role_arn} cannot be assumed: {error}") from error
-    return _session(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], session.region_name)
+    return session_with(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], session.region_name)
 
 
-def _session(key: str, secret: str, token: str, region: str) -> boto3.Session:
+def session_with(key: str, secret: str, token: str | None, region: str) -> boto3.Session:
+    """A session with these keys. All share a loader: each of its own would parse botocore's files again."""
     core = botocore.session.Session()
     core.register_component("data_loader", _LOADER)
     return boto3.Session(key, secret, token, region, core)
@@ -112,7 +112,7 @@ def _session(key: str, secret: str, token: str, region: str) -> boto3.Session:
 
 def read(emulator: Emulator, stack: str, state: Path, skip: list[str]) -> Pipeline:
     """The pipeline of a deployed stack."""
-    client = boto3.Session(emulator.account, "local", None, emulator.region).client("cloudformation")
+    client = session_with(emulator.account, "local", None, emulator.region).client("cloudformation")
     template: Any = client.get_template(StackName=stack)["TemplateBody"]
     pages = client.get_paginator("list_stack_resources").paginate(StackName=stack)
     resources = [item for page in pages for item in page["StackResourceSummaries"]]
