@@ -24,6 +24,7 @@ REPORT := $${FORMAT:+--format "$$FORMAT"} $${OUTPUT:+--output "$$OUTPUT"}
 ACCOUNT := $${ON:+--on "$$ON"} $(AT_PORT) $(REPORT)
 COMPILE := --compile-bytecode
 PYTEST := .venv/bin/pytest
+QUICK_WORKERS := 2
 QUICK := not e2e and not lifecycle and not lab
 # The others are in these folders: each process reads half as many files.
 LONG_FOLDERS = $(sort $(dir $(shell grep -rlE --include='*.py' 'mark\.(e2e|lab)\b|lab_machine' tests/*/)))
@@ -32,7 +33,7 @@ LINT = .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/my
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help docs tools setup setup-steps up down diff preflight validate drift promote status lab lab-down synth schema golden check lint format test test-fast mutants clean
+.PHONY: help docs tools setup setup-steps up down diff preflight validate drift promote status lab lab-down synth schema golden check lint format test test-long test-fast mutants clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,16 +107,18 @@ format: setup ## Format Python and shell
 	.venv/bin/ruff check --fix .
 	.venv/bin/shfmt -w -i 2 -ci $(SHELL_SCRIPTS)
 
-# Lint and the tests without an emulator or a laboratory want both cores; the others also wait, so four run at a time.
+# Long tests wait a lot, also four at a time: lint and quick tests run beside them, and print when they end.
 test: setup ## Everything that CI runs: lint, tests, life cycles and the local default end to end
 	@scripts/install-lab-packages.sh --tests
-	@($(LINT)) & lint=$$!; $(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'; tests=$$?; \
-	  wait $$lint || { echo 'lint failed: its output is above, among that of the tests' >&2; exit 1; }; exit $$tests
-	$(PYTEST) -n 4 --dist loadgroup --no-loadscope-reorder --durations 25 --reruns=1 -rfER --rerun-show-tracebacks \
-	  -m 'lab or e2e' $(LONG_FOLDERS)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target QUICK_WORKERS=1 lint test-long test-fast
+
+# `+` lets it print at once. A `make` that a test runs is not a part of this one, hence without MAKEFLAGS.
+test-long: setup
+	+env -u MAKEFLAGS $(PYTEST) -n 4 --dist loadgroup --no-loadscope-reorder --durations 25 --reruns=1 -rfER \
+	  --rerun-show-tracebacks -m 'lab or e2e' $(LONG_FOLDERS)
 
 test-fast: setup ## The tests that need neither the emulated AWS nor the laboratory
-	$(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'
+	env -u MAKEFLAGS $(PYTEST) -n $(QUICK_WORKERS) --dist loadgroup -m '$(QUICK)'
 
 mutants: setup ## Mutation testing: which changed expression does no quick test notice (ONLY=decide,response,settings,verdict)
 	@$(UV) run --quiet --frozen --no-sync --with mutmut==3.8.1 python scripts/mutants.py $${ONLY:+"$$ONLY"}
