@@ -30,8 +30,9 @@ botocore.loaders.JSONFileLoader.load_file = lambda _loader, path: _read_once(pat
 
 
 # Folders and files whose tests take minutes, the longest group first. With --no-loadscope-reorder they start first,
-# because one that starts last keeps a single core busy. The tests of e2e go to any worker, one by one.
-LONG = ("jobs", "slurm", "promotion", "deployment", "lifecycle", "observability", "e2e", "teams", "shares", "trainer")
+# because one that starts last keeps a single core busy. The tests of e2e go to any worker, one by one: one that
+# has two tests left asks for more, so it gets up to three of them, ten minutes.
+LONG = ("jobs", "slurm", "promotion", "deployment", "e2e", "lifecycle", "observability", "teams", "shares", "trainer")
 LIVES = ("test_cdk", "test_create", "test_policy", "test_update")
 """One half of the life cycles: each half shares a deployment."""
 
