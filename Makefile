@@ -33,7 +33,7 @@ LINT = .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/my
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' '*.sbatch' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help docs tools setup setup-steps up down diff preflight validate drift promote status lab lab-down synth schema golden check lint format test test-long test-fast mutants clean
+.PHONY: help docs tools setup setup-steps up down diff preflight validate drift promote status lab lab-down synth schema golden check lint format test test-long lint-and-test-fast test-fast mutants clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,15 +107,20 @@ format: setup ## Format Python and shell
 	.venv/bin/ruff check --fix .
 	.venv/bin/shfmt -w -i 2 -ci $(SHELL_SCRIPTS)
 
-# Long tests wait a lot, also four at a time: lint and quick tests run beside them, and print when they end.
+# Long tests wait a lot, also four at a time: lint and quick tests run beside them, and print when both have ended.
 test: setup ## Everything that CI runs: lint, tests, life cycles and the local default end to end
 	@scripts/install-lab-packages.sh --tests
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target QUICK_WORKERS=1 lint test-long test-fast
+	@$(MAKE) --no-print-directory --jobs=2 test-long lint-and-test-fast || \
+	  { echo 'make test failed: its output has *** after each part that failed' >&2; exit 1; }
 
-# `+` lets it print at once. A `make` that a test runs is not a part of this one, hence without MAKEFLAGS.
+# A `make` that a test runs is not a part of this one, hence without MAKEFLAGS.
 test-long: setup
-	+env -u MAKEFLAGS $(PYTEST) -n 4 --dist loadgroup --no-loadscope-reorder --durations 25 --reruns=1 -rfER \
+	env -u MAKEFLAGS $(PYTEST) -n 4 --dist loadgroup --no-loadscope-reorder --durations 25 --reruns=1 -rfER \
 	  --rerun-show-tracebacks -m 'lab or e2e' $(LONG_FOLDERS)
+
+lint-and-test-fast:
+	@printed=$$($(MAKE) --no-print-directory QUICK_WORKERS=1 lint test-fast 2>&1); status=$$?; \
+	  printf '%s\n' "$$printed"; exit $$status
 
 test-fast: setup ## The tests that need neither the emulated AWS nor the laboratory
 	env -u MAKEFLAGS $(PYTEST) -n $(QUICK_WORKERS) --dist loadgroup -m '$(QUICK)'
