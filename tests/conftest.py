@@ -1,6 +1,7 @@
 """Shared by all tests."""
 
 import os
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,10 @@ LIVES = ("test_cdk", "test_create", "test_policy", "test_update")
 """One half of the life cycles: each half shares a deployment."""
 
 
+def _is_long(item: pytest.Item) -> bool:
+    return bool({mark.name for mark in item.iter_markers()} & {"e2e", "lab"})
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Under pytest-xdist, tests that share an emulator or a laboratory, which are those of a folder, share a process.
@@ -47,8 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "lab_machine" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.lab)
-        kinds = {mark.name for mark in item.iter_markers()}
-        if kinds & {"e2e", "lab"} and item.path.parent.name != "e2e":
+        if _is_long(item) and item.path.parent.name != "e2e":
             half = " 1" if item.path.stem in LIVES else ""
             item.add_marker(pytest.mark.xdist_group(f"{item.path.parent}{half}"))
 
@@ -62,4 +66,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if getattr(item, "execution_count", 1) > 1:
         # The plugin would keep fixtures wider than a function for the second attempt.
         pytest_rerunfailures._restore_suspended_finalizers(item)
+        item.session._setupstate.teardown_exact(None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """The last long test of a folder ends its laboratory or emulator: idle, it takes memory and time of others."""
+    yield
+    if nextitem and nextitem.path.parent != item.path.parent and _is_long(item):
         item.session._setupstate.teardown_exact(None)
