@@ -107,13 +107,13 @@ format: setup ## Format Python and shell
 	.venv/bin/ruff check --fix .
 	.venv/bin/shfmt -w -i 2 -ci $(SHELL_SCRIPTS)
 
-# Long tests wait a lot, also four at a time: lint and quick tests run beside them, and print when both have ended.
+# Long tests leave CPU time unused: lint and the quick tests run at the same time, and print when they have ended.
 test: setup ## Everything that CI runs: lint, tests, life cycles and the local default end to end
 	@scripts/install-lab-packages.sh --tests
 	@$(MAKE) --no-print-directory --jobs=2 test-long lint-and-test-fast || \
-	  { echo 'make test failed: its output has *** after each part that failed' >&2; exit 1; }
+	  { echo 'make test failed. In the output above, a line with *** follows each part that failed.' >&2; exit 1; }
 
-# A `make` that a test runs is not a part of this one, hence without MAKEFLAGS.
+# Without MAKEFLAGS: a test that runs `make` must not use the job server of this one.
 test-long: setup
 	env -u MAKEFLAGS $(PYTEST) -n 4 --dist loadgroup --no-loadscope-reorder --durations 25 --reruns=1 -rfER \
 	  --rerun-show-tracebacks -m 'lab or e2e' $(LONG_FOLDERS)

@@ -31,8 +31,8 @@ botocore.loaders.JSONFileLoader.load_file = lambda _loader, path: _read_once(pat
 
 
 # Folders and files whose tests take minutes, the longest group first. With --no-loadscope-reorder they start first,
-# because one that starts last keeps a single core busy. The tests of e2e go to any worker, one by one: one that
-# has two tests left asks for more, so it gets up to three of them, ten minutes.
+# because one that starts last keeps a single core busy. The tests of e2e go to any worker. pytest-xdist gives a worker
+# more tests until it has three, so one worker may have three tests of e2e, which take ten minutes.
 LONG = ("jobs", "slurm", "promotion", "deployment", "e2e", "lifecycle", "observability", "teams", "shares", "trainer")
 LIVES = ("test_cdk", "test_create", "test_policy", "test_update")
 """One half of the life cycles: each half shares a deployment."""
@@ -71,7 +71,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """The last long test of a folder ends its laboratory or emulator: idle, it takes memory and time of others."""
+    """The last long test of a folder ends its laboratory or emulator, which would go on using memory and CPU time."""
     yield
     if nextitem and nextitem.path.parent != item.path.parent and _is_long(item):
         item.session._setupstate.teardown_exact(None)
