@@ -68,6 +68,7 @@ def add(
         former = next((gone for gone in content["removed"] if gone.get("name") == name), None)
         uid: int = former["uid"] if former else _next_id(content)
         if former:
+            content["removed"].remove(former)
             text = people_edit.delete(text, "removed", name)
         user: Content = {"name": name, "uid": uid, "keys": lines}
         user |= {"teams": wanted} if wanted else {}
@@ -94,7 +95,13 @@ def remove(file: Path, name: str) -> int:
             known = ", ".join(str(user.get("name")) for user in content["users"]) or "none"
             raise Problem(f"There is no user {name} in {people_file(file)}. Users: {known}.")
         text = people_edit.leave_groups(people_edit.delete(text, "users", name), name)
-        return people_edit.insert(text, "removed", {"name": name, "uid": user["uid"]}), int(user["uid"])
+        former: Content = {"name": name, "uid": user["uid"]}
+        content["users"].remove(user)
+        for group in content["groups"]:
+            if name in (group.get("members") or ()):
+                group["members"].remove(name)
+        content["removed"].append(former)
+        return people_edit.insert(text, "removed", former), int(user["uid"])
 
     return _edit(file, change)
 
@@ -136,12 +143,15 @@ def _edit(file: Path, change: Callable[[str, Content], tuple[str, int]]) -> int:
         target = people_file(file)
         before = target.read_text(encoding="utf-8") if target.is_file() else EMPTY
         load(file, people_text=before)
-        content = yaml.safe_load(before)
+        wanted = _content(before)
+        other_form = Problem(f"{target} has a form that this command cannot edit: change it by hand.")
         try:
-            after, result = change(before, {part: list(content.get(part) or []) for part in PARTS})
-            yaml.safe_load(after)
+            after, result = change(before, wanted)
+            edited = _content(after)
         except yaml.YAMLError as error:
-            raise Problem(f"{target} has a form that this command cannot edit: change it by hand.") from error
+            raise other_form from error
+        if edited != wanted:
+            raise other_form
         load(file, people_text=after)
         target.parent.mkdir(parents=True, exist_ok=True)
         new = target.with_name(f".{target.name}.new")
@@ -150,6 +160,11 @@ def _edit(file: Path, change: Callable[[str, Content], tuple[str, int]]) -> int:
             shutil.copymode(target, new)
         new.replace(target)
         return result
+
+
+def _content(text: str) -> Content:
+    content = yaml.safe_load(text)
+    return {part: list(content.get(part) or []) for part in PARTS}
 
 
 def rows(environment: Environment) -> Iterator[tuple[str, ...]]:
@@ -181,8 +196,8 @@ def publish(account: boto3.Session, environment: Environment) -> None:
         raise Problem(f"{environment.name} has no people, teams, qualities of service or reservations to apply.")
     ssm: Any = account.client("ssm")
     try:
-        for name in ("people/document", "buckets/assets"):
-            bucket = ssm.get_parameter(Name=f"/trainyard/{environment.name}/{name}")["Parameter"]["Value"]
+        ssm.get_parameter(Name=f"/trainyard/{environment.name}/people/document")
+        bucket = ssm.get_parameter(Name=f"/trainyard/{environment.name}/buckets/assets")["Parameter"]["Value"]
     except ssm.exceptions.ParameterNotFound as error:
         raise NotDeployed(f"the cluster of {environment.name} is not deployed with people") from error
     except ClientError as error:

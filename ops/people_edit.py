@@ -71,7 +71,8 @@ def _end(node: Any) -> int:  # noqa: ANN401 - PyYAML is untyped
 
 
 def _line_end(text: str, index: int) -> int:
-    end = text.find("\n", index)
+    # PyYAML's mark of a block scalar (| or >) is at the start of what follows it.
+    end = text.find("\n", len(text[:index].rstrip()))
     return len(text) if end < 0 else end
 
 

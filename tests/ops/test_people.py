@@ -88,6 +88,15 @@ def test_a_removed_user_leaves_groups_keeps_the_id_and_comes_back_with_it(file: 
     assert load(file).people.content.removed == ()
 
 
+def test_a_key_over_several_lines_does_not_take_the_next_section_along(file: Path) -> None:
+    folded = ADA.replace(" ", "\n        ", 1)
+    text = f"users:\n  - name: ada\n    uid: 10000\n    keys:\n      - >-\n        {folded}\nremoved:\n  - name: carl\n"
+    (file.parent / "people" / "team.yaml").write_text(f"{text}    uid: 10001\n", encoding="utf-8")
+    assert people.remove(file, "ada") == 10000
+    content = load(file).people.content
+    assert (content.users, [gone.name for gone in content.removed]) == ((), ["carl", "ada"])
+
+
 def test_the_id_of_a_removed_user_with_the_highest_one_is_not_given_again(file: Path) -> None:
     add(file, "linus")
     people.remove(file, "linus")
