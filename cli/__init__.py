@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli.exits import FAILED, INTERRUPTED
+from cli.exits import DONE, FAILED, INTERRUPTED
 from cli.parser import parser
 
 
@@ -20,11 +21,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.no_color:
             os.environ["NO_COLOR"] = "1"
         status: int = options.run(options)
+        sys.stdout.flush()
         return status
     except KeyboardInterrupt:
         sys.stderr.write(f"\nInterrupted. {options.interrupted if options else 'Nothing was begun.'}\n")
         return INTERRUPTED
     except Exception as error:
+        if isinstance(error, BrokenPipeError) and _output_is_closed():
+            return DONE
         if message := _message(error):
             sys.stderr.write(f"{message}\n")
         else:
@@ -40,6 +44,15 @@ def _prepare_home() -> None:
         home = Path(__file__).resolve().parents[1] / ".trainyard" / "home"
         os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(home / "jsii"))
         os.environ.setdefault("CDK_HOME", str(home / "cdk"))
+
+
+def _output_is_closed() -> bool:
+    """Whether the reader of standard output, head for example, has ended; what is left to write is then discarded."""
+    output = select.poll()
+    output.register(sys.stdout.fileno(), 0)
+    if closed := bool(output.poll(0)):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return closed
 
 
 def _message(error: Exception) -> str:

@@ -26,13 +26,10 @@ def data(options: argparse.Namespace) -> int:
     if options.action == "fetch":
         return _fetch(options)
     from cli.files import read
-    from cli.verdicts import account_of, session_of
-    from ops.preflight.aws import Aws, require_account
+    from cli.verdicts import reached
 
     _, environment = read(options.environment)
-    with account_of(options, start=False):
-        session = session_of(environment)
-        require_account(Aws(session, environment.region), environment)
+    with reached(options, environment) as session:
         if options.action == "exported":
             return _exported(options, session, environment)
         if options.action == "sweep":

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import argparse
 import functools
-import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cli import account
 from cli.exits import DONE
 from cli.files import read
+from cli.verdicts import reached
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import boto3
 
     from ops.logs import Source
     from settings import Environment
@@ -41,8 +41,8 @@ def logs(options: argparse.Namespace) -> int:
     seconds = options.since or (JOB_SINCE_S if options.job else SINCE_S)
     since = int((time.time() - seconds) * 1000)
     wanted = logs.Wanted(options.topic or "", options.node or "", str(options.job or ""), since)
-    with _reached(options, environment):
-        sources = _sources(options, environment)
+    with reached(options, environment) as session:
+        sources = _sources(options, environment, session)
         try:
             lines = logs.read(sources, wanted, options.lines)
         except Problem as problem:
@@ -70,7 +70,6 @@ def support_bundle(options: argparse.Namespace) -> int:
 
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from cli.verdicts import session_of
     from ops import support_bundle
     from ops.problem import Problem
 
@@ -82,12 +81,12 @@ def support_bundle(options: argparse.Namespace) -> int:
     parts = support_bundle.local_parts(file, _state_of(options, environment))
     with ExitStack() as stack:
         try:
-            stack.enter_context(_reached(options, environment))
+            session = stack.enter_context(reached(options, environment))
         except (Problem, BotoCoreError, ClientError) as problem:
             parts["account"] = support_bundle.missing(problem)
         else:
-            sources = functools.cache(lambda: _sources(options, environment))
-            parts |= support_bundle.account_parts(session_of(environment), environment, options.environment, sources)
+            sources = functools.cache(lambda: _sources(options, environment, session))
+            parts |= support_bundle.account_parts(session, environment, options.environment, sources)
         failed = support_bundle.write(target, environment, parts, at)
     for line in failed:
         _note(f"Not collected: {line}")
@@ -95,26 +94,12 @@ def support_bundle(options: argparse.Namespace) -> int:
     return DONE
 
 
-@contextmanager
-def _reached(options: argparse.Namespace, environment: Environment) -> Iterator[None]:
-    """With the environment's account, or its emulator."""
-    from cli.verdicts import account_of, session_of
-    from ops.preflight.aws import Aws, require_account
-
-    with account_of(options, start=False):
-        # The signing of requests to the ParallelCluster API reads the region there.
-        os.environ["AWS_DEFAULT_REGION"] = os.environ["AWS_REGION"] = environment.region
-        require_account(Aws(session_of(environment), environment.region), environment)
-        yield
-
-
-def _sources(options: argparse.Namespace, environment: Environment) -> list[Source]:
+def _sources(options: argparse.Namespace, environment: Environment, session: boto3.Session) -> list[Source]:
     """CloudWatch Logs, and on the emulated AWS the nodes of its laboratory, which have no agent."""
-    from cli.verdicts import session_of
     from ops.logs import CloudWatch
     from ops.preflight.aws import Aws
 
-    found: list[Source] = [CloudWatch(Aws(session_of(environment), environment.region), environment)]
+    found: list[Source] = [CloudWatch(Aws(session, environment.region), environment)]
     if options.on == "local":
         from local.slurm import logs
 
@@ -132,12 +117,8 @@ def _state_of(options: argparse.Namespace, environment: Environment) -> Path:
 
 
 def _print(line: object) -> None:
-    try:
-        sys.stdout.write(f"{line}\n")
-        sys.stdout.flush()
-    except BrokenPipeError:  # head, for example, has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(DONE) from None
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _note(text: str) -> None:

@@ -91,7 +91,17 @@ def permissions_page() -> str:
     from ops.logs import ACTIONS as LOGS
     from ops.notify import ACTIONS as NOTIFY
     from ops.support_bundle import ACTIONS as BUNDLE
-    from trainyard.pipeline.actions import ASSUME, CONNECT, DEPLOYMENT, DIFF, PEOPLE, PREFLIGHT, USAGE, VALIDATION
+    from trainyard.pipeline.actions import (
+        ASSUME,
+        CONNECT,
+        DEPLOYMENT,
+        DIFF,
+        IDENTITY,
+        PEOPLE,
+        PREFLIGHT,
+        USAGE,
+        VALIDATION,
+    )
 
     groups = (
         (
@@ -133,12 +143,12 @@ def permissions_page() -> str:
             "On the environment's own stacks. What was changed outside CloudFormation needs those of `drift`; "
             "the jobs of a cluster that is deleted need `ssm:SendCommand` on the cluster stack's document that counts "
             "them and on the head node. Without these, the verdict names what it could not read.",
-            DIFF,
+            (*DIFF, IDENTITY),
         ),
         (
             "init",
             "On `*`: the account, and what a reservation gives.",
-            ("ec2:DescribeAvailabilityZones", "ec2:DescribeCapacityReservations", "sts:GetCallerIdentity"),
+            ("ec2:DescribeAvailabilityZones", "ec2:DescribeCapacityReservations", IDENTITY),
         ),
         ("preflight --on aws", "On `*`: these reads know no resources, or are asked of all resources.", PREFLIGHT),
         ("The ParallelCluster API, for preflight and drift", "On the API's user role.", (ASSUME,)),
@@ -146,13 +156,13 @@ def permissions_page() -> str:
             "validate --on aws",
             "`ssm:GetParameter` on `/trainyard/<environment>/validation/document`. `ssm:SendCommand` on the document "
             "that this parameter names, and on the head node. The others on `*`.",
-            VALIDATION,
+            (*VALIDATION, IDENTITY),
         ),
         (
             "cost --on aws",
             "`ssm:GetParameter` on `/trainyard/<environment>/usage/document`. `ssm:SendCommand` on the document that "
             "this parameter names, which can only read, and on the head node. The others on `*`.",
-            USAGE,
+            (*USAGE, IDENTITY),
         ),
         (
             "notify --on aws",

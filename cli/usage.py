@@ -7,7 +7,7 @@ import sys
 import time
 
 from cli.files import read
-from cli.verdicts import account_of, session_of
+from cli.verdicts import reached
 
 
 def cost(options: argparse.Namespace) -> int:
@@ -29,8 +29,8 @@ def cost(options: argparse.Namespace) -> int:
     if since >= until:
         raise Problem("--since is not before --until, or is in the future; both are times in UTC.")
     jobs = options.jobs or (20_000 if options.by == "job" else TOP_JOBS)
-    with account_of(options, start=False):
-        found = usage(environment, session_of(environment), since, until, jobs)
+    with reached(options, environment) as session:
+        found = usage(environment, session, since, until, jobs)
     if options.format == "csv":
         content = table(found, options.by)
         if options.output:

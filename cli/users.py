@@ -7,7 +7,7 @@ import sys
 
 from cli.exits import DONE, NO
 from cli.files import read
-from cli.verdicts import account_of, session_of
+from cli.verdicts import reached
 
 
 def user(options: argparse.Namespace) -> int:
@@ -49,16 +49,13 @@ def user(options: argparse.Namespace) -> int:
 def _apply(options: argparse.Namespace) -> int:
     """Publish the people and have them applied. A file that was changed stays so, whatever happens here."""
     from ops import people
-    from ops.preflight.aws import Aws, require_account
     from ops.problem import Problem
 
     _, environment = read(options.environment)
     changed, plan = options.action != "apply", getattr(options, "plan", False)
     again = f"trainyard user apply {options.environment}{' --on aws' * (options.on == 'aws')}"
     try:
-        with account_of(options, start=False):
-            session = session_of(environment)
-            require_account(Aws(session, environment.region), environment)
+        with reached(options, environment) as session:
             if not plan:
                 people.publish(session, environment)
             lines, good = people.report(people.ask(session, environment, "plan" if plan else "apply"))

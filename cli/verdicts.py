@@ -39,9 +39,9 @@ def diff(options: argparse.Namespace) -> int:
         _progress("diff", f"synthesizing {file.name} here and at {options.against}")
         verdict, cdk_diff = against_revision(file, environment, options.against, with_cdk=with_cdk)
     else:
-        with account_of(options, start=False):
+        with reached(options, environment) as session:
             _progress("diff", f"synthesizing {file.name} and reading the deployed stacks")
-            verdict, cdk_diff = against_account(file, environment, session_of(environment), with_cdk=with_cdk)
+            verdict, cdk_diff = against_account(file, environment, session, with_cdk=with_cdk)
     write(review_report(verdict, cdk_diff), options.format, options.output)
     return int(verdict.level)
 
@@ -67,12 +67,11 @@ def preflight(options: argparse.Namespace) -> int:
     from ops.report.commands import preflight_report
 
     file, environment = read(options.environment)
-    from ops.preflight.aws import Aws, require_account
+    from ops.preflight.aws import Aws
     from ops.preflight.checks import run
 
-    with account_of(options):
-        aws = Aws(session_of(environment), environment.region)
-        require_account(aws, environment)
+    with reached(options, environment, start=True) as session:
+        aws = Aws(session, environment.region)
         found = run(aws, environment, file, datetime.now(UTC), progress=partial(_progress, "preflight"))
     write(preflight_report(found), options.format, options.output)
     return 0 if found.ready else 1
@@ -101,8 +100,7 @@ def validate(options: argparse.Namespace) -> int:
         storage_percent=options.storage_percent,
         drain=options.drain,
     )
-    with account_of(options), _terminated_as_interrupted():
-        session = session_of(environment)
+    with reached(options, environment, start=True) as session, _terminated_as_interrupted():
         found = run(
             environment,
             wanted,
@@ -127,14 +125,11 @@ def notify(options: argparse.Namespace) -> int:
     trainyard notify my.yaml --on aws
     """
     from ops import notify
-    from ops.preflight.aws import Aws, require_account
     from ops.report import write
 
     _, environment = read(options.environment)
-    with account_of(options, start=False):
-        session = session_of(environment)
-        notify.topic(environment)
-        require_account(Aws(session, environment.region), environment)
+    notify.topic(environment)
+    with reached(options, environment) as session:
         if options.test:
             text = f"This is a test of the notifications of {environment.name}. Nothing is wrong."
             notify.publish(session, environment, f"Test of {environment.name}", text)
@@ -157,20 +152,33 @@ def drift(options: argparse.Namespace) -> int:
 
     from ops.drift.findings import Report
     from ops.drift.survey import survey
-    from ops.preflight.aws import Aws, require_account
     from ops.review.synthesis import ROOT, synthesize
 
-    with account_of(options), tempfile.TemporaryDirectory(prefix="trainyard-drift-") as folder:
-        # The signing of requests to the ParallelCluster API reads the region there.
-        os.environ["AWS_DEFAULT_REGION"] = os.environ["AWS_REGION"] = environment.region
-        session = session_of(environment)
-        require_account(Aws(session, environment.region), environment)
+    temporary = tempfile.TemporaryDirectory(prefix="trainyard-drift-")
+    with reached(options, environment, start=True) as session, temporary as folder:
         _progress("drift", f"synthesizing {file.name}")
         wanted = synthesize(ROOT, file, Path(folder))
         _progress("drift", "comparing what is deployed; CloudFormation's drift detection takes minutes")
         found = survey(Report(environment.name, environment.account), session, wanted)
     write(drift_report(found), options.format, options.output)
     return int(found.level)
+
+
+@contextmanager
+def reached(options: argparse.Namespace, environment: Environment, *, start: bool = False) -> Iterator[boto3.Session]:
+    """A session in the environment's account, or on its emulated AWS, which is started where `start`.
+
+    Raises:
+        Problem: there are no credentials, or they belong to another account.
+    """
+    from ops.preflight.aws import Aws, require_account
+
+    with account_of(options, start=start):
+        # The signing of requests to the ParallelCluster API reads the region there.
+        os.environ["AWS_DEFAULT_REGION"] = os.environ["AWS_REGION"] = environment.region
+        session = session_of(environment)
+        require_account(Aws(session, environment.region), environment)
+        yield session
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import pytest
 from cli import exits, main, verdicts
 from cli.parser import FORMATS, parser
 from cli.reference import _subparsers
-from ops.preflight.aws import Denied
+from ops.preflight.aws import Aws, Denied
 from ops.report import FORMATS as FORMATS_OF_REPORTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,6 +86,29 @@ def test_interrupted(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setattr(verdicts, "read", interrupted)
     assert main([command, "local"]) == exits.INTERRUPTED
     assert "Interrupted. There is no result." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_ended_is_not_an_error(unbuffered: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    command = [sys.executable, "-m", "cli", "names", "local"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (exits.DONE, b"")
+
+
+@pytest.mark.parametrize("command", ["diff", "preflight", "validate", "drift", "cost", "user apply"])
+def test_credentials_of_another_account_are_refused(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caller = {"Account": "210987654321", "Arn": "arn:aws:iam::210987654321:user/ada"}
+    monkeypatch.setattr(Aws, "call", lambda *_, **__: caller)
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    assert main([*command.split(), "staging", "--on", "aws"]) == exits.FAILED
+    assert "Your credentials belong to account 210987654321" in capsys.readouterr().err
 
 
 def test_a_missing_permission_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+IDENTITY = "sts:GetCallerIdentity"
+"""Needs no permission; listed for permissions boundaries."""
+
 PREFLIGHT: tuple[str, ...] = (
     "chatbot:DescribeSlackWorkspaces",
     "chatbot:ListMicrosoftTeamsConfiguredTeams",
@@ -31,8 +34,7 @@ PREFLIGHT: tuple[str, ...] = (
     "servicequotas:ListAWSDefaultServiceQuotas",
     "servicequotas:ListServiceQuotas",
     "sso:ListInstances",
-    # Needs no permission; listed for permissions boundaries.
-    "sts:GetCallerIdentity",
+    IDENTITY,
     "tag:GetResources",
 )
 """Reads without resource-level permissions, or of all resources: granted on `*`."""
@@ -88,7 +90,7 @@ PEOPLE: tuple[str, ...] = (
     "ssm:GetCommandInvocation",
     "ssm:GetParameter",
     "ssm:SendCommand",
-    "sts:GetCallerIdentity",
+    IDENTITY,
 )
 """`user add`, `remove` and `apply`."""
 
@@ -97,6 +99,6 @@ CONNECT: tuple[str, ...] = (
     "ec2-instance-connect:SendSSHPublicKey",
     "ec2:DescribeInstances",
     "ssm:StartSession",
-    "sts:GetCallerIdentity",
+    IDENTITY,
 )
 """`connect`, and the SSH configuration that it writes."""

@@ -149,7 +149,8 @@ class Aws:
             self.clients[name].meta.events.register("before-parameter-build", self._note)
         monkeypatch.setattr("time.sleep", lambda _: None)
         monkeypatch.setattr("cli.usage.read", lambda _: (Path("x.yaml"), wanted))
-        monkeypatch.setattr("cli.usage.session_of", lambda _: self)
+        monkeypatch.setattr("cli.verdicts.session_of", lambda _: self)
+        monkeypatch.setattr("ops.preflight.aws.require_account", lambda *_: None)
         parameter = {"Name": "/trainyard/local/usage/document"}
         self.stubs["ssm"].add_response("get_parameter", {"Parameter": {"Value": DOCUMENT}}, parameter)
         running = {"InstanceId": HEAD, "State": {"Name": "running"}}
@@ -211,7 +212,8 @@ def test_refusal_of_the_head_node(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert "cannot report the usage: sacct: Unable to connect to slurmdbd" in said and "Traceback" not in said
 
 
-def test_environment_without_accounting(capsys: pytest.CaptureFixture[str]) -> None:
+def test_environment_without_accounting(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("ops.preflight.aws.require_account", lambda *_: None)
     assert main(["cost", "local", "--on", "aws"]) == 4
     assert "cluster.slurm.accounting is false" in capsys.readouterr().err
 
@@ -230,8 +232,7 @@ def test_wrong_use(words: list[str], said: str, capsys: pytest.CaptureFixture[st
     assert said in capsys.readouterr().err
 
 
-def test_window_that_is_empty(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("cli.usage.session_of", lambda _: None)
+def test_window_that_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", "local", "--on", "aws", "--since", "2026-10-03", "--until", "2026-10-01"]) == 4
     assert "--since is not before --until" in capsys.readouterr().err
 

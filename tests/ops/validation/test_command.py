@@ -45,6 +45,7 @@ class Aws:
             self.stubs[name].activate()
             client.meta.events.register("before-parameter-build", self._note)
         monkeypatch.setattr(verdicts, "session_of", lambda _environment: SimpleNamespace(client=clients.get))
+        monkeypatch.setattr("ops.preflight.aws.require_account", lambda *_: None)
         monkeypatch.setattr(head_node, "_FIRST_PAUSE_S", 0.0)
 
     def _note(self, model: Any, **_rest: object) -> None:  # noqa: ANN401 - botocore's own
