@@ -95,8 +95,7 @@ def write(
             "private key of cluster.head_node.key_name, or yours of the people file, with --key, or open a shell with "
             f"the output Connect of the stack {environment.name}-cluster."
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = (key or _own_key(folder)).expanduser().resolve()
     public = key.with_name(f"{key.name}.pub")
     if not key.is_file() or not public.is_file():

@@ -187,7 +187,7 @@ def deploy(
 
 def show(target: Target) -> None:
     """The table of what exists."""
-    status.show(target.account, target.environment, target.name, target.console)
+    status.show(target.account, target.environment, f"{target.name} --on aws", target.console)
     name = target.name
     target.console.print(
         f"[bold]Next[/bold]\n  open a shell:     trainyard connect {name}\n"

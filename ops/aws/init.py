@@ -127,4 +127,7 @@ def _asked(answers: Mapping[str, str], key: str) -> str:
 
 
 def _ask(key: str) -> str:
-    return input(f"{QUESTIONS[key]}: ").strip()
+    try:
+        return input(f"{QUESTIONS[key]}: ").strip()
+    except EOFError:
+        raise Problem("No answer. Nothing was written.") from None

@@ -14,7 +14,7 @@ from ops.cost.estimate import dollars, file_system_label
 from ops.cost.prices import Prices
 from ops.preflight.aws import Denied, require_account
 from ops.problem import Problem
-from ops.review.stacks import template
+from ops.review.stacks import EMPTY, template
 
 if TYPE_CHECKING:
     import boto3
@@ -52,6 +52,8 @@ def holdings(account: boto3.Session, environment: Environment) -> list[Holding]:
     client = account.client("cloudformation")
     found = []
     for stack in _own(account, environment):
+        if stack["StackStatus"] in EMPTY:
+            continue
         name = stack["StackName"]
         declared: Mapping[str, Any] = template(client, name).get("Resources", {})
         for page in client.get_paginator("list_stack_resources").paginate(StackName=name):

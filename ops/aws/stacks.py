@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import WaiterError
 
 from ops.problem import Problem
 from settings.stacks import ENVIRONMENT_TAG, STACKS, stack_name
@@ -114,9 +117,15 @@ def finish_rollbacks(account: boto3.Session, environment: Environment, console: 
                 f"{stack['StackName']} is in UPDATE_ROLLBACK_FAILED from an earlier run: continuing its rollback"
             )
             client.continue_update_rollback(StackName=stack["StackName"])
-            client.get_waiter("stack_rollback_complete").wait(
-                StackName=stack["StackName"], WaiterConfig={"Delay": 2, "MaxAttempts": seconds // 2}
-            )
+            try:
+                client.get_waiter("stack_rollback_complete").wait(
+                    StackName=stack["StackName"], WaiterConfig={"Delay": 2, "MaxAttempts": seconds // 2}
+                )
+            except WaiterError as error:
+                raise Problem(
+                    f"The rollback of {stack['StackName']} did not complete: {error}\nThe reason is in its events: "
+                    f"aws cloudformation describe-stack-events --stack-name {stack['StackName']}"
+                ) from error
 
 
 def failure_reasons(account: boto3.Session, environment: Environment, before: Operations) -> list[str]:
@@ -179,6 +188,10 @@ def allow_deletion(account: boto3.Session, environment: Environment, statuses: t
             resources = client.describe_stack_resources(StackName=stack["StackName"])["StackResources"]
             for item in resources:
                 if item["ResourceType"] == "AWS::RDS::DBCluster" and item["ResourceStatus"] not in GONE:
-                    account.client("rds").modify_db_cluster(
-                        DBClusterIdentifier=item["PhysicalResourceId"], DeletionProtection=False, ApplyImmediately=True
-                    )
+                    rds = account.client("rds")
+                    with suppress(rds.exceptions.DBClusterNotFoundFault):  # deleted by hand
+                        rds.modify_db_cluster(
+                            DBClusterIdentifier=item["PhysicalResourceId"],
+                            DeletionProtection=False,
+                            ApplyImmediately=True,
+                        )

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from botocore.exceptions import ClientError
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from ops.aws.stacks import GONE, stacks_of
 from ops.cost.estimate import file_system_label
 from ops.drift.cluster import DeployedCluster, Reader, Unreadable
+from ops.preflight.aws import code_of
 from settings.model.storage import lustre_throughput_mb_s
 
 if TYPE_CHECKING:
     import boto3
     from rich.console import Console
+    from types_boto3_s3 import S3Client
 
     from settings import Environment
 
@@ -23,7 +26,7 @@ Rows = Iterator[tuple[str, str, str]]
 
 
 def show(account: boto3.Session, environment: Environment, name: str, console: Console) -> None:
-    """Print what exists of the environment, one row each. `name` is how the user names it on a command line."""
+    """Print what exists of the environment, one row each. `name` is how a command line names it, with --on."""
     table = Table(box=SIMPLE_HEAD, title=f"{environment.name} ({environment.region})", title_justify="left")
     table.add_column("what", style="bold", no_wrap=True)
     table.add_column("name", overflow="fold")
@@ -45,11 +48,17 @@ def _resources(account: boto3.Session, environment: Environment) -> Rows:
                     ids.setdefault(resource["ResourceType"], []).append(resource["PhysicalResourceId"])
 
     def described(kind: str, operation: str, argument: str, answer: str) -> list[dict[str, Any]]:
+        if kind not in ids:
+            return []
         service: Any = account.client(kind.split("::")[1].lower())  # type: ignore[call-overload]
-        found: list[dict[str, Any]] = (
-            getattr(service, operation)(**{argument: ids[kind]})[answer] if kind in ids else []
-        )
+        try:
+            found: list[dict[str, Any]] = getattr(service, operation)(**{argument: ids[kind]})[answer]
+        except ClientError as error:  # one that was deleted outside CloudFormation, for example
+            unread.append((kind.removeprefix("AWS::"), ", ".join(ids[kind]), f"not shown: {code_of(error)}"))
+            return []
         return found
+
+    unread: list[tuple[str, str, str]] = []
 
     zones = {
         item["AvailabilityZoneId"] for item in described("AWS::EC2::Subnet", "describe_subnets", "SubnetIds", "Subnets")
@@ -78,15 +87,20 @@ def _resources(account: boto3.Session, environment: Environment) -> Rows:
         yield "association", f"{link['FileSystemId']}:{link['FileSystemPath']}", details
     s3 = account.client("s3")
     for name in ids.get("AWS::S3::Bucket", ()):
-        versioning = s3.get_bucket_versioning(Bucket=name).get("Status", "off").lower()
-        yield (
-            "bucket",
-            f"s3://{name}",
-            f"versioning {versioning}, {s3.list_objects_v2(Bucket=name)['KeyCount']} objects",
-        )
+        yield "bucket", f"s3://{name}", _bucket(s3, name)
     for item in described("AWS::ECR::Repository", "describe_repositories", "repositoryNames", "repositories"):
         scan = "on" if item.get("imageScanningConfiguration", {}).get("scanOnPush") else "off"
         yield "repository", item["repositoryUri"], f"tags {item['imageTagMutability'].lower()}, scan on push {scan}"
+    yield from unread
+
+
+def _bucket(s3: S3Client, name: str) -> str:
+    try:
+        versioning = s3.get_bucket_versioning(Bucket=name).get("Status", "off").lower()
+        page = s3.list_objects_v2(Bucket=name)
+    except ClientError as error:
+        return f"not shown: {code_of(error)}"
+    return f"versioning {versioning}, {page['KeyCount']} objects{' or more' * page['IsTruncated']}"
 
 
 def _file_system(system: Mapping[str, Any]) -> str:

@@ -56,7 +56,7 @@ def buckets(session: boto3.Session, environment: Environment) -> dict[str, str]:
     if missing := [purpose for purpose, name in found.items() if not name]:
         raise Problem(
             f"{environment.name} has no {' and no '.join(missing)} bucket: the stack {stack} is not deployed. Deploy "
-            f"it: trainyard up {environment.name}"
+            f"it: trainyard up {environment.name}, on AWS with --on aws"
         )
     return found
 

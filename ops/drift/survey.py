@@ -143,7 +143,7 @@ def jobs_on(session: boto3.Session, deployed: Stacks, names: Collection[str]) ->
     with suppress(ClientError, BotoCoreError):
         stacks, values = _read(session, deployed)
         documents = [item for stack in stacks for item in stack.of("AWS::SSM::Document")]
-        [document] = [item.physical_id for item in documents if "JobCount" in item.logical_id]
+        document = next((item.physical_id for item in documents if "JobCount" in item.logical_id), None)
         aws = Aws(session.client, jobs_document=document)  # type: ignore[arg-type]
         for stack in stacks:
             for item in cluster.clusters(stack, values):

@@ -42,7 +42,7 @@ def overview(environment: str, prometheus: Prometheus, now: float, refresh: int 
         Problem: see `Prometheus`.
     """
     found = _ask(prometheus, now, span)
-    alerts = sorted(prometheus.alerts(), key=lambda one: (one["labels"].get("severity"), one["activeAt"]))
+    alerts = sorted(prometheus.alerts(), key=lambda one: (one["labels"].get("severity", ""), one["activeAt"]))
     simulated = bool(prometheus.instant(_SIMULATED, now))
     urgent = [one for one in alerts if one["labels"].get("severity") == "page"]
     named = f"{_plural(len(urgent), 'urgent alert')}, {_plural(len(alerts) - len(urgent), 'warning')}"

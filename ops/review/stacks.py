@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types_boto3_cloudformation import CloudFormationClient
 
 # No template is deployed. "" is for a stack that does not exist.
-_EMPTY = ("", "REVIEW_IN_PROGRESS", "DELETE_COMPLETE", "ROLLBACK_COMPLETE")
+EMPTY = ("", "REVIEW_IN_PROGRESS", "DELETE_COMPLETE", "ROLLBACK_COMPLETE")
 # The first creation failed: no change set can update the stack; it must be deleted.
 _FAILED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
 
@@ -126,7 +126,7 @@ def deployed(client: CloudFormationClient, wanted: Stacks) -> dict[str, Stack]:
     return {
         key: replace(stack, template=template(client, stack.name))
         for key, stack in wanted.items()
-        if _status(client, stack.name) not in _EMPTY
+        if _status(client, stack.name) not in EMPTY
     }
 
 
@@ -151,7 +151,7 @@ def template(client: CloudFormationClient, name: str) -> Mapping[str, Any]:
     """The template that a stack was deployed with. Raises Problem."""
     try:
         # boto3 parses JSON; it returns other text, and what some emulators answer, as a string.
-        body: object = client.get_template(StackName=name, TemplateStage="Original")["TemplateBody"]
+        body: object = client.get_template(StackName=name, TemplateStage="Original").get("TemplateBody")
         template = json.loads(body) if isinstance(body, str) else body
     except (ClientError, BotoCoreError) as error:
         raise Problem(f"CloudFormation does not return the template of the stack {name}: {error}") from error

@@ -31,23 +31,22 @@ def synthesize(checkout: Path, environment: Path, output: Path, *, bundle: bool 
         raise Problem(f"{checkout} has no app of this project: {type(error).__name__}: {error}") from error
     context |= {"env": str(environment), "aws:cdk:bundling-stacks": ["**"] if bundle else []}
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "CDK_"))}
-    result = subprocess.run(
-        [sys.executable, str(checkout / "app.py")],
-        cwd=checkout,
-        env={
-            **kept,
-            # The checkout's own packages come before the installed ones.
-            "PYTHONPATH": os.pathsep.join(str(checkout / folder) for folder in folders),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "CDK_OUTDIR": str(output),
-            "CDK_CONTEXT_JSON": json.dumps(context),
-            "CDK_VALIDATION": "false",
-        },
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    variables = {
+        **kept,
+        # The checkout's own packages come before the installed ones.
+        "PYTHONPATH": os.pathsep.join(str(checkout / folder) for folder in folders),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "CDK_OUTDIR": str(output),
+        "CDK_CONTEXT_JSON": json.dumps(context),
+        "CDK_VALIDATION": "false",
+    }
+    command = [sys.executable, str(checkout / "app.py")]
+    try:
+        result = subprocess.run(
+            command, cwd=checkout, env=variables, capture_output=True, text=True, timeout=LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Problem(f"{environment.name} was not synthesized within {LIMIT_S} s. Run the command again.") from error
     if result.returncode:
         raise Problem(f"{environment.name} cannot be synthesized:\n{result.stderr.strip()[-3000:]}")
     return synthesized(output)

@@ -17,6 +17,7 @@ from ops.problem import Problem
 from ops.validation import head_node
 from ops.validation.head_node import HeadNode, Refused
 from settings import Environment
+from settings.model.cluster import Queue
 from settings.prices import node_hours, node_prices
 
 if TYPE_CHECKING:
@@ -174,27 +175,30 @@ def _reserved(
 ) -> tuple[tuple[Unused, ...], tuple[str, ...]]:
     """Reserved instances that did not run, and notes on reservations that cannot be read."""
     unused, notes = list[Unused](), list[str]()
+    queues: dict[str, list[Queue]] = {}
     for queue in environment.cluster.queues:
         if queue.capacity.reservation_group:
             notes.append(
                 f"The reservations of {queue.capacity.reservation_group}, queue {queue.name}, are not counted."
             )
-        if not (reservation := queue.capacity.reservation):
-            continue
+        if queue.capacity.reservation:
+            queues.setdefault(queue.capacity.reservation, []).append(queue)
+    for reservation, users in queues.items():
+        names = [queue.name for queue in users]
         try:
             listed = ec2.describe_capacity_reservations(CapacityReservationIds=[reservation])["CapacityReservations"][0]
         except (BotoCoreError, ClientError, IndexError) as error:
-            notes.append(f"Unused hours of {reservation}, queue {queue.name}, are unknown: {error}")
+            notes.append(f"Unused hours of {reservation}, queue {', '.join(names)}, are unknown: {error}")
             continue
         start, end = _times(listed)
         hours = max(0.0, min(end, found["until"]) - max(start, found["since"])) / HOUR
-        own = [row for name, row in found["resources"].items() if name.partition("/")[0] == queue.name]
+        own = [row for name, row in found["resources"].items() if name.partition("/")[0] in names]
         left = listed["TotalInstanceCount"] * hours - sum(row["up"] for row in own)
-        price = node_hours(environment, queue, [listed["InstanceType"]])[listed["InstanceType"]]
+        price = node_hours(environment, users[0], [listed["InstanceType"]])[listed["InstanceType"]]
         if left > 0:
             gpus = max((row["gpus"] for row in own), default=0)
             usd = None if price is None else left * price
-            unused.append(Unused("reserved, not running", f"{queue.name} {reservation}", left * gpus, left, usd))
+            unused.append(Unused("reserved, not running", f"{', '.join(names)} {reservation}", left * gpus, left, usd))
             if usd is None:
                 notes.append(f"The price of {reservation} is unknown: give cost.prices.")
     return tuple(unused), tuple(notes)

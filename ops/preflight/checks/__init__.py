@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
 
 from ops.preflight.aws import Aws, Denied, code_of
 from ops.preflight.checks import (
@@ -52,6 +52,7 @@ CHECKS: tuple[tuple[str, str, Check], ...] = (
     ("cluster", "dry run", cluster.check),
 )
 """Group, subject and function of each check, in order."""
+_ERRORS = (Denied, ClientError, ConnectionError, HTTPClientError)
 
 
 def run(
@@ -75,7 +76,7 @@ def run(
     resources: tuple[Resource, ...] = ()
     try:
         resources = tuple(deployed(aws, environment))
-    except (Denied, ClientError) as error:
+    except _ERRORS as error:
         results.append(_unanswered("deployed", "the environment's stacks", error))
     context = CheckContext(environment, file, aws, resources, now)
     for name, subject, check in checks:
@@ -83,12 +84,12 @@ def run(
         try:
             for result in check(context):  # one by one, to keep the results before an error
                 results.append(replace(result, check=name))
-        except (Denied, ClientError) as error:
+        except _ERRORS as error:
             results.append(_unanswered(name, subject, error))
     return Report(environment.name, environment.account, environment.region, tuple(results))
 
 
-def _unanswered(check: str, subject: str, error: Denied | ClientError) -> CheckResult:
+def _unanswered(check: str, subject: str, error: Exception) -> CheckResult:
     if isinstance(error, Denied):
         # The role of a pipeline is deployed by the stage that this preflight precedes.
         todo = (
@@ -96,6 +97,9 @@ def _unanswered(check: str, subject: str, error: Denied | ClientError) -> CheckR
             "for a pipeline's role, deploy <environment>/promotion by hand)"
         )
         return CheckResult(subject, error.action, "not allowed", "the permission", Verdict.UNKNOWN, todo, check)
-    found = f"{code_of(error)}: {error.response.get('Error', {}).get('Message', '')}"
+    found, operation = str(error), "the connection"
+    if isinstance(error, ClientError):
+        found = f"{code_of(error)}: {error.response.get('Error', {}).get('Message', '')}"
+        operation = error.operation_name
     todo = "try again; if the error remains, its message says what is wrong"
-    return CheckResult(subject, error.operation_name, found, "an answer", Verdict.UNKNOWN, todo, check)
+    return CheckResult(subject, operation, found, "an answer", Verdict.UNKNOWN, todo, check)

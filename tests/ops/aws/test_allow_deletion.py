@@ -1,4 +1,7 @@
-"""Before a removal: the protection of stacks, and of the database that CloudFormation then takes a snapshot of."""
+"""Before a removal: what holds data, and the protection of stacks and of the database, which CloudFormation backs up.
+
+Also what these commands do about stacks and resources in unusual states.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,17 @@ from typing import Any, cast
 import boto3
 import pytest
 from botocore.stub import Stubber
+from rich.console import Console
 
-from ops.aws.stacks import allow_deletion
+from ops.aws import status
+from ops.aws.removal import holdings
+from ops.aws.stacks import allow_deletion, finish_rollbacks
+from ops.problem import Problem
 from tests.constructs.stacks_of import environment
 
 WHEN = "2026-11-25T12:00:00Z"
+UNPROTECTED = {"EnableTerminationProtection": False}
+OF_STORAGE = {"StackName": "unit-storage"}
 
 
 @dataclass
@@ -84,3 +93,47 @@ def test_a_deployment_lifts_no_protection_of_a_database() -> None:
     session.answer("cloudformation", "describe_stacks", {"Stacks": [stack("database")]})
     allow_deletion(cast(boto3.Session, session), environment(), ("ROLLBACK_COMPLETE",))
     assert "rds" not in session.clients
+
+
+def test_a_database_deleted_by_hand_does_not_stop_a_removal() -> None:
+    session = Session()
+    session.answer("cloudformation", "describe_stacks", {"Stacks": [{**stack("database"), **UNPROTECTED}]})
+    found = {"StackResources": [resource("AWS::RDS::DBCluster", "unit-accounting")]}
+    session.answer("cloudformation", "describe_stack_resources", found, StackName="unit-database")
+    session.client("rds")
+    session.stubs["rds"].add_client_error("modify_db_cluster", "DBClusterNotFoundFault")
+    allow_deletion(cast(boto3.Session, session), environment())
+    session.stubs["rds"].assert_no_pending_responses()
+
+
+def test_a_stack_that_was_never_created_holds_nothing() -> None:
+    session = Session()
+    session.answer("cloudformation", "describe_stacks", {"Stacks": [stack("storage", "REVIEW_IN_PROGRESS")]})
+    assert holdings(cast(boto3.Session, session), environment()) == []
+
+
+def test_a_rollback_that_fails_again_names_the_stack() -> None:
+    session = Session()
+    session.answer("cloudformation", "describe_stacks", {"Stacks": [stack("api", "UPDATE_ROLLBACK_FAILED")]})
+    session.answer("cloudformation", "continue_update_rollback", {}, StackName="unit-api")
+    again = {"Stacks": [stack("api", "UPDATE_ROLLBACK_FAILED")]}
+    session.answer("cloudformation", "describe_stacks", again, StackName="unit-api")
+    with pytest.raises(Problem, match="The rollback of unit-api did not complete"):
+        finish_rollbacks(cast(boto3.Session, session), environment(), Console(quiet=True), 10)
+
+
+def test_what_was_deleted_by_hand_is_not_shown_and_the_rest_is() -> None:
+    session = Session()
+    session.answer("cloudformation", "describe_stacks", {"Stacks": [stack("storage")]})
+    found = [resource("AWS::FSx::FileSystem", "fs-0123456789abcdef0"), resource("AWS::S3::Bucket", "unit-data")]
+    for item in found:
+        item["LastUpdatedTimestamp"] = item.pop("Timestamp")
+    session.answer("cloudformation", "list_stack_resources", {"StackResourceSummaries": found}, **OF_STORAGE)
+    session.client("fsx")
+    session.stubs["fsx"].add_client_error("describe_file_systems", "FileSystemNotFound")
+    session.answer("s3", "get_bucket_versioning", {"Status": "Enabled"}, Bucket="unit-data")
+    session.answer("s3", "list_objects_v2", {"KeyCount": 1000, "IsTruncated": True}, Bucket="unit-data")
+    assert list(status._resources(cast(boto3.Session, session), environment())) == [
+        ("bucket", "s3://unit-data", "versioning enabled, 1000 objects or more"),
+        ("FSx::FileSystem", "fs-0123456789abcdef0", "not shown: FileSystemNotFound"),
+    ]

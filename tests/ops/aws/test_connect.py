@@ -86,8 +86,10 @@ def test_files_are_their_owners_and_the_private_key_is_in_no_output(tmp_path: Pa
     secret = (folder / "id_ed25519").read_text().splitlines()[1]
     assert secret not in file.read_text() + "\n".join(connect.advice(file, list(NODES)))
     before = (folder / "id_ed25519").read_text()
+    folder.chmod(0o755)
     connect.write(folder, environment(), NODES, None)
     assert (folder / "id_ed25519").read_text() == before
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755, "the mode of an existing folder is its owner's"
 
 
 def test_wrong_keys_and_systems_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

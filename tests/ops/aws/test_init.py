@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -100,6 +101,14 @@ def test_no_file_is_overwritten(tmp_path: Path) -> None:
     with pytest.raises(Problem, match="not overwritten"):
         init.write(tmp_path / "mine.yaml", GIVEN, account())
     assert (tmp_path / "mine.yaml").read_text() == "mine"
+
+
+def test_no_answer_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    with pytest.raises(Problem, match="No answer"):
+        init.write(tmp_path / "mine.yaml", {}, account())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_questions_are_asked_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,6 +109,9 @@ def test_jobs_on_a_cluster_that_is_deleted(
     assert jobs_on(Mock(), WANTED, ("demo",)) == {"demo": words}
     assert counter.call_args.kwargs == {"jobs_document": "api-Provider-1"}
     assert jobs_on(Mock(), WANTED, ()) == {}
+    monkeypatch.setattr("ops.drift.survey.read", lambda *_, **__: stack_of({"Cluster": CLUSTER}, name=NAME))
+    jobs_on(Mock(), WANTED, ("demo",))
+    assert counter.call_args.kwargs == {"jobs_document": None}, "a deployment of an older version has no document"
 
 
 class Session:

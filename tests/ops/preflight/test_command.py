@@ -14,7 +14,7 @@ import boto3
 import botocore.session
 import pytest
 from botocore import xform_name
-from botocore.exceptions import NoCredentialsError
+from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 from botocore.stub import Stubber
 
 from cli import main, verdicts
@@ -93,10 +93,17 @@ def test_each_missing_permission_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     assert all(f"grant {item.asked} " in item.todo for item in unknown)
 
 
-def test_failed_call_ends_its_own_check_only() -> None:
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (refusal("InternalError", "try later", "DescribeThings"), "InternalError: try later"),
+        (EndpointConnectionError(endpoint_url="https://fsx"), 'Could not connect to the endpoint URL: "https://fsx"'),
+    ],
+)
+def test_failed_call_ends_its_own_check_only(error: Exception, words: str) -> None:
     def broken(_: CheckContext) -> Iterator[CheckResult]:
         yield result(Verdict.OK)
-        raise refusal("InternalError", "try later", "DescribeThings")
+        raise error
 
     def good(_: CheckContext) -> Iterator[CheckResult]:
         yield result(Verdict.NOTE)
@@ -105,7 +112,7 @@ def test_failed_call_ends_its_own_check_only() -> None:
     assert [(item.check, item.verdict) for item in found] == [
         ("one", Verdict.OK), ("one", Verdict.UNKNOWN), ("two", Verdict.NOTE),
     ]  # fmt: skip
-    assert found[1].found == "InternalError: try later"
+    assert found[1].found == words
 
 
 @pytest.mark.parametrize("code", ["UnauthorizedOperation", "AccessDeniedException", "AccessDenied"])

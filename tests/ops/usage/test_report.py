@@ -272,6 +272,17 @@ def test_reserved_instances_that_did_not_run_cost_too(monkeypatch: pytest.Monkey
     assert (part.resource, part.node_hours, part.gpu_hours, part.usd) == (f"gpu {CR}", 48.0, 384.0, 48 * 80.0)
 
 
+def test_a_reservation_of_two_queues_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = environment(ROUND, type="odcr", reservation=CR)
+    gpu, cpu = wanted.cluster.queues
+    queues = gpu, cpu.model_copy(update={"capacity": gpu.capacity})
+    wanted = wanted.model_copy(update={"cluster": wanted.cluster.model_copy(update={"queues": queues})})
+    found = reserved(monkeypatch, wanted, State="active", TotalInstanceCount=9)
+    [part] = [one for one in found.unused if one.kind.startswith("reserved")]
+    up = sum(row["up"] for row in FOUND["resources"].values())
+    assert (part.resource, part.node_hours) == (f"gpu, cpu {CR}", 9 * 48 - up)
+
+
 def test_reservation_that_began_later_counts_from_then(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = environment(ROUND, type="odcr", reservation=CR)
     found = reserved(monkeypatch, wanted, CreateDate=datetime(2026, 10, 2, tzinfo=UTC), TotalInstanceCount=5)
