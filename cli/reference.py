@@ -150,7 +150,12 @@ def permissions_page() -> str:
             "On `*`: the account, and what a reservation gives.",
             ("ec2:DescribeAvailabilityZones", "ec2:DescribeCapacityReservations", IDENTITY),
         ),
-        ("preflight --on aws", "On `*`: these reads know no resources, or are asked of all resources.", PREFLIGHT),
+        (
+            "preflight --on aws",
+            "`s3:ListBucket` on the buckets that the file names. The others on `*`: these reads know no resources, or "
+            "are asked of all resources.",
+            PREFLIGHT,
+        ),
         ("The ParallelCluster API, for preflight and drift", "On the API's user role.", (ASSUME,)),
         (
             "validate --on aws",

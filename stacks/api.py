@@ -30,7 +30,7 @@ class ApiStack(EnvironmentStack):
         self.provider = ClusterProvider(
             self,
             "ClusterProvider",
-            cluster_name=environment.cluster_name,
+            cluster_names=[name for name in (environment.cluster_name, environment.cluster.predecessor) if name],
             cluster_stack_name=stack_name(environment, "cluster"),
             api_user_role_arn=self.api.user_role_arn,
             logs=self.function_logs,

@@ -6,6 +6,8 @@ package `cluster_resource` under lambda/.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -41,7 +43,7 @@ class ClusterProvider(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        cluster_name: str,
+        cluster_names: Sequence[str],
         cluster_stack_name: str,
         api_user_role_arn: str,
         logs: FunctionLogs,
@@ -67,9 +69,9 @@ class ClusterProvider(Construct):
             resource_name=f"{machine.state_machine_name}:*",
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
-        own, nested = (
+        own, *nested = (
             stack.format_arn(service="cloudformation", resource="stack", resource_name=pattern)
-            for pattern in (f"{cluster_stack_name}/*", f"{cluster_name}-*/*")
+            for pattern in (f"{cluster_stack_name}/*", *(f"{name}-*/*" for name in cluster_names))
         )
         # Not in the role's default policy: the function depends on that, and the state machine on the function.
         reads = iam.Policy(
@@ -79,13 +81,13 @@ class ClusterProvider(Construct):
             statements=[
                 iam.PolicyStatement(actions=["states:DescribeExecution"], resources=[executions]),
                 iam.PolicyStatement(actions=["cloudformation:DescribeStacks"], resources=[own]),
-                iam.PolicyStatement(actions=["cloudformation:DescribeStackEvents"], resources=[nested]),
+                iam.PolicyStatement(actions=["cloudformation:DescribeStackEvents"], resources=nested),
             ],
         )
         reasons = {
             executions: _EXECUTIONS,
             own: "A stack's ARN ends in an id that is made with the stack.",
-            nested: "The nested stacks of the one cluster, which ParallelCluster names.",
+            **dict.fromkeys(nested, "The nested stacks of the one cluster, which ParallelCluster names."),
         }
         acknowledge(reads, {wildcard(self, arn): reason for arn, reason in reasons.items()})
 

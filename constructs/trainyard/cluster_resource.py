@@ -56,6 +56,7 @@ class ClusterResource(Construct):
         super().__init__(scope, construct_id)
         self._service_token, self._answer_minutes = service_token, answer_minutes
         links = links_for(timeout_minutes, answer_minutes)
+        waits = 0 if frozen else links  # a frozen cluster has no operation to wait for
         place = {"ClusterName": name, "ApiUrl": api.url, "ApiUserRoleArn": api.user_role_arn}
         self.resource = self._custom_resource(
             "Resource",
@@ -67,7 +68,7 @@ class ClusterResource(Construct):
                 "ApiVersion": api.version,
                 "AssetsVersion": assets_version,
                 "TimeoutMinutes": timeout_minutes,
-                "WaitsBehind": links,
+                "WaitsBehind": waits,
                 "WaitsBefore": links,
                 "Updates": dict(updates),
                 **({"Hooks": list(hooks)} if hooks else {}),
@@ -87,8 +88,8 @@ class ClusterResource(Construct):
         # Resources that wait, one after the other, for the end of a creation or an update.
         last = self.resource
         execution = self.resource.get_att_string("Execution")
-        for number in range(1, links + 1):
-            properties = {**common, "Execution": execution, "WaitsBehind": links - number}
+        for number in range(1, waits + 1):
+            properties = {**common, "Execution": execution, "WaitsBehind": waits - number}
             link = self._custom_resource(f"Wait{number}", "Custom::ParallelClusterWait", properties)
             link.node.add_dependency(last)
             last = link

@@ -43,6 +43,8 @@ def endpoint_policy(scope: Construct, service: str) -> list[iam.PolicyStatement]
     caller = {"aws:PrincipalAccount": account}
     own: _Allowed = (["*"], ["*"], {**caller, "aws:ResourceAccount": account})
     special: dict[str, list[_Allowed]] = {
+        # Requests have a token of Grafana's and no principal, so that a policy would refuse all of them.
+        "grafana-workspace": [],
         # cfn-init signs with the instance's identity document, not as a principal: the stack's ARN is the limit.
         "cloudformation": [(["cloudformation:*"], [f"{arn}:cloudformation:{region}:{account}:*"], {})],
         # A role of another account is of no use here: the other endpoints refuse its credentials.

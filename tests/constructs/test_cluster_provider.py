@@ -23,7 +23,7 @@ def template() -> Template:
     ClusterProvider(
         stack,
         "Provider",
-        cluster_name="training",
+        cluster_names=["training", "former"],
         cluster_stack_name="lab-cluster",
         api_user_role_arn=ROLE,
         logs=FunctionLogs(7, kept=False),
@@ -64,7 +64,7 @@ def test_work_may_assume_the_api_user_role_and_otherwise_look_only(template: Tem
     }
     assert allowed["sts:AssumeRole"] == json.dumps(ROLE)
     assert ":stack/lab-cluster/*" in allowed["cloudformation:DescribeStacks"]
-    assert ":stack/training-*/*" in allowed["cloudformation:DescribeStackEvents"]
+    assert all(f":stack/{name}-*/*" in allowed["cloudformation:DescribeStackEvents"] for name in ("training", "former"))
 
 
 def test_the_head_node_is_sent_one_fixed_document(template: Template) -> None:

@@ -70,6 +70,14 @@ def test_waits_follow_the_cluster_one_after_the_other_and_give_the_attributes() 
     assert found.find_outputs("Head")["Head"]["Value"]["Fn::GetAtt"] == [last, "HeadNodeInstanceId"]
 
 
+def test_nothing_waits_for_a_cluster_that_stays_as_it_is() -> None:
+    """A Wait would fail for a predecessor that is already gone, which the cluster's own resource accepts."""
+    found = template(120, frozen=True)
+    [cluster] = of_type(found, "Custom::ParallelCluster").values()
+    assert (cluster["Properties"]["WaitsBehind"], of_type(found, "Custom::ParallelClusterWait")) == (0, {})
+    assert len(of_type(found, "Custom::ParallelClusterGone")) == 2
+
+
 def test_what_waits_for_a_deletion_is_deleted_after_the_cluster_and_knows_its_owner() -> None:
     found = template(100)
     [cluster] = of_type(found, "Custom::ParallelCluster")

@@ -121,6 +121,14 @@ def test_every_endpoint_has_a_call_above_and_a_policy_of_legal_size(policies: Ma
     assert all(len(json.dumps(policy)) < LIMIT_CHARACTERS for policy in policies.values())
 
 
+def test_the_workspace_of_grafana_takes_requests_without_a_principal() -> None:
+    """Its bearer token names no IAM principal, which every other endpoint demands."""
+    network = synthesize(network={"egress": "endpoints-only"}, observability={"mode": "managed"}).network
+    endpoints = network.find_resources("AWS::EC2::VPCEndpoint").values()
+    [workspace] = [item for item in endpoints if "grafana-workspace" in str(item["Properties"]["ServiceName"])]
+    assert "PolicyDocument" not in workspace["Properties"]
+
+
 def test_a_network_with_internet_access_keeps_the_default_policy() -> None:
     for endpoint in synthesize().network.find_resources("AWS::EC2::VPCEndpoint").values():
         assert "PolicyDocument" not in endpoint["Properties"]

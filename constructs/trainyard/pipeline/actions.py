@@ -5,6 +5,9 @@ from __future__ import annotations
 IDENTITY = "sts:GetCallerIdentity"
 """Needs no permission; listed for permissions boundaries."""
 
+BUCKETS = "s3:ListBucket"
+"""Authorizes HeadBucket, on the buckets whose names the environment file gives."""
+
 PREFLIGHT: tuple[str, ...] = (
     "chatbot:DescribeSlackWorkspaces",
     "chatbot:ListMicrosoftTeamsConfiguredTeams",
@@ -29,15 +32,14 @@ PREFLIGHT: tuple[str, ...] = (
     "logs:DescribeLogGroups",
     "rds:DescribeDBEngineVersions",
     "resource-groups:ListGroupResources",
-    # HeadBucket is authorized as ListBucket.
-    "s3:ListBucket",
+    BUCKETS,
     "servicequotas:ListAWSDefaultServiceQuotas",
     "servicequotas:ListServiceQuotas",
     "sso:ListInstances",
     IDENTITY,
     "tag:GetResources",
 )
-"""Reads without resource-level permissions, or of all resources: granted on `*`."""
+"""Reads without resource-level permissions, or of all resources: granted on `*`, except BUCKETS."""
 
 DIFF: tuple[str, ...] = ("cloudformation:DescribeStacks", "cloudformation:GetTemplate")
 """On the environment's own stacks."""

@@ -12,8 +12,10 @@ from settings.regions import partition
 from settings.stacks import ENVIRONMENT_TAG, topic_arn
 from trainyard.head_node_documents import head_node_only
 from trainyard.parallelcluster import user_role_pattern
-from trainyard.pipeline.actions import ASSUME, DIFF, PREFLIGHT, VALIDATION
+from trainyard.pipeline.actions import ASSUME, BUCKETS, DIFF, PREFLIGHT, VALIDATION
 from trainyard.pipeline.names import Purpose
+
+_BUCKETS = "The buckets of the environment, by the prefix of their names, and those that its file names."
 
 
 @dataclass(frozen=True)
@@ -53,14 +55,23 @@ def grants(environment: Environment) -> Mapping[Purpose, tuple[Grant, ...]]:
     api_user_role = f"arn:{partition(environment.region)}:iam::{environment.account}:role/{user_role_pattern()}"
     own_api = {"StringEquals": {f"iam:ResourceTag/{ENVIRONMENT_TAG}": name}}
     own = ("ssm:GetParameter", "ssm:SendCommand")
+    storage = environment.storage
+    linked = {link.bucket for lustre in storage.lustre for link in lustre.associations}
+    names = sorted(bucket.removeprefix("s3://") for bucket in linked if bucket.startswith("s3://"))
+    names += [f"{storage.buckets.name_prefix}-*"] if storage.buckets.name_prefix else []
+    buckets = (
+        Grant(f"Bucket{number}", (BUCKETS,), f"arn:{partition(environment.region)}:s3:::{bucket}", _BUCKETS)
+        for number, bucket in enumerate(names)
+    )
     return {
         "preflight": (
             Grant(
                 "Reads",
-                PREFLIGHT,
+                tuple(action for action in PREFLIGHT if action != BUCKETS),
                 "*",
                 "Reads of offers, quotas and resources of a region, which take no ARN or ask for all of them.",
             ),
+            *buckets,
             Grant(
                 "DryRun",
                 (ASSUME,),
