@@ -9,6 +9,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_sns as sns
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
@@ -115,7 +116,7 @@ class CostBudget(Construct):
         if self._notifications:
             publish = iam.PolicyStatement(actions=["sns:Publish"], resources=[self._topic_arn])
             made.role.add_to_policy(publish)
-            self._alarm(made)
+            self._alarm(made, self._notifications.topic)
         ssm.StringParameter(
             self,
             "Function",
@@ -139,11 +140,9 @@ class CostBudget(Construct):
             target=scheduler.CfnSchedule.TargetProperty(arn=function_arn, role_arn=role.role_arn, input=json.dumps({})),
         )
 
-    def _alarm(self, made: PythonFunction) -> None:
+    def _alarm(self, made: PythonFunction, topic: sns.ITopic) -> None:
         """A limit that is not enforced is reported: the head node may be unreachable."""
         environment = self._environment
-        if self._notifications is None:
-            return
         alarm = cloudwatch.Alarm(
             self,
             "NotEnforced",
@@ -159,4 +158,4 @@ class CostBudget(Construct):
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
         )
-        alarm.add_alarm_action(actions.SnsAction(self._notifications.topic))
+        alarm.add_alarm_action(actions.SnsAction(topic))

@@ -78,7 +78,7 @@ class ManagedMonitoring(Construct):
         acknowledge(
             policy, {ANY_RESOURCE: "Lists, and the calls of CloudWatch, EC2 and tagging that know no resources."}
         )
-        self._dashboards = dashboards = grafana.CfnWorkspace(
+        dashboards = grafana.CfnWorkspace(
             self,
             "Dashboards",
             name=environment.name,

@@ -22,16 +22,15 @@ RUNBOOKS = "docs/runbooks.md"
 Receiver = Mapping[str, Any]
 
 
-def prometheus(cluster: str, head: str, *, alertmanager: str = "127.0.0.1:9093", interval_s: int = INTERVAL_S) -> str:
+def prometheus(cluster: str, head: str, *, interval_s: int = INTERVAL_S) -> str:
     """prometheus.yml of a server, which evaluates `rules/*.yml` in the folder of its configuration.
 
     Args:
         cluster: the environment's name, the label `cluster` of all series.
         head: private address of the head node.
-        alertmanager: address and port of Alertmanager.
         interval_s: seconds between two scrapes, at least 1.
     """
-    return _prometheus("server.yml", cluster, head, interval_s, ALERTMANAGER=alertmanager)
+    return _prometheus("server.yml", cluster, head, interval_s)
 
 
 def prometheus_agent(cluster: str, head: str, *, remote_write: str, region: str) -> str:
