@@ -428,7 +428,6 @@ class Parser(argparse.ArgumentParser):
         """Print what is wrong and exit."""
         self.print_usage(sys.stderr)
         self.exit(FAILED, f"{self.prog}: {message}\n")
-        raise SystemExit(FAILED)
 
 
 def parser() -> Parser:

@@ -113,7 +113,8 @@ def up(target: Target, *, yes: bool, destructive: bool, despite_checks: bool) ->
         raise Problem("\n".join(["The synthesis failed:", *_tail(target.log), f"Whole output: {target.log}"]))
     _require_ready(target, despite_checks=despite_checks)
     new = synthesized(target.assembly)
-    verdict = verdict_against(target.account, target.environment, new)
+    old = deployed(target.account.client("cloudformation"), new)
+    verdict = verdict_against(target.account, target.environment, old, new)
     _show_verdict(target, verdict)
     show_costs(target.console, estimate(new, Prices.of(target.environment, target.account)))
     if verdict.level is not Level.NOTHING:

@@ -57,16 +57,11 @@ def against_account(
     with tempfile.TemporaryDirectory(prefix="trainyard-review-") as folder:
         new = synthesize(ROOT, file, Path(folder), bundle=True)
         old = deployed(session.client("cloudformation"), new)
-        return verdict_against(session, environment, new), _text(template_diffs(old, new)) if with_cdk else ""
+        return verdict_against(session, environment, old, new), _text(template_diffs(old, new)) if with_cdk else ""
 
 
-def verdict_against(session: boto3.Session, environment: Environment, new: Stacks) -> Verdict:
-    """The verdict on synthesized stacks against what is deployed, with what was changed outside CloudFormation.
-
-    Raises:
-        Problem: CloudFormation cannot be read.
-    """
-    old = deployed(session.client("cloudformation"), new)
+def verdict_against(session: boto3.Session, environment: Environment, old: Stacks, new: Stacks) -> Verdict:
+    """The verdict on synthesized stacks against the deployed ones, with what was changed outside CloudFormation."""
     verdict = judge(environment.name, f"what is deployed in {environment.account}", old, new)
     outside, unread = not_as_deployed(session, old)
     jobs = jobs_on(session, old, verdict.cluster.deleted)
