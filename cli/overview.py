@@ -50,7 +50,7 @@ def show(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _address(options: argparse.Namespace, environment: Environment) -> Iterator[str]:
-    """Of --prometheus, else of a laboratory of the environment that runs here, else port 9090 of this machine."""
+    """Prometheus: --prometheus, else the environment's running laboratory, else port 9090 of this machine."""
     from ops.overview.prometheus import DEFAULT
     from ops.problem import Problem
 

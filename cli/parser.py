@@ -364,7 +364,7 @@ DATA: dict[str, tuple[str, tuple[Option, ...]]] = {
         (*_SETS, _NAME, _path("target", "FOLDER", "where to"), _flag("--force", "overwrite files that differ")),
     ),
     "exported": (
-        "Did a checkpoint arrive in S3? Status 1 if not.",
+        "Check that a checkpoint arrived in S3; status 1 if not.",
         (
             *(_ENV, *_ACCOUNT, _value("checkpoint", "CHECKPOINT", "its folder on the nodes, or s3://")),
             _flag("--read", "read every object and compare its SHA-256"),

@@ -15,7 +15,7 @@ from ops.problem import Problem
 
 
 def open_private(path: Path, mode: str) -> IO[str]:
-    """Open a text file that only its owner may read, also one that others could read until now."""
+    """Open a text file and restrict it to its owner."""
 
     def opener(name: str, flags: int) -> int:
         descriptor = os.open(name, flags, 0o600)

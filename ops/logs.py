@@ -124,7 +124,7 @@ class Wanted:
     since_ms: int = 0
 
     def chosen(self, streams: Iterable[Stream]) -> list[Stream]:
-        """Those that are meant."""
+        """The streams that match."""
         if self.job:
             return [stream for stream in streams if stream.job == self.job]
         logs = TOPICS[self.topic or "cluster"] if self.topic or not self.node else ()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 EMPTY = "users: []\n"
 PARTS = ("users", "groups", "removed")
 LATE = "has not applied these people yet"
-"""A node's word in cluster_assets/people/apply.sh."""
+"""The status that cluster_assets/people/apply.sh reports for a node that has not applied the file."""
 Content = dict[str, Any]
 
 

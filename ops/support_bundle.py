@@ -77,7 +77,7 @@ def local_parts(file: Path, state: Path) -> dict[str, Part]:
 
 
 def missing(reason: Exception) -> Part:
-    """A part that cannot be had."""
+    """A part that could not be collected; calling it raises `reason`."""
 
     def part() -> str:
         raise reason

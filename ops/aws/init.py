@@ -35,7 +35,7 @@ _TEXT = Path(__file__).with_name("first.yaml")
 
 
 def write(file: Path, given: Mapping[str, str], aws_in: Callable[[str], Aws]) -> Environment:
-    """Write an environment file that passes `trainyard check`, and beside it the schema where that is missing.
+    """Write an environment file that passes `trainyard check`, and the schema next to it if it is missing.
 
     Args:
         file: must not exist; its stem is the environment's name.

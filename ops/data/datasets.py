@@ -49,7 +49,7 @@ class DataSets:
 
     Args:
         link: bucket, prefix, and the folder on the nodes.
-        workers: files and parts on the way at the same time.
+        workers: files and parts that are transferred at the same time.
         part_mib: size of the parts of large files.
     """
 

@@ -28,7 +28,7 @@ MANIFEST = ".trainyard-dataset.json"
 PART_SUFFIX = ".trainyard-part"
 """Of files that a pull has not finished."""
 REPLACING = json.dumps({"format": FORMAT, "replacing": True}).encode()
-"""In place of the manifest while objects are overwritten. Nobody takes it for a manifest, on the nodes neither."""
+"""Stored instead of the manifest while objects are overwritten. No command and no node accepts it as a manifest."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _READ = 8 * 1024 * 1024
 

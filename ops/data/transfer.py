@@ -33,7 +33,7 @@ _FULL = "FULL_OBJECT"
 
 
 class Transfer:
-    """Transfers between a bucket and this machine. At most `workers` parts are in memory and on the way."""
+    """Transfers between a bucket and this machine. At most `workers` parts are in memory."""
 
     def __init__(self, store: Store, *, workers: int, part_bytes: int, advance: Advance) -> None:
         self._store, self._workers, self._part_bytes, self.advance = store, workers, part_bytes, advance

@@ -1,1 +1,1 @@
-"""Whether an account can hold an environment, asked before money is spent."""
+"""Checks, before a deployment, that the account can run the environment."""

@@ -1,1 +1,1 @@
-"""What a change does to a deployment, said before it is made (docs/review.md)."""
+"""The effects of a change, reported before it is deployed (docs/review.md)."""

@@ -30,7 +30,7 @@ _EXPIRED = ("ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "Un
 
 @contextmanager
 def _problems(permission: str, resource: str) -> Iterator[None]:
-    """Errors of a call on a resource, which needs a permission, become Problems."""
+    """Turns AWS errors into Problems that name the permission and the resource."""
     try:
         yield
     except BotoCoreError as error:
@@ -40,7 +40,7 @@ def _problems(permission: str, resource: str) -> Iterator[None]:
         code, text = (error.response.get("Error", {}).get(key, "") for key in ("Code", "Message"))
         if code in _DENIED:
             raise Problem(
-                f"These credentials may not do {permission} on {resource}: {text}\n"
+                f"These credentials are not allowed to call {permission} on {resource}: {text}\n"
                 "Allow the actions of constructs/trainyard/pipeline/actions.py (docs/validation.md)."
             ) from error
         if code in _EXPIRED:
@@ -146,8 +146,8 @@ class HeadNode:
                 raise Problem(
                     f"Systems Manager has no agent on the head node {self.instance}: "
                     f"{error.response['Error'].get('Message', '')}\n"
-                    "Does it run (systemctl status amazon-ssm-agent), may its role (AmazonSSMManagedInstanceCore), "
-                    "does it reach the endpoints ssm, ssmmessages and ec2messages? (describe-instance-information)"
+                    "Check that the agent runs (systemctl status amazon-ssm-agent), that the instance role has "
+                    "AmazonSSMManagedInstanceCore, and that the node reaches ssm, ssmmessages and ec2messages."
                 ) from error
         return sent["Command"]["CommandId"]
 

@@ -26,7 +26,7 @@ _GENUINE_SCANS = (
     "locked-memory",
     "open-files",
 )
-"""Lines of a scan that are the same on the emulated AWS: its Slurm and its nodes' limits are genuine."""
+"""Lines of a scan that are the same on the emulated AWS, whose Slurm and node limits are real."""
 Answer = Mapping[str, Any]
 
 

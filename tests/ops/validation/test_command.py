@@ -202,7 +202,7 @@ def test_missing_permission_is_named(aws: Aws, capsys: pytest.CaptureFixture[str
         aws.stubs["ssm"].add_response("send_command", {"Command": {"CommandId": COMMAND}})
     code = "UnauthorizedOperation" if service == "ec2" else "AccessDeniedException"
     aws.stubs[service].add_client_error(xform_name(action), code, "is not authorized")
-    assert f"may not do {permission} on" in problem(capsys)
+    assert f"not allowed to call {permission} on" in problem(capsys)
 
 
 def test_image_and_required_checks_of_the_file(aws: Aws, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
