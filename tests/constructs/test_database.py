@@ -16,7 +16,7 @@ from settings.regions import other_zone
 from stacks.database import DatabaseStack
 from stacks.deployment import compose
 from stacks.network import NetworkStack
-from tests.constructs.stacks_of import app_without_bundling, environment, only
+from tests.constructs.stacks_of import allowed, app_without_bundling, environment, only
 from trainyard import database
 from trainyard.parallelcluster import facts
 
@@ -144,15 +144,11 @@ def test_rotation_is_allowed_this_cluster_and_this_secret_alone(template: Templa
     [secret], [cluster] = (
         template.find_resources(f"AWS::{kind}") for kind in ("SecretsManager::Secret", "RDS::DBCluster")
     )
-    statements = only(template, "AWS::IAM::Policy")["Properties"]["PolicyDocument"]["Statement"]
-    resources = {
-        action: statement["Resource"]
-        for statement in statements
-        for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
-    }
-    assert resources["rds:ModifyDBCluster"] == {"Fn::GetAtt": [cluster, "DBClusterArn"]}
-    assert resources["secretsmanager:PutSecretValue"] == {"Ref": secret}
-    assert not [action for action, resource in resources.items() if resource == "*"]
+    resources = {action: [item["Resource"] for item in items] for action, items in allowed(template).items()}
+    assert resources.pop("logs:CreateLogStream") == resources.pop("logs:PutLogEvents") != ["*"]
+    own = {"rds": [{"Fn::GetAtt": [cluster, "DBClusterArn"]}], "secretsmanager": [{"Ref": secret}]}
+    assert resources == {action: own[action.partition(":")[0]] for action in resources}
+    assert {"rds:ModifyDBCluster", "secretsmanager:PutSecretValue"} <= set(resources)
     # No network of its own: RDS sets the password, so that endpoints-only needs nothing more.
     function = only(template, "AWS::Lambda::Function")
     assert "VpcConfig" not in function["Properties"]

@@ -21,7 +21,7 @@ from stacks.api import ApiStack
 from stacks.network import NetworkStack
 from stacks.observability import ObservabilityStack
 from stacks.storage import StorageStack
-from tests.constructs.stacks_of import app_without_bundling, environment, only
+from tests.constructs.stacks_of import allowed, app_without_bundling, environment, listed, only
 from trainyard import monitoring_bundle
 
 HOST = Path(monitoring_bundle.__file__).parents[2] / "cluster_assets" / "monitoring" / "host"
@@ -43,11 +43,6 @@ def template(mode: str, logs: str = "delete", **network: str) -> Template:
 
 def types(mode: str) -> set[str]:
     return {resource["Type"] for resource in template(mode).to_json()["Resources"].values()}
-
-
-def statements(made: Template) -> list[dict[str, Any]]:
-    policies = made.find_resources("AWS::IAM::Policy").values()
-    return [item for policy in policies for item in policy["Properties"]["PolicyDocument"]["Statement"]]
 
 
 def user_data(mode: str) -> str:
@@ -100,23 +95,18 @@ def test_the_instance_is_replaced_and_its_volume_stays_encrypted_in_its_zone() -
 
 @pytest.mark.parametrize("mode", ["self-hosted", "managed"])
 def test_the_host_may_do_what_its_mode_needs(mode: str) -> None:
-    by_action: dict[str, dict[str, Any]] = {}
-    for statement in statements(template(mode)):
-        actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
-        by_action |= dict.fromkeys(actions, statement)
-    assert by_action["cloudwatch:PutMetricData"]["Condition"] == {
-        "StringEquals": {"cloudwatch:namespace": "Trainyard/unit"}
-    }
-    assert by_action["sns:Publish"]["Resource"] == "arn:aws:sns:us-east-1:111122223333:trainyard-unit-notifications"
+    granted = allowed(template(mode))
+    [metrics], [publish] = granted["cloudwatch:PutMetricData"], granted["sns:Publish"]
+    assert metrics["Condition"] == {"StringEquals": {"cloudwatch:namespace": "Trainyard/unit"}}
+    assert publish["Resource"] == "arn:aws:sns:us-east-1:111122223333:trainyard-unit-notifications"
     if mode == "self-hosted":
-        assert by_action["ec2:AttachVolume"]["Condition"] == {
-            "StringEquals": {"aws:ResourceTag/trainyard:monitoring": "unit"}
-        }
-        assert "aps:RemoteWrite" not in by_action
+        for attach in granted["ec2:AttachVolume"]:
+            assert attach["Condition"] == {"StringEquals": {"aws:ResourceTag/trainyard:monitoring": "unit"}}
+        assert "aps:RemoteWrite" not in granted
     else:
-        assert by_action["aps:RemoteWrite"]["Resource"] != "*"
-        assert by_action["grafana:CreateWorkspaceServiceAccountToken"]["Resource"] != "*"
-        assert "ec2:AttachVolume" not in by_action
+        [write], [token] = granted["aps:RemoteWrite"], granted["grafana:CreateWorkspaceServiceAccountToken"]
+        assert "*" not in listed(write["Resource"]) + listed(token["Resource"])
+        assert "ec2:AttachVolume" not in granted
 
 
 def test_what_starts_the_host_has_the_bundles_checksum_and_every_setting() -> None:
