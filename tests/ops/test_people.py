@@ -14,7 +14,6 @@ import pytest
 from cli import main
 from ops import people, people_edit
 from ops.problem import Problem
-from ops.validation.head_node import Refused
 from settings import Faults, load
 from tests.settings.conftest import write_edited
 from tests.settings.test_people import ADA, GRACE, TOP
@@ -111,10 +110,6 @@ def test_wrong_input_leaves_the_file_as_it_was(change: Any, words: str, file: Pa
     with pytest.raises((Faults, Problem), match=words):
         change(file)
     assert text_of(file) == TEXT
-
-
-def test_a_refusal_of_the_head_node_needs_no_traceback() -> None:
-    assert issubclass(Refused, Problem)
 
 
 def test_a_private_key_is_refused_and_never_shown(file: Path, tmp_path: Path) -> None:
