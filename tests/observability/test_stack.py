@@ -5,6 +5,9 @@ from __future__ import annotations
 import functools
 import io
 import json
+import os
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -123,8 +126,17 @@ def test_what_starts_the_host_has_the_bundles_checksum_and_every_setting() -> No
 @pytest.mark.parametrize("mode", ["self-hosted", "managed"])
 def test_the_bundle_is_the_same_each_time_and_complete(mode: str) -> None:
     made = environment(observability={"mode": mode}, region="us-east-1", network={"zone": "use1-az4"})
-    bundle = monitoring_bundle.build(made, "arn:aws:sns:us-east-1:111122223333:topic")
-    assert bundle.sha256 == monitoring_bundle.build(made, "arn:aws:sns:us-east-1:111122223333:topic").sha256
+    topic = "arn:aws:sns:us-east-1:111122223333:topic"
+    bundle = monitoring_bundle.build(made, topic)
+    # In another process, sets have another order.
+    again = (
+        "import sys; from settings.model import Environment; from trainyard.monitoring_bundle import build;"
+        "print(build(Environment.model_validate_json(sys.argv[1]), sys.argv[2]).sha256)"
+    )
+    line = [sys.executable, "-c", again, made.model_dump_json(exclude_unset=True), topic]
+    env = {**os.environ, "PYTHONHASHSEED": "1"}
+    done = subprocess.run(line, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{bundle.sha256}\n"
     with tarfile.open(fileobj=io.BytesIO(bundle.content)) as archive:
         names = set(archive.getnames())
         texts = {name: archive.extractfile(name).read().decode() for name in names}  # type: ignore[union-attr]
