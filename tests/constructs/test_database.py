@@ -11,7 +11,6 @@ import pytest
 from aws_cdk.assertions import Template
 
 from database_rotation.handler import LENGTH
-from settings.model.cluster import Accounting
 from settings.regions import other_zone
 from stacks.database import DatabaseStack
 from stacks.deployment import compose
@@ -205,9 +204,3 @@ def test_the_cluster_gets_the_address_and_the_secret() -> None:
     found = resource["Properties"]["Configuration"]["Scheduling"]["SlurmSettings"]["Database"]
     assert found["UserName"] == "slurm" and "Password" in str(found["PasswordSecretArn"]["Fn::ImportValue"])
     assert found["Uri"]["Fn::Join"][1][1] == ":3306" and "EndpointAddress" in json.dumps(found["Uri"])
-
-
-def test_the_short_forms() -> None:
-    assert Accounting.model_validate(True).own
-    removed = Accounting.model_validate(False)
-    assert not removed and not removed.own

@@ -119,18 +119,6 @@ def test_every_node_has_an_address_and_a_route_out(egress: str, head: str, login
         assert ways_out(template, login.title(), has_address=False) >= {"s3", "dynamodb", *wanted}
 
 
-def test_login_nodes_and_accounting_add_their_endpoints() -> None:
-    secret = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:db"
-    more = {
-        "login_nodes": {},
-        "slurm": {"accounting": {"uri": "db", "user": "slurm", "password_secret_arn": secret}},
-    }
-    network = synthesize(network={"egress": "endpoints-only"}, cluster=more).network
-    names = [item["Properties"]["ServiceName"] for item in network.find_resources("AWS::EC2::VPCEndpoint").values()]
-    for service in ("elasticloadbalancing", "autoscaling", "secretsmanager"):
-        assert f"com.amazonaws.eu-central-1.{service}" in names
-
-
 def test_an_existing_vpc_gets_security_groups_and_nothing_else(existing: Stacks) -> None:
     kinds = {resource["Type"] for resource in existing.network.to_json()["Resources"].values()}
     assert kinds == {

@@ -18,7 +18,7 @@ from botocore import xform_name
 from botocore.exceptions import NoCredentialsError
 from botocore.stub import Stubber
 
-from cli import main, verdicts
+from cli import main
 from ops import pcluster_subprocess
 from ops.preflight import aws, checks
 from ops.preflight.aws import Aws, Denied, action_of, require_account
@@ -178,7 +178,6 @@ def test_credentials_of_the_account() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("nothing",), "There is no environment 'nothing'"),
         (("local", "--format", "xml"), "invalid choice"),
         (("local",), "credentials of your shell"),
     ],
@@ -221,11 +220,3 @@ def test_report_in_a_file(
     assert main(["preflight", "local", "--on", "aws", *options]) == status
     found = re.search(r"(NOT )?READY: \d \w+", file.read_text("utf-8")) if file.exists() else None
     assert (found and found[0]) == headline
-
-
-def test_error_of_the_program_is_no_verdict(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(verdicts, "read", lambda _: 1 / 0)
-    assert main(["preflight", "local"]) == 4
-    assert "ZeroDivisionError" in capsys.readouterr().err

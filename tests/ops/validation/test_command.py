@@ -213,10 +213,6 @@ def test_wrong_use(capsys: pytest.CaptureFixture[str], options: list[str], words
     assert words in capsys.readouterr().err
 
 
-def test_unknown_environment(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no-such-environment" in problem(capsys, environment="no-such-environment")
-
-
 def test_sigterm_of_a_pipeline_interrupts() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt), verdicts._terminated_as_interrupted():
