@@ -22,7 +22,7 @@ import pytest
 from tests.jobs.conftest import ROOT, TRAINING
 
 # It needs the laboratory's PyTorch, and root for a file system that is full.
-pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("trainer")]
+pytestmark = pytest.mark.lab
 HERE = Path(__file__).parent
 SMALL = "--steps 6 --every 2 --batch 4 --length 16 --rate 1e-2 --report 1"
 
