@@ -41,7 +41,7 @@ def test_nothing_up_says_how_to_start(capsys: pytest.CaptureFixture[str], tmp_pa
         assert "trainyard up local" in said
 
 
-def test_down_of_what_is_not_up_is_no_failure(tmp_path: Path) -> None:
+def test_down_of_what_is_not_up_succeeds(tmp_path: Path) -> None:
     assert main(["down", "local", "--state", str(tmp_path)]) == 0
 
 

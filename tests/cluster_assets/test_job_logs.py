@@ -1,4 +1,4 @@
-"""Outputs of jobs for the CloudWatch agent: which files it gets, and what it is told."""
+"""Outputs of jobs for the CloudWatch agent: which files it gets, and with which settings."""
 
 from __future__ import annotations
 

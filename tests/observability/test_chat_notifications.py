@@ -116,7 +116,7 @@ def test_all_attempts_end_within_the_functions_time_limit() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "http://hooks.slack.com/x", "hooks.slack.com", "https://", "{}"])
-def test_a_secret_that_is_no_address(value: str) -> None:
+def test_a_secret_that_is_not_an_address(value: str) -> None:
     with pytest.raises(UndeliveredError, match="begins with https://") as error:
         address(value)
     assert not value or value not in str(error.value).replace("https://.", "")

@@ -203,8 +203,8 @@ def test_refused(usage_lab: Laboratory, words: tuple[str, ...], reason: str) -> 
     assert done.returncode != 0 and reason in done.stderr
 
 
-def test_report_is_not_read_as_root(usage_lab: Laboratory) -> None:
-    """The program runs as slurm: its folder is slurm's, and it cannot read what root alone may."""
+def test_folder_of_the_report_is_slurms_alone(usage_lab: Laboratory) -> None:
+    """request.sh starts usage.py as slurm, which must be able to write there."""
     fetch(Direct(usage_lab), int(month.SINCE.timestamp()), int(month.UNTIL.timestamp()), 100)
     assert usage_lab.output("stat -c %U:%a /var/lib/trainyard/usage", user="root") == "slurm:700"
 

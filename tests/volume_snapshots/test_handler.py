@@ -93,7 +93,7 @@ def test_nothing_is_deleted_when_no_snapshot_could_be_taken(fsx: Fsx) -> None:
 
 
 @pytest.mark.parametrize("code", ["SnapshotNotFound", "AccessDeniedException"])
-def test_only_a_snapshot_that_is_gone_already_is_no_failure(fsx: Fsx, code: str) -> None:
+def test_deleting_a_snapshot_that_is_gone_succeeds_and_other_errors_are_raised(fsx: Fsx, code: str) -> None:
     fsx.shows(available(name(1), name(2)))
     fsx.creates()
     fsx.stub.add_client_error("delete_snapshot", code)
