@@ -43,7 +43,7 @@ def statements(made: Template) -> dict[str, Mapping[str, Any]]:
     """Of the build's role, by Sid, which each has and no two share."""
     role = project(made)["ServiceRole"]["Fn::GetAtt"][0]
     found = [statement for granted in allowed(made, role).values() for statement in granted]
-    by_sid = {statement["Sid"]: statement for statement in found}
+    by_sid: dict[str, Mapping[str, Any]] = {statement["Sid"]: statement for statement in found}
     assert all(statement == by_sid[statement["Sid"]] for statement in found)
     return by_sid
 
