@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -16,6 +15,7 @@ import yaml
 from aws_cdk.assertions import Template
 
 from tests.constructs.stacks_of import allowed, listed, only, synthesize
+from tests.jobs.conftest import load_module
 from trainyard.image_build import CONTEXT
 
 pytestmark = pytest.mark.xdist_group("constructs-image-build")
@@ -137,11 +137,7 @@ def test_the_build_file_uses_what_the_project_gives(made: Template) -> None:
 @pytest.fixture(scope="module")
 def check_image() -> ModuleType:
     """The program that runs at the end of a build."""
-    specification = importlib.util.spec_from_file_location("check_image", CONTEXT / "check_image.py")
-    assert specification and specification.loader
-    found = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(found)
-    return found
+    return load_module(CONTEXT / "check_image.py")
 
 
 def test_the_programs_of_the_validation_are_pinned(check_image: ModuleType) -> None:

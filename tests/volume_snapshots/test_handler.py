@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
+from tests.stubs import stubbed
 from volume_snapshots.handler import TAG, Event, name_at, rotate
 
 if TYPE_CHECKING:
@@ -49,10 +49,8 @@ class Fsx:
 
 @pytest.fixture
 def fsx() -> Iterator[Fsx]:
-    client = boto3.client("fsx", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
-    with Stubber(client) as stub:
+    with stubbed("fsx") as (client, stub):
         yield Fsx(client, stub)
-        stub.assert_no_pending_responses()
 
 
 def available(*names: str) -> dict[str, str]:
