@@ -44,9 +44,10 @@ def _is_long(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Under pytest-xdist, tests that share an emulator or a laboratory, which are those of a folder, share a process.
+    """Under pytest-xdist, the long tests of a folder share a process, and with it an emulator or a laboratory.
 
-    First, because pytest-xdist reads the groups in the same hook.
+    Those with a group mark of their own are apart, as in teams/: pytest-xdist joins the names of all marks of a test
+    to one group. First, because pytest-xdist reads the groups in the same hook.
     """
     items.sort(key=lambda item: [name in {item.path.parent.name, item.path.stem} for name in LONG], reverse=True)
     for item in items:

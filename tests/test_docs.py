@@ -63,6 +63,17 @@ def test_paths_of_the_project_exist(page: str) -> None:
     assert not missing
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_named_tests_exist(page: str) -> None:
+    named = re.findall(r"([\w/]*test_\w+\.py)::(test_\w+)", (ROOT / page).read_text("utf-8"))
+
+    def exists(file: str, test: str) -> bool:
+        files = (ROOT / name for name in TRACKED if f"/{name}".endswith(f"/{file}"))
+        return any(f"def {test}(" in found.read_text("utf-8") for found in files)
+
+    assert [f"{file}::{test}" for file, test in named if not exists(file, test)] == []
+
+
 @functools.cache
 def targets() -> set[str]:
     """make's targets."""

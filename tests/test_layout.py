@@ -14,7 +14,7 @@ import trainyard
 ROOT = Path(__file__).parents[1]
 
 
-def test_the_folder_constructs_is_no_package() -> None:
+def test_the_folder_constructs_is_not_a_package() -> None:
     assert not (ROOT / "constructs" / "__init__.py").exists()
 
 

@@ -111,13 +111,32 @@ def test_credentials_of_another_account_are_refused(
     assert "Your credentials belong to account 210987654321" in capsys.readouterr().err
 
 
-def test_a_missing_permission_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def denied(*_: object) -> None:
-        raise Denied("fsx:DescribeBackups")
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (Denied("fsx:DescribeBackups"), "fsx:DescribeBackups is not allowed for your credentials"),
+        (ZeroDivisionError(), "ZeroDivisionError"),
+    ],
+)
+@pytest.mark.parametrize("command", ["diff", "preflight", "drift"])
+def test_an_error_is_named_and_is_not_a_verdict(
+    command: str, error: Exception, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(*_: object) -> None:
+        raise error
 
-    monkeypatch.setattr(verdicts, "read", denied)
-    assert main(["drift", "local"]) == exits.FAILED
-    assert "fsx:DescribeBackups is not allowed for your credentials" in capsys.readouterr().err
+    monkeypatch.setattr(verdicts, "read", failing)
+    assert main([command, "local"]) == exits.FAILED
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["check local", "names", "status", "diff", "preflight", "validate", "drift"])
+def test_an_unknown_environment_lists_the_known_ones(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    on_aws = ["--on", "aws"] if command in {"preflight", "validate", "drift"} else []
+    assert main([*command.split(), "nowhere", *on_aws]) == exits.FAILED
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "'nowhere'" in said.err and "jakarta-80xp5e" in said.err and "Traceback" not in said.err
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
@@ -153,18 +172,9 @@ def test_make_runs_nothing_that_a_variable_holds(target: str, variable: str, tmp
         assert not list(tmp_path.iterdir())
 
 
-def test_no_workflow_writes_an_input_into_a_script() -> None:
-    """GitHub replaces expressions before the shell reads the script: inputs reach scripts as variables only."""
-    for file in (ROOT / ".github").rglob("*.yml"):
-        for line in re.findall(r"^ *(?:- )?run: .*(?:\n {8,}.*)*", file.read_text(encoding="utf-8"), re.MULTILINE):
-            script = line.partition("env:")[0]
-            assert "${{" not in script, f"{file.name}: {script}"
-
-
-def test_make_takes_names_and_paths_and_lists_the_known_names() -> None:
+def test_make_takes_names_and_paths() -> None:
     assert make("check", "ENV=environments/dev.yaml").stdout == "environments/dev.yaml: ok\n"
     assert make("check", "PIPELINE=promotion").returncode == 0
-    assert "jakarta-80xp5e" in make("check", "ENV=nowhere").stderr
 
 
 def test_the_help_of_make_has_no_escape_codes() -> None:

@@ -129,7 +129,7 @@ def test_node_is_named_as_parallelcluster_names_it_not_by_its_host_name(node: No
     assert "NodeName=gpu-dy-p5-7 State=DOWN" in update
 
 
-def test_bootstrap_fails_with_the_reason_where_slurm_cannot_be_told(node: Node, settings: Settings) -> None:
+def test_bootstrap_fails_with_the_reason_where_slurm_cannot_be_updated(node: Node, settings: Settings) -> None:
     (node.fake / "scontrol-fails").touch()
     write_gpus(node, gpu_rows(7))
     result = node.bootstrap(settings, role="compute-configured", code=70)

@@ -1,8 +1,7 @@
-"""Outputs of jobs for the CloudWatch agent: which files it gets, and what it is told."""
+"""Outputs of jobs for the CloudWatch agent: which files it gets, and with which settings."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 
 from ops.logs import _JOB_LOG, JOB_STREAMS
 from tests.cluster_assets.conftest import ASSETS
+from tests.jobs.conftest import load_module
 
 if TYPE_CHECKING:
     from tests.cluster_assets.conftest import Node
@@ -23,10 +23,7 @@ GROUP = "/aws/parallelcluster/local-202611231800"
 CTL = "/opt/aws/amazon-cloudwatch-agent/bin/amazon-cloudwatch-agent-ctl"
 TOPIC = "arn:aws:sns:us-east-1:111122223333:trainyard-local-notifications"
 DAY_S = 24 * 3600
-SPEC = importlib.util.spec_from_file_location("job_logs", ASSETS / "monitoring" / "job-logs.py")
-assert SPEC and SPEC.loader
-PROGRAM = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(PROGRAM)
+PROGRAM = load_module(ASSETS / "monitoring" / "job-logs.py")
 
 
 @pytest.fixture

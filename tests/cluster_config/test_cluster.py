@@ -176,7 +176,7 @@ def test_monitoring_keeps_logs_as_the_environment_says() -> None:
     assert rendered()["Monitoring"]["Logs"]["CloudWatch"]["DeletionPolicy"] == "Retain"
 
 
-def test_file_systems_by_id_and_nothing_beside_it() -> None:
+def test_file_systems_by_id_without_other_keys() -> None:
     assert rendered(storage=STORAGE)["SharedStorage"] == [
         {
             "Name": "data",

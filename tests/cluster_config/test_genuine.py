@@ -228,7 +228,7 @@ def test_the_keys_of_every_configuration_are_known(name: str) -> None:
     assert strange(render(GOOD[name], references(GOOD[name])), known_keys()) == []
 
 
-def test_wrong_use_is_told_apart(tmp_path: Path) -> None:
+def test_wrong_use_has_its_own_messages(tmp_path: Path) -> None:
     _write(tmp_path, "cluster", {"Image": {"Os": "ubuntu2204"}})
     (tmp_path / "other").write_text(json.dumps({"another": {}}), "utf-8")
     configuration = str(tmp_path / "cluster.json")

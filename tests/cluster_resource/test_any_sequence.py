@@ -210,9 +210,7 @@ class Sequences(RuleBasedStateMachine):
         for name in self.stack.left_with_jobs:
             self.api.clusters.pop(name, None)
         left = [cluster for cluster in self.api.clusters.values() if is_ours(cluster)]
-        assert all(cluster.stack_status.startswith("DELETE") for cluster in left) or not left, (
-            f"{left}\n{self._story()}"
-        )
+        assert all(cluster.stack_status.startswith("DELETE") for cluster in left), f"{left}\n{self._story()}"
 
     def _story(self) -> str:
         return "\n".join(self.stack.log)

@@ -98,12 +98,6 @@ def test_every_decision_is_the_reviewed_one() -> None:
     assert list(table()) == TABLE.read_text().splitlines()
 
 
-@pytest.mark.parametrize("status", ["CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS"])
-def test_a_create_and_an_update_wait_while_the_stack_changes(status: str) -> None:
-    for decide_operation in (decide.decide_create, decide.decide_update):
-        assert isinstance(decide_operation(VIEWS[status], Progress(), WANTED[""]), Wait)
-
-
 @pytest.mark.parametrize(
     ("decision", "why"), [(Wait("busy"), " because busy"), (Update(), " because a note"), (Delete(), " because a note")]
 )

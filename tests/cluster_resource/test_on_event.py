@@ -73,7 +73,7 @@ def test_an_event_that_comes_after_a_newer_one_is_not_carried_out(status: str) -
     assert answers[0].status == "FAILED" and "took its place" in answers[0].reason
 
 
-def test_an_execution_that_exists_already_is_no_failure() -> None:
+def test_an_execution_that_exists_already_is_not_a_failure() -> None:
     StepFunctions("ExecutionAlreadyExists").receive(events.create(), send=pytest.fail)
 
 

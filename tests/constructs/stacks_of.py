@@ -80,3 +80,24 @@ def only(template: Template, kind: str, **matching: object) -> Mapping[str, Any]
     ]
     assert len(found) == 1, f"{len(found)} resources of type {kind} with {matching}"
     return found[0]
+
+
+def listed(value: Any) -> list[Any]:  # noqa: ANN401 - JSON
+    return value if isinstance(value, list) else [value]
+
+
+def allowed(template: Template, role: str | None = None) -> dict[str, list[dict[str, Any]]]:
+    """All statements that allow an action, by action: of the role with that logical id, or of every role."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for policy in template.find_resources("AWS::IAM::Policy").values():
+        if role is None or {"Ref": role} in policy["Properties"]["Roles"]:
+            for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
+                for action in listed(statement["Action"]) if statement["Effect"] == "Allow" else []:
+                    found.setdefault(action, []).append(statement)
+    return found
+
+
+def function_role(template: Template, handler: str) -> str:
+    """The logical id of the role of the function with that handler."""
+    role: str = only(template, "AWS::Lambda::Function", Handler=handler)["Properties"]["Role"]["Fn::GetAtt"][0]
+    return role

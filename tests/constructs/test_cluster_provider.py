@@ -9,6 +9,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk.assertions import Template
 
+from tests.constructs.stacks_of import allowed, function_role
 from trainyard.cluster_provider import ClusterProvider
 from trainyard.retention import FunctionLogs
 
@@ -31,46 +32,33 @@ def template() -> Template:
     return Template.from_stack(stack)
 
 
-def statements(template: Template, function: str) -> list[dict[str, Any]]:
-    """What the role of the function with that handler may do."""
-    [found] = [
-        item["Properties"]["Role"]["Fn::GetAtt"][0]
-        for item in template.find_resources("AWS::Lambda::Function").values()
-        if item["Properties"]["Handler"] == function
-    ]
-    return [
-        statement
-        for policy in template.find_resources("AWS::IAM::Policy").values()
-        if {"Ref": found} in policy["Properties"]["Roles"]
-        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
-    ]
+def granted(template: Template, handler: str) -> dict[str, list[dict[str, Any]]]:
+    """What the function with that handler may do."""
+    return allowed(template, function_role(template, handler))
 
 
-def actions(allowed: list[dict[str, Any]]) -> dict[str, str]:
-    """What is allowed, by action, with the resource as text."""
-    return {
-        action: json.dumps(statement["Resource"])
-        for statement in allowed
-        for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
-    }
+def resources(granted: dict[str, list[dict[str, Any]]]) -> dict[str, list[str]]:
+    """The resources of each action, as text."""
+    return {action: [json.dumps(item["Resource"]) for item in items] for action, items in granted.items()}
 
 
 def test_work_may_assume_the_api_user_role_and_otherwise_look_only(template: Template) -> None:
-    allowed = actions(statements(template, "cluster_resource.work.handler"))
-    assert set(allowed) == {
+    found = resources(granted(template, "cluster_resource.work.handler"))
+    assert set(found) == {
         *("logs:CreateLogStream", "logs:PutLogEvents", "sts:AssumeRole", "states:DescribeExecution"),
         *("cloudformation:DescribeStacks", "cloudformation:DescribeStackEvents"),
         *("ssm:SendCommand", "ssm:GetCommandInvocation"),
     }
-    assert allowed["sts:AssumeRole"] == json.dumps(ROLE)
-    assert ":stack/lab-cluster/*" in allowed["cloudformation:DescribeStacks"]
-    assert all(f":stack/{name}-*/*" in allowed["cloudformation:DescribeStackEvents"] for name in ("training", "former"))
+    assert found["sts:AssumeRole"] == [json.dumps(ROLE)]
+    [stacks], [events] = (found[f"cloudformation:DescribeStack{kind}"] for kind in ("s", "Events"))
+    assert ":stack/lab-cluster/*" in stacks
+    assert all(f":stack/{name}-*/*" in events for name in ("training", "former"))
+    assert [action for action, texts in found.items() if '"*"' in texts] == ["ssm:GetCommandInvocation"]
 
 
 def test_the_head_node_is_sent_one_fixed_document(template: Template) -> None:
     [document] = template.find_resources("AWS::SSM::Document")
-    work = statements(template, "cluster_resource.work.handler")
-    on_document, on_instances = [statement for statement in work if statement["Action"] == "ssm:SendCommand"]
+    on_document, on_instances = granted(template, "cluster_resource.work.handler")["ssm:SendCommand"]
     assert {"Ref": document} in on_document["Resource"]["Fn::Join"][1]
     # By owner: after a rename, the jobs of the old cluster are counted too.
     condition = on_instances["Condition"]
@@ -80,14 +68,15 @@ def test_the_head_node_is_sent_one_fixed_document(template: Template) -> None:
 
 
 def test_on_event_may_start_and_order_executions_of_the_state_machine_and_nothing_else(template: Template) -> None:
-    allowed = actions(statements(template, "cluster_resource.on_event.handler"))
+    found = resources(granted(template, "cluster_resource.on_event.handler"))
     [machine] = template.find_resources("AWS::StepFunctions::StateMachine")
-    assert set(allowed) == {
+    assert set(found) == {
         *("logs:CreateLogStream", "logs:PutLogEvents"),
         *("states:StartExecution", "states:ListExecutions", "states:StopExecution"),
     }
-    assert allowed["states:StartExecution"] == allowed["states:ListExecutions"] == json.dumps({"Ref": machine})
-    assert ":execution:" in allowed["states:StopExecution"] and machine in allowed["states:StopExecution"]
+    assert found["states:StartExecution"] == found["states:ListExecutions"] == [json.dumps({"Ref": machine})]
+    [stopped] = found["states:StopExecution"]
+    assert ":execution:" in stopped and machine in stopped
 
 
 def test_every_error_leads_to_an_answer(template: Template) -> None:

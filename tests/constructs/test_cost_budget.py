@@ -14,7 +14,7 @@ from stacks.api import ApiStack
 from stacks.network import NetworkStack
 from stacks.observability import ObservabilityStack
 from stacks.storage import StorageStack
-from tests.constructs.stacks_of import app_without_bundling, environment, only
+from tests.constructs.stacks_of import allowed, app_without_bundling, environment, function_role, only
 from tests.constructs.test_rules import rules_find_nothing
 
 BUDGET = "arn:<AWS::Partition>:budgets::111122223333:budget/trainyard-unit-eu-central-1"
@@ -34,14 +34,9 @@ def template(mode: str = "off", at_limit: str = "alert") -> Template:
     return Template.from_stack(build(app_without_bundling(), mode, at_limit))
 
 
-def statements(made: Template) -> dict[str, dict[str, Any]]:
-    """By their first action, as text with resolved partitions."""
-    found: dict[str, dict[str, Any]] = {}
-    for policy in made.find_resources("AWS::IAM::Policy").values():
-        for item in policy["Properties"]["PolicyDocument"]["Statement"]:
-            actions = item["Action"] if isinstance(item["Action"], list) else [item["Action"]]
-            found.setdefault(actions[0] + (" with a condition" if "Condition" in item else ""), item)
-    return found
+def resources(granted: dict[str, list[dict[str, Any]]]) -> dict[str, list[str]]:
+    """The resources of each action, as text with resolved partitions."""
+    return {action: [text(item["Resource"]) for item in items] for action, items in granted.items()}
 
 
 def text(value: object) -> str:
@@ -71,9 +66,12 @@ def test_a_budget_counts_the_environments_tag_and_works_without_observability() 
 
 
 def test_the_function_may_change_this_budget_and_nothing_else() -> None:
-    allowed = statements(template())["budgets:ModifyBudget"]
-    assert text(allowed["Resource"]) == BUDGET
-    assert sorted(allowed["Action"]) == ["budgets:ModifyBudget", "budgets:TagResource", "budgets:ViewBudget"]
+    made = template()
+    [log] = made.find_resources("AWS::Logs::LogGroup")
+    assert resources(allowed(made)) == {
+        **{f"budgets:{action}": [BUDGET] for action in ("ModifyBudget", "TagResource", "ViewBudget")},
+        **{f"logs:{action}": [text({"Fn::GetAtt": [log, "Arn"]})] for action in ("CreateLogStream", "PutLogEvents")},
+    }
 
 
 def test_alerts_go_to_the_topic_that_aws_budgets_may_publish_to() -> None:
@@ -83,12 +81,12 @@ def test_alerts_go_to_the_topic_that_aws_budgets_may_publish_to() -> None:
     policies = made.find_resources("AWS::SNS::TopicPolicy")
     [name] = [name for name, item in policies.items() if "budgets.amazonaws.com" in json.dumps(item)]
     assert name in resource["DependsOn"]
-    [allowed] = [
+    [publishes] = [
         item
         for item in policies[name]["Properties"]["PolicyDocument"]["Statement"]
         if item.get("Principal") == {"Service": "budgets.amazonaws.com"}
     ]
-    assert allowed["Condition"] == {"StringEquals": {"aws:SourceAccount": "111122223333"}}
+    assert publishes["Condition"] == {"StringEquals": {"aws:SourceAccount": "111122223333"}}
     key = only(made, "AWS::KMS::Key")["Properties"]["KeyPolicy"]["Statement"]
     assert any(item["Principal"] == {"Service": "budgets.amazonaws.com"} for item in key)
 
@@ -97,15 +95,26 @@ def test_the_limit_may_send_one_document_with_two_words_to_the_head_node() -> No
     made = template("cloudwatch", "stop-new-jobs")
     content = only(made, "AWS::SSM::Document")["Properties"]["Content"]
     assert content["parameters"]["Action"]["allowedValues"] == ["stop", "resume"]
-    sends = statements(made)["ssm:SendCommand with a condition"]
-    assert sends["Condition"]["StringEquals"] == {
+    granted = allowed(made, function_role(made, "cost_budget.limit.handler"))
+    reached = resources(granted)
+    [document] = made.find_resources("AWS::SSM::Document")
+    [topic] = made.find_resources("AWS::SNS::Topic", {"Properties": {"TopicName": "trainyard-unit-notifications"}})
+    account = "eu-central-1:111122223333"
+    assert reached.pop("logs:PutLogEvents") == reached.pop("logs:CreateLogStream") != ["*"]
+    assert reached == {
+        "ssm:SendCommand": [
+            f"arn:<AWS::Partition>:ssm:{account}:document/<{document}>",
+            f"arn:<AWS::Partition>:ec2:{account}:instance/*",
+        ],
+        "ssm:GetCommandInvocation": ["*"],
+        "budgets:ViewBudget": [BUDGET],
+        "ssm:GetParameter": [f"arn:<AWS::Partition>:ssm:{account}:parameter/trainyard/unit/head-node/instance-id"],
+        "sns:Publish": [f"<{topic}>"],
+    }
+    assert granted["ssm:SendCommand"][1]["Condition"]["StringEquals"] == {
         "ssm:resourceTag/parallelcluster:cluster-name": "unit",
         "ssm:resourceTag/parallelcluster:node-type": "HeadNode",
     }
-    assert "document/" in text(statements(made)["ssm:SendCommand"]["Resource"])
-    assert text(statements(made)["budgets:ViewBudget"]["Resource"]) == BUDGET
-    parameter = text(statements(made)["ssm:GetParameter"]["Resource"])
-    assert parameter.endswith("parameter/trainyard/unit/head-node/instance-id")
     schedule = only(made, "AWS::Scheduler::Schedule")
     assert schedule["Properties"]["ScheduleExpression"] == "rate(1 hour)"
     assert set(made.find_resources("Custom::CostBudget")) <= set(schedule["DependsOn"])

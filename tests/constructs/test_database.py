@@ -11,12 +11,11 @@ import pytest
 from aws_cdk.assertions import Template
 
 from database_rotation.handler import LENGTH
-from settings.model.cluster import Accounting
 from settings.regions import other_zone
 from stacks.database import DatabaseStack
 from stacks.deployment import compose
 from stacks.network import NetworkStack
-from tests.constructs.stacks_of import app_without_bundling, environment, only
+from tests.constructs.stacks_of import allowed, app_without_bundling, environment, only
 from trainyard import database
 from trainyard.parallelcluster import facts
 
@@ -144,15 +143,11 @@ def test_rotation_is_allowed_this_cluster_and_this_secret_alone(template: Templa
     [secret], [cluster] = (
         template.find_resources(f"AWS::{kind}") for kind in ("SecretsManager::Secret", "RDS::DBCluster")
     )
-    statements = only(template, "AWS::IAM::Policy")["Properties"]["PolicyDocument"]["Statement"]
-    resources = {
-        action: statement["Resource"]
-        for statement in statements
-        for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
-    }
-    assert resources["rds:ModifyDBCluster"] == {"Fn::GetAtt": [cluster, "DBClusterArn"]}
-    assert resources["secretsmanager:PutSecretValue"] == {"Ref": secret}
-    assert not [action for action, resource in resources.items() if resource == "*"]
+    resources = {action: [item["Resource"] for item in items] for action, items in allowed(template).items()}
+    assert resources.pop("logs:CreateLogStream") == resources.pop("logs:PutLogEvents") != ["*"]
+    own = {"rds": [{"Fn::GetAtt": [cluster, "DBClusterArn"]}], "secretsmanager": [{"Ref": secret}]}
+    assert resources == {action: own[action.partition(":")[0]] for action in resources}
+    assert {"rds:ModifyDBCluster", "secretsmanager:PutSecretValue"} <= set(resources)
     # No network of its own: RDS sets the password, so that endpoints-only needs nothing more.
     function = only(template, "AWS::Lambda::Function")
     assert "VpcConfig" not in function["Properties"]
@@ -209,9 +204,3 @@ def test_the_cluster_gets_the_address_and_the_secret() -> None:
     found = resource["Properties"]["Configuration"]["Scheduling"]["SlurmSettings"]["Database"]
     assert found["UserName"] == "slurm" and "Password" in str(found["PasswordSecretArn"]["Fn::ImportValue"])
     assert found["Uri"]["Fn::Join"][1][1] == ":3306" and "EndpointAddress" in json.dumps(found["Uri"])
-
-
-def test_the_short_forms() -> None:
-    assert Accounting.model_validate(True).own
-    removed = Accounting.model_validate(False)
-    assert not removed and not removed.own

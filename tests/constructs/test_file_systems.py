@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Match
 
-from tests.constructs.stacks_of import Stacks, only, synthesize
+from tests.constructs.stacks_of import Stacks, allowed, only, synthesize
 
 pytestmark = pytest.mark.xdist_group("constructs-file-systems")
 
@@ -178,12 +178,7 @@ def test_volumes_with_snapshots_have_a_schedule(made: Stacks) -> None:
     sent = "".join(part for part in schedule["Target"]["Input"]["Fn::Join"][1] if isinstance(part, str))
     assert '"keep": 3' in sent
     assert "<aws.scheduler.scheduled-time>" in sent
-    [deletion] = [
-        statement
-        for policy in made.storage.find_resources("AWS::IAM::Policy").values()
-        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
-        if statement["Action"] == "fsx:DeleteSnapshot"
-    ]
+    [deletion] = allowed(made.storage)["fsx:DeleteSnapshot"]
     assert deletion["Condition"] == {"StringEquals": {"aws:ResourceTag/trainyard:scheduled-snapshot": "true"}}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -15,7 +14,8 @@ import pytest
 import yaml
 from aws_cdk.assertions import Template
 
-from tests.constructs.stacks_of import only, synthesize
+from tests.constructs.stacks_of import allowed, listed, only, synthesize
+from tests.jobs.conftest import load_module
 from trainyard.image_build import CONTEXT
 
 pytestmark = pytest.mark.xdist_group("constructs-image-build")
@@ -40,13 +40,12 @@ def variables(made: Template) -> dict[str, Any]:
 
 
 def statements(made: Template) -> dict[str, Mapping[str, Any]]:
-    """Of the build's role, by Sid."""
-    found = [
-        statement
-        for policy in made.find_resources("AWS::IAM::Policy").values()
-        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
-    ]
-    return {statement["Sid"]: statement for statement in found if "Sid" in statement}
+    """Of the build's role, by Sid, which each has and no two share."""
+    role = project(made)["ServiceRole"]["Fn::GetAtt"][0]
+    found = [statement for granted in allowed(made, role).values() for statement in granted]
+    by_sid: dict[str, Mapping[str, Any]] = {statement["Sid"]: statement for statement in found}
+    assert all(statement == by_sid[statement["Sid"]] for statement in found)
+    return by_sid
 
 
 def test_there_is_none_by_default() -> None:
@@ -84,20 +83,20 @@ def test_where_the_region_has_no_known_account_the_base_image_is_the_public_one(
 
 
 def test_the_role_reaches_one_repository_one_object_and_one_log_group(made: Template) -> None:
-    allowed = statements(made)
-    assert set(allowed) == {"Login", "Push", "Context", "ContextBucket", "Log", "Base"}
-    assert allowed["Login"]["Action"] == "ecr:GetAuthorizationToken"
+    granted = statements(made)
+    assert set(granted) == {"Login", "Push", "Context", "ContextBucket", "Log", "Base"}
+    assert granted["Login"]["Action"] == "ecr:GetAuthorizationToken"
     [repository] = made.find_resources("AWS::ECR::Repository")
-    assert allowed["Push"]["Resource"] == {"Fn::GetAtt": [repository, "Arn"]}
+    assert granted["Push"]["Resource"] == {"Fn::GetAtt": [repository, "Arn"]}
     location = json.dumps(project(made)["Source"]["Location"])
     key = location.rstrip('"}]').rpartition("/")[2]
     assert key.endswith(".zip")
-    assert json.dumps(allowed["Context"]["Resource"]).rstrip('"}]').endswith(f"/{key}")
-    assert set(allowed["ContextBucket"]["Action"]) == {"s3:GetBucketAcl", "s3:GetBucketLocation"}
-    assert json.dumps(allowed["Context"]["Resource"]).startswith(json.dumps(allowed["ContextBucket"]["Resource"])[:-4])
+    assert json.dumps(granted["Context"]["Resource"]).rstrip('"}]').endswith(f"/{key}")
+    assert set(granted["ContextBucket"]["Action"]) == {"s3:GetBucketAcl", "s3:GetBucketLocation"}
+    assert json.dumps(granted["Context"]["Resource"]).startswith(json.dumps(granted["ContextBucket"]["Resource"])[:-4])
     [group] = made.find_resources("AWS::Logs::LogGroup")
-    assert allowed["Log"]["Resource"] == {"Fn::GetAtt": [group, "Arn"]}
-    wild = [sid for sid, statement in allowed.items() if statement["Resource"] == "*"]
+    assert granted["Log"]["Resource"] == {"Fn::GetAtt": [group, "Arn"]}
+    wild = [sid for sid, statement in granted.items() if "*" in listed(statement["Resource"])]
     assert wild == ["Login"]
 
 
@@ -138,11 +137,7 @@ def test_the_build_file_uses_what_the_project_gives(made: Template) -> None:
 @pytest.fixture(scope="module")
 def check_image() -> ModuleType:
     """The program that runs at the end of a build."""
-    specification = importlib.util.spec_from_file_location("check_image", CONTEXT / "check_image.py")
-    assert specification and specification.loader
-    found = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(found)
-    return found
+    return load_module(CONTEXT / "check_image.py")
 
 
 def test_the_programs_of_the_validation_are_pinned(check_image: ModuleType) -> None:

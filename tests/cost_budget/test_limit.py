@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from contextlib import ExitStack
+from typing import NamedTuple
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import ANY, Stubber
 from cost_budget.limit import Clients, CommandError, Place, enforce
+
+from tests.stubs import stubbed
 
 PLACE = Place("unit", "111122223333", "b", "doc", "/trainyard/unit/head-node/instance-id", "arn:aws:sns:x:1:topic")
 COMMAND, INSTANCE = "12345678-1234-1234-1234-123456789012", "i-0123456789abcdef0"
@@ -40,17 +42,9 @@ class Aws(NamedTuple):
 
 @pytest.fixture
 def aws() -> Iterator[Aws]:
-    def client(name: str) -> Any:  # noqa: ANN401
-        keys = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
-        return boto3.client(name, region_name="ap-southeast-3", **keys)  # type: ignore[call-overload]
-
-    clients = Clients(client("budgets"), client("ssm"), client("sns"))
-    stubs = [Stubber(one) for one in clients]
-    for stub in stubs:
-        stub.activate()
-    yield Aws(clients, *stubs)
-    for stub in stubs:
-        stub.assert_no_pending_responses()
+    with ExitStack() as stack:
+        made = [stack.enter_context(stubbed(name, "ap-southeast-3")) for name in ("budgets", "ssm", "sns")]
+        yield Aws(Clients(*(client for client, _ in made)), *(stub for _, stub in made))
 
 
 def run(aws: Aws, place: Place = PLACE) -> str:

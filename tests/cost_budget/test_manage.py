@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import ANY, Stubber
 from cost_budget import manage
+
+from tests.stubs import stubbed
 
 PLACE = {"AccountId": "111122223333", "BudgetName": "trainyard-unit-eu-central-1"}
 TOPIC = "arn:aws:sns:eu-central-1:111122223333:trainyard-unit-notifications"
@@ -39,10 +40,8 @@ def event(kind: str, **properties: object) -> dict[str, Any]:
 
 @pytest.fixture
 def budgets() -> Iterator[tuple[Any, Stubber]]:
-    client = boto3.client("budgets", region_name="ap-southeast-3", aws_access_key_id="x", aws_secret_access_key="x")
-    with Stubber(client) as stub:
-        yield client, stub
-        stub.assert_no_pending_responses()
+    with stubbed("budgets", "ap-southeast-3") as made:
+        yield made
 
 
 BUDGET = {
@@ -116,7 +115,7 @@ def test_cloudformation_is_always_answered(
     budgets: tuple[Any, Stubber], monkeypatch: pytest.MonkeyPatch, error: str
 ) -> None:
     client, stub = budgets
-    monkeypatch.setattr(boto3, "client", lambda _name: client)
+    monkeypatch.setattr("boto3.client", lambda _name: client)
     if error:
         stub.add_client_error("create_budget", error, "no budgets for you")
     else:

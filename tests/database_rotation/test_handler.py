@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import boto3
 import pytest
 from botocore.stub import ANY, Stubber
 
 from database_rotation.handler import LENGTH, POLL_S, POLLS, Event, step
+from tests.stubs import stubbed
 
 if TYPE_CHECKING:
     from types_boto3_rds.client import RDSClient
@@ -48,12 +48,8 @@ class Services:
 
 @pytest.fixture
 def services() -> Iterator[Services]:
-    account = boto3.Session(region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
-    secrets, rds = account.client("secretsmanager"), account.client("rds")
-    with Stubber(secrets) as of_secrets, Stubber(rds) as of_rds:
+    with stubbed("secretsmanager") as (secrets, of_secrets), stubbed("rds") as (rds, of_rds):
         yield Services(secrets, rds, of_secrets, of_rds)
-        of_secrets.assert_no_pending_responses()
-        of_rds.assert_no_pending_responses()
 
 
 def test_creates_a_password_of_letters_and_digits(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,7 +202,7 @@ def test_as_a_job_that_fails(  # noqa: PLR0917 -- parameters of pytest
     assert reason in result.stderr
 
 
-def test_the_job_file_by_itself(importer: Importer, lab: Laboratory, image: Image) -> None:
+def test_the_job_file_alone(importer: Importer, lab: Laboratory, image: Image) -> None:
     file = f"{ASSETS}/images/import-container.sbatch"
     lab.run(["sbatch", "--test-only", file, image.uri, importer.name])
     job = lab.output(

@@ -109,7 +109,7 @@ def test_files_that_do_not_load_are_named(
         ('{"format": 1, "files": {"../x": {"bytes": 1, "sha256": ""}}}', "names a file outside of its folder: ../x"),
     ],
 )
-def test_what_is_no_data_set_is_refused(
+def test_what_is_not_a_data_set_is_refused(
     corpus: Path, text: str | None, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if text is None:

@@ -61,11 +61,12 @@ def test_memory_is_that_of_megatron_lm(name: str) -> None:
     """Context parallelism, which its formulas leave out, divides the activations and the optimizer."""
     found, known = recipe.load(name), FACTS["memory"][name]
     one = recipe.Recipe(found["arguments"], found["vocabulary"])
-    context = one.context
+    context, data = one.context, known["data_parallel"]
     assert one.activation_bytes(known["microbatches"]) * context == pytest.approx(known["activations"])
-    assert one.state_bytes(known["data_parallel"]) == pytest.approx(known["state"]) or context > 1
+    sharded = one.state_bytes(data)
     one.context = 1
-    assert one.state_bytes(known["data_parallel"]) == pytest.approx(known["state"])
+    assert one.state_bytes(data) == pytest.approx(known["state"])
+    assert sharded == pytest.approx(one.state_bytes(data * context))
 
 
 @pytest.mark.parametrize(

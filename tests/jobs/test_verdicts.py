@@ -180,7 +180,7 @@ def test_storage_from_one_half_and_all_nodes(tmp_path: Path, rates: tuple[float,
     assert round(found["mb_s"]["read"]) == max(rates) and limit in shown
 
 
-def test_a_storage_test_that_failed_is_no_pass(tmp_path: Path) -> None:
+def test_a_storage_test_that_failed_does_not_pass(tmp_path: Path) -> None:
     status, found, _ = storage(tmp_path, "--clients", "2", ior="# ior ended with status 1\n", mdtest="")
     assert status == 1
     assert len(found["faults"]) == 3

@@ -22,7 +22,7 @@ KEEP = "LIFECYCLE_STATE"
 
 @pytest.fixture(scope="session")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Base]:
-    """The emulator and what stands in it."""
+    """The emulator, with the base deployed to it."""
     kept = os.environ.get(KEEP)
     # With several workers of pytest-xdist, each has an emulator of its own.
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")

@@ -1,4 +1,4 @@
-"""What every life cycle stands on: one emulator, and in it the base of the default environment, by the CDK CLI."""
+"""The base of every life cycle: one emulator, and in it the default environment's base stacks, by the CDK CLI."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Base:
 
 
 def deploy(state: Path, port: int) -> Base:
-    """Start an emulator and deploy the base to it with the CDK CLI, or take the one that stands there."""
+    """Start an emulator and deploy the base to it with the CDK CLI, or take an existing one."""
     emulator = launch.start(state, ACCOUNT, REGION, port, port + 1, {}, wait_scale=WAIT_SCALE)
     base = Base(emulator, Steer(emulator), "", "", "", "")
     stacks = base.client("cloudformation")
-    standing = {item["StackName"] for item in stacks.describe_stacks()["Stacks"]}
-    if not {f"{NAME}-{stack}" for stack in STACKS} <= standing:
+    existing = {item["StackName"] for item in stacks.describe_stacks()["Stacks"]}
+    if not {f"{NAME}-{stack}" for stack in STACKS} <= existing:
         for line in (
             ("bootstrap", f"aws://{ACCOUNT}/{REGION}", "--app", ""),
             (

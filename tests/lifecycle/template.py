@@ -117,7 +117,7 @@ def _synthesized(base: Base, wish: Wish) -> str:
     for name in ("status", "head_node_instance_id", "head_node_private_ip", "stack_arn", "version"):
         cdk.CfnOutput(stack, name.title().replace("_", ""), value=getattr(cluster, name))
     made: dict[str, Any] = app.synth().get_stack_by_name("Stack").template
-    # The rule that checks for a bootstrap version is no part of a cluster's life.
+    # The rule that checks for a bootstrap version is not a part of a cluster's life.
     made.pop("Rules", None)
     made.pop("Parameters", None)
     return json.dumps(made)

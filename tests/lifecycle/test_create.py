@@ -1,4 +1,4 @@
-"""Creations: what CloudFormation and the user are told, and what is left."""
+"""Creations: what CloudFormation and the user are shown, and what is left."""
 
 from __future__ import annotations
 

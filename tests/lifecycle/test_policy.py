@@ -1,4 +1,4 @@
-"""What an update may do beside changing the cluster: stop its fleet, end its jobs, replace it."""
+"""What an update may do besides changing the cluster: stop its fleet, end its jobs, replace it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_jobs_are_protected(known: Cluster, life: Life, base: Base) -> None:
     assert life.delete() == "DELETE_COMPLETE", life.story()
 
 
-def test_a_fleet_that_does_not_run_is_no_success(life: Life, cluster: Cluster, base: Base) -> None:
+def test_an_update_fails_where_the_fleet_does_not_run(life: Life, cluster: Cluster, base: Base) -> None:
     """A protected fleet is started once more; one that is protected again fails the update."""
     wish = Wish(cluster.name, strategy="TERMINATE")
     assert life.create(wish) == "CREATE_COMPLETE", life.story()

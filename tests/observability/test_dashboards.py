@@ -58,10 +58,8 @@ def panels(dashboard: dict[str, Any]) -> list[dict[str, Any]]:
     return [panel for panel in dashboard["panels"] if panel["type"] != "row"]
 
 
-def test_same_environment_same_files(environment: Environment, rendered: dict[str, Any]) -> None:
-    again = render(environment)
-    assert tuple(again) == tuple(f"{name}.json" for name in NAMES)
-    assert {name: json.loads(text) for name, text in again.items()} == rendered
+def test_every_dashboard_is_a_file(rendered: dict[str, Any]) -> None:
+    assert tuple(rendered) == tuple(f"{name}.json" for name in NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-import boto3
 import pytest
 from botocore.stub import ANY, Stubber
 
@@ -16,6 +15,7 @@ from ops import notify
 from ops.problem import Problem
 from ops.validation.report import Line, Outcome, Report
 from settings import environment_file, load
+from tests.stubs import stubbed
 from trainyard.pipeline.permissions import grants
 
 ENVIRONMENT = load(environment_file("local"))
@@ -28,10 +28,8 @@ CONFIRMED, PENDING = {"SubscriptionArn": f"{ARN}:1"}, {"SubscriptionArn": "Pendi
 class Sns:
     """A session whose SNS answers what was queued and nothing else."""
 
-    def __init__(self) -> None:
-        keys = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
-        self.client = boto3.client("sns", **keys)  # type: ignore[call-overload]
-        self.stub = Stubber(self.client)
+    def __init__(self, client: Any, stub: Stubber) -> None:  # noqa: ANN401 - a boto3 client
+        self.client, self.stub = client, stub
         self.session: Any = SimpleNamespace(client=lambda _name: self.client)
 
     def takes(self, subject: str, message: object = ANY) -> None:
@@ -50,12 +48,11 @@ def answer_as(monkeypatch: pytest.MonkeyPatch, account: str) -> None:
 
 @pytest.fixture
 def sns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sns]:
-    made = Sns()
-    monkeypatch.setattr(verdicts, "session_of", lambda _environment: made.session)
     answer_as(monkeypatch, ENVIRONMENT.account)
-    with made.stub:
+    with stubbed("sns") as (client, stub):
+        made = Sns(client, stub)
+        monkeypatch.setattr(verdicts, "session_of", lambda _environment: made.session)
         yield made
-        made.stub.assert_no_pending_responses()
 
 
 def run(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
@@ -142,9 +139,8 @@ def test_a_failed_validation_and_drained_nodes_are_reported(sns: Sns, lines: tup
 
 
 def test_a_good_validation_sends_nothing(sns: Sns) -> None:
-    undrained = line("drained: none", Outcome.WARNING)
-    for found in ((line("8", Outcome.PASSED), undrained),):
-        notify.of_validation(sns.session, ENVIRONMENT, Report("local", "local", "i-1", found), pytest.fail)
+    found = (line("8", Outcome.PASSED), line("drained: none", Outcome.WARNING))
+    notify.of_validation(sns.session, ENVIRONMENT, Report("local", "local", "i-1", found), pytest.fail)
 
 
 def test_a_failure_to_notify_is_a_warning(sns: Sns) -> None:

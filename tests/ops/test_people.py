@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,8 +14,9 @@ import pytest
 from cli import main
 from ops import people, people_edit
 from ops.problem import Problem
-from ops.validation.head_node import Refused
+from ops.validation import head_node
 from settings import Faults, load
+from tests.ops.head_node_stub import HeadNodeStub
 from tests.settings.conftest import write_edited
 from tests.settings.test_people import ADA, GRACE, TOP
 from trainyard.pipeline.actions import PEOPLE as PERMITTED
@@ -122,10 +123,6 @@ def test_wrong_input_leaves_the_file_as_it_was(change: Any, words: str, file: Pa
     assert text_of(file) == TEXT
 
 
-def test_a_refusal_of_the_head_node_needs_no_traceback() -> None:
-    assert issubclass(Refused, Problem)
-
-
 def test_a_private_key_is_refused_and_never_shown(file: Path, tmp_path: Path) -> None:
     key = tmp_path / "id"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
@@ -204,76 +201,35 @@ def test_answers_become_lines() -> None:
 # --- the account ---
 
 
-class ParameterNotFound(Exception):
-    """As boto3's client has it."""
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setattr(head_node, "_FIRST_PAUSE_S", 0.0)
+    stub = HeadNodeStub("people", "base")
+    yield stub
+    stub.ended()
 
 
-class Account:
-    """An account with a deployed cluster: boto3's calls that `publish` and `ask` make, each recorded."""
-
-    def __init__(self, parameters: dict[str, str], answer: dict[str, Any]) -> None:
-        self.parameters, self.answer = parameters, answer
-        self.calls: list[str] = []
-        self.stored: dict[str, Any] = {}
-        self.sent: dict[str, Any] = {}
-        names = {
-            "ParameterNotFound": ParameterNotFound,
-            "InvalidInstanceId": KeyError,
-            "InvocationDoesNotExist": KeyError,
-        }
-        self.exceptions = SimpleNamespace(**names)
-
-    def client(self, _service: str) -> Account:
-        return self
-
-    def get_parameter(self, Name: str) -> dict[str, Any]:  # noqa: N803 - boto3's
-        self.calls.append("ssm:GetParameter")
-        if Name not in self.parameters:
-            raise ParameterNotFound
-        return {"Parameter": {"Value": self.parameters[Name]}}
-
-    def put_object(self, **given: Any) -> None:  # noqa: ANN401
-        self.calls.append("s3:PutObject")
-        self.stored = given
-
-    def get_paginator(self, _name: str) -> Account:
-        return self
-
-    def paginate(self, **_filters: Any) -> list[dict[str, Any]]:  # noqa: ANN401
-        self.calls.append("ec2:DescribeInstances")
-        return [{"Reservations": [{"Instances": [{"InstanceId": "i-1", "State": {"Name": "running"}}]}]}]
-
-    def send_command(self, **given: Any) -> dict[str, Any]:  # noqa: ANN401
-        self.calls.append("ssm:SendCommand")
-        self.sent = given
-        return {"Command": {"CommandId": "c-1"}}
-
-    def get_command_invocation(self, **_given: Any) -> dict[str, Any]:  # noqa: ANN401
-        self.calls.append("ssm:GetCommandInvocation")
-        return {"Status": "Success", "StandardOutputContent": json.dumps(self.answer)}
-
-
-PARAMETERS = {"/trainyard/base/people/document": "base-cluster-People", "/trainyard/base/buckets/assets": "the-assets"}
-
-
-def test_people_are_stored_and_applied_with_the_listed_permissions(file: Path) -> None:
+def test_people_are_stored_and_applied_with_the_listed_permissions(file: Path, account: Any) -> None:  # noqa: ANN401
     environment = load(file)
-    account: Any = Account(PARAMETERS, {"published": True})
+    account.has_parameter(account.parameter, account.document)
+    account.has_parameter("/trainyard/base/buckets/assets", "the-assets")
+    account.stubs["s3"].add_response("put_object", {})
     people.publish(account, environment)
-    assert (account.stored["Bucket"], account.stored["Key"]) == ("the-assets", "cluster/people.json")
-    stored = json.loads(account.stored["Body"])
-    assert [user["name"] for user in stored["users"]] == ["ada", "grace"]
-    assert [team["name"] for team in stored["teams"]] == ["vision", "speech"]
+    stored = account.sent["s3:PutObject"]
+    assert (stored["Bucket"], stored["Key"]) == ("the-assets", "cluster/people.json")
+    content = json.loads(stored["Body"].getvalue())
+    assert [user["name"] for user in content["users"]] == ["ada", "grace"]
+    assert [team["name"] for team in content["teams"]] == ["vision", "speech"]
+    account.deployed("running")
+    account.answers("plan", out={"published": True})
     assert people.ask(account, environment, "plan") == {"published": True}
-    assert (account.sent["DocumentName"], account.sent["Parameters"]) == ("base-cluster-People", {"Request": ["plan"]})
-    assert {*account.calls, "sts:GetCallerIdentity"} == set(PERMITTED)
+    assert {*account.sent, "sts:GetCallerIdentity"} == set(PERMITTED)
 
 
-def test_without_people_here_or_there_nothing_is_stored(file: Path, tmp_path: Path) -> None:
-    none: Any = Account({}, {})
+def test_without_people_here_or_there_nothing_is_stored(file: Path, tmp_path: Path, account: Any) -> None:  # noqa: ANN401
+    account.stubs["ssm"].add_client_error("get_parameter", "ParameterNotFound")
     with pytest.raises(people.NotDeployed, match="not deployed with people"):
-        people.publish(none, load(file))
-    deployed: Any = Account(PARAMETERS, {})
+        people.publish(account, load(file))
     with pytest.raises(Problem, match="no people, teams"):
-        people.publish(deployed, load(write_edited({}, tmp_path)))
-    assert none.stored == deployed.stored == {}
+        people.publish(account, load(write_edited({}, tmp_path)))
+    assert "s3:PutObject" not in account.sent

@@ -72,10 +72,6 @@ class Synthesis:
         }
 
 
-def listed(value: Any) -> list[Any]:  # noqa: ANN401 - JSON
-    return value if isinstance(value, list) else [value]
-
-
 def statements_of(template: dict[str, Any], sid: str) -> list[dict[str, Any]]:
     """The statements with a Sid in the policies of a template."""
     policies = [item["Properties"] for item in template["Resources"].values() if item["Type"] == "AWS::IAM::Policy"]

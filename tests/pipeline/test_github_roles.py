@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.conftest import FILE, Synthesis, edited, listed, statements_of, synthesize
+from tests.constructs.stacks_of import listed
+from tests.pipeline.conftest import FILE, Synthesis, edited, statements_of, synthesize
 
 pytestmark = pytest.mark.xdist_group("pipeline-github")
 

@@ -39,7 +39,7 @@ def test_manifests_need_the_older_schema(tmp_path: Path) -> None:
     assert "schema version mismatch" in listed(manifest).stderr
 
 
-def test_the_pipeline_s_own_command_mends_them(tmp_path: Path) -> None:
+def test_the_pipelines_own_command_corrects_them(tmp_path: Path) -> None:
     manifest = synthesized(tmp_path)
     before = json.loads(manifest.read_text())
     subprocess.run(["bash", "-c", steps.OLDER_MANIFESTS], cwd=tmp_path, check=True)

@@ -7,7 +7,6 @@ rows are made here with values of the columns that the script reads; other servi
 from __future__ import annotations
 
 import csv
-import importlib.util
 import io
 import json
 from pathlib import Path
@@ -15,12 +14,11 @@ from typing import Any
 
 import pytest
 
+from tests.jobs.conftest import load_module
+
 ROOT = Path(__file__).parents[2]
 HEADER = next(csv.reader([(Path(__file__).parent / "price_list" / "AmazonEC2.header.csv").read_text("utf-8")]))
-_SPEC = importlib.util.spec_from_file_location("refresh_prices", ROOT / "scripts" / "refresh_prices.py")
-assert _SPEC is not None and _SPEC.loader is not None
-refresh_prices: Any = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(refresh_prices)
+refresh_prices: Any = load_module(ROOT / "scripts" / "refresh_prices.py")
 
 Cells = dict[str, str]
 REGION = "us-west-2"

@@ -60,7 +60,8 @@ def test_jobs_of_two_teams_share_a_node(cluster: Cluster) -> None:
     for row in rows:
         amounts = dict(part.split("=") for part in row["AllocTRES"].split(","))
         assert (amounts["cpu"], amounts["gres/gpu"], amounts["billing"]) == ("84", "4", "4")
-        assert amounts["mem"].endswith("M") or amounts["mem"].endswith("G")
+        mib = float(amounts["mem"][:-1]) * {"M": 1, "G": 1024}[amounts["mem"][-1]]
+        assert mib == pytest.approx(84 * 10376, rel=0.001)  # DefMemPerCPU of test_queues.py
 
 
 def test_limits_of_team_and_user(cluster: Cluster) -> None:

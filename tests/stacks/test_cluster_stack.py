@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.constructs.stacks_of import listed
 from tests.stacks.conftest import Synthesis
 from trainyard import cluster_bundle
 
@@ -19,15 +20,14 @@ def test_nodes_add_objects_and_never_delete_them(local: Synthesis) -> None:
     for nodes, policy in policies.items():
         # The API's own policy allows ARNs with `policy/parallelcluster*`, path included.
         assert policy["Path"] == "/parallelcluster/"
+        resources: dict[str, list[str]] = {}
         for statement in policy["PolicyDocument"]["Statement"]:
-            actions = [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
-            assert not any("Delete" in action or action.endswith(("*", "PutImage")) for action in actions)
-            resources = json.dumps(statement["Resource"])
-            if "s3:PutObject" in actions:
-                assert "BucketsCheckpoints" in resources
-                assert ("BucketsData" in resources) is (nodes != "Compute")
-            if "ecr:BatchGetImage" in actions:
-                assert "local-images:" in resources and '"*"' not in resources
+            for action in listed(statement["Action"]):
+                assert "Delete" not in action and not action.endswith(("*", "PutImage"))
+                resources.setdefault(action, []).append(json.dumps(statement["Resource"]))
+        [objects], [images] = resources["s3:PutObject"], resources["ecr:BatchGetImage"]
+        assert "BucketsCheckpoints" in objects and ("BucketsData" in objects) is (nodes != "Compute")
+        assert "local-images:" in images and '"*"' not in objects + images
 
 
 def test_the_version_of_the_assets_shows_and_their_keys_stay(local: Synthesis) -> None:

@@ -1,4 +1,4 @@
-"""One laboratory of two bootstrapped nodes for all tests of this folder, whose database keeps what it committed."""
+"""One laboratory of two bootstrapped nodes for the tests with `shared_lab`; its database keeps what it committed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEWER = "/opt/trixie"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker runs all tests with this laboratory."""
+    """The tests with this laboratory are one group, apart from the others of this folder."""
     here = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(here) and "shared_lab" in getattr(item, "fixturenames", ()):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 import json
 import re
 import subprocess
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -205,8 +203,8 @@ def test_refused(usage_lab: Laboratory, words: tuple[str, ...], reason: str) -> 
     assert done.returncode != 0 and reason in done.stderr
 
 
-def test_report_is_not_read_as_root(usage_lab: Laboratory) -> None:
-    """The program runs as slurm: its folder is slurm's, and it cannot read what root alone may."""
+def test_folder_of_the_report_is_slurms_alone(usage_lab: Laboratory) -> None:
+    """request.sh starts usage.py as slurm, which must be able to write there."""
     fetch(Direct(usage_lab), int(month.SINCE.timestamp()), int(month.UNTIL.timestamp()), 100)
     assert usage_lab.output("stat -c %U:%a /var/lib/trainyard/usage", user="root") == "slurm:700"
 
@@ -350,18 +348,3 @@ def test_idle_interactive_job_is_warned_and_ends_and_no_other(usage_lab: Laborat
 def epoch(laboratory: Laboratory, job: str) -> str:
     """When a job started, in seconds since 1970."""
     return laboratory.output(f"SLURM_TIME_FORMAT=%s squeue --noheader --jobs={job} --Format=StartTime:.20").strip()
-
-
-def test_pages_are_one_report() -> None:
-    packed = base64.b64encode(zlib.compress(b'{"runs": 1}')).decode()
-
-    class Paged(HeadNode):
-        def __init__(self) -> None:
-            self.instance = "head"
-
-        def ask(self, *words: str) -> dict[str, Any]:
-            if words[0] == "page":
-                return {"data": packed[10 * int(words[2]) :][:10]}
-            return {"digest": "0", "pages": -(-len(packed) // 10), "data": packed[:10]}
-
-    assert fetch(Paged(), 1, 2, 0) == {"runs": 1}

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
+from tests.stubs import stubbed
 from volume_snapshots.handler import TAG, Event, name_at, rotate
 
 if TYPE_CHECKING:
@@ -49,10 +49,8 @@ class Fsx:
 
 @pytest.fixture
 def fsx() -> Iterator[Fsx]:
-    client = boto3.client("fsx", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
-    with Stubber(client) as stub:
+    with stubbed("fsx") as (client, stub):
         yield Fsx(client, stub)
-        stub.assert_no_pending_responses()
 
 
 def available(*names: str) -> dict[str, str]:
@@ -93,7 +91,7 @@ def test_nothing_is_deleted_when_no_snapshot_could_be_taken(fsx: Fsx) -> None:
 
 
 @pytest.mark.parametrize("code", ["SnapshotNotFound", "AccessDeniedException"])
-def test_only_a_snapshot_that_is_gone_already_is_no_failure(fsx: Fsx, code: str) -> None:
+def test_deleting_a_snapshot_that_is_gone_succeeds_and_other_errors_are_raised(fsx: Fsx, code: str) -> None:
     fsx.shows(available(name(1), name(2)))
     fsx.creates()
     fsx.stub.add_client_error("delete_snapshot", code)

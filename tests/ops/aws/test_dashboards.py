@@ -88,7 +88,7 @@ def test_sessions_forward_the_hosts_ports_and_end_together(tmp_path: Path, monke
     started: list[tuple[list[str], subprocess.Popen[bytes]]] = []
 
     def record(words: list[str], **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401 - of Popen
-        # The last session ends by itself. The others have a child, as `aws` has the plugin.
+        # The last session ends on its own. The others have a child, as `aws` has the plugin.
         script = "exit 1" if len(started) == 2 else "sleep 600 & wait"
         started.append((words, start(["bash", "-c", script], **options)))
         return started[-1][1]

@@ -76,11 +76,8 @@ def test_an_unknown_price_is_named_and_makes_the_sum_a_least_amount() -> None:
 
 
 def test_a_sum_of_unknown_prices_only_is_unknown_and_not_zero() -> None:
-    system = {
-        "FileSystemType": "LUSTRE",
-        "StorageCapacity": 1200,
-        "LustreConfiguration": {"DeploymentType": "SCRATCH_2"},
-    }
+    lustre = {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 125}
+    system = {"FileSystemType": "LUSTRE", "StorageCapacity": 1200, "LustreConfiguration": lustre}
     found = estimate(stack(F={"Type": "AWS::FSx::FileSystem", "Properties": system}), Prices("eu-west-1"))
     assert "unknown a month for storage" in found.summary
     assert "$0.00 an hour idle" in found.summary
@@ -100,14 +97,6 @@ def test_what_is_paid_for_beyond_the_usual_is_named_as_unknown() -> None:
 
 
 LOGIN = {"InstanceType": "m5.large", "Count": 2}
-
-
-def test_price_of_a_file_system() -> None:
-    """1.2 TB at 125 MB/s per TiB cost 174 USD a month: the source that prices.json names."""
-    lustre = {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 125}
-    system = {"FileSystemType": "LUSTRE", "StorageCapacity": 1200, "LustreConfiguration": lustre}
-    assert Prices("us-east-1").file_system(system) == pytest.approx(174)
-    assert Prices("eu-west-1").file_system(system) is None
 
 
 @pytest.mark.parametrize("capacity", ["SPOT", "CAPACITY_BLOCK"])

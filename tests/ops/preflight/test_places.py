@@ -123,15 +123,6 @@ def in_existing(account: Account) -> list[str]:
     return [str(result.verdict) for result in results(addresses.check, account, EXISTING)]
 
 
-@pytest.mark.parametrize(("efa", "nodes"), [(True, 2), (False, 64)])
-def test_addresses_of_nodes_with_and_without_efa(efa: bool, nodes: int) -> None:
-    """With EFA a node uses one address, without it one for each network card."""
-    wanted = environment(cluster={"queues": [{"name": "gpu", "compute": [{**GPU, "efa": efa}]}]})
-    [result] = results(addresses.check, Account(), wanted)
-    assert result.verdict is Verdict.OK
-    assert f"{nodes} compute nodes" in result.wanted
-
-
 def test_small_network_fails_here_and_by_the_rule() -> None:
     small = environment(
         network={"zone": ZONE, "cidr": "10.0.0.0/24"},

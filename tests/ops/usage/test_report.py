@@ -7,26 +7,26 @@ import csv
 import io
 import json
 import zlib
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from botocore.stub import Stubber
 
 from cli import main
 from cli.parser import parser
 from ops.problem import Problem
 from ops.report import html, json_text, markdown
-from ops.usage import records
 from ops.usage.records import Usage, priced, usage
 from ops.usage.report import COLUMNS, report, table
+from ops.validation import head_node
 from settings import Environment, load
 from settings.model.cluster import Capacity
 from settings.model.cost import Cost
 from settings.prices import node_prices
+from tests.ops.head_node_stub import HeadNodeStub
 from tests.ops.report.browser import Shown, show
 from trainyard.pipeline.actions import USAGE
 
@@ -133,43 +133,18 @@ def test_browser_draws_every_chart(found: Usage, tmp_path: Path) -> None:
 
 # --- the command
 
-HEAD, DOCUMENT = "i-0123456789abcdef0", "local-cluster-Usage"
 
-
-class Aws:
-    """SSM and EC2 with prepared answers."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, wanted: Environment) -> None:
-        session = boto3.Session("id", "secret", region_name="us-east-1")
-        self.clients: dict[str, Any] = {name: session.client(name) for name in ("ssm", "ec2")}
-        self.stubs = {name: Stubber(client) for name, client in self.clients.items()}
-        self.called: set[str] = set()
-        for name, stub in self.stubs.items():
-            stub.activate()
-            self.clients[name].meta.events.register("before-parameter-build", self._note)
-        monkeypatch.setattr("time.sleep", lambda _: None)
-        monkeypatch.setattr("cli.usage.read", lambda _: (Path("x.yaml"), wanted))
-        monkeypatch.setattr("cli.verdicts.session_of", lambda _: self)
-        monkeypatch.setattr("ops.preflight.aws.require_account", lambda *_: None)
-        parameter = {"Name": "/trainyard/local/usage/document"}
-        self.stubs["ssm"].add_response("get_parameter", {"Parameter": {"Value": DOCUMENT}}, parameter)
-        running = {"InstanceId": HEAD, "State": {"Name": "running"}}
-        self.stubs["ec2"].add_response("describe_instances", {"Reservations": [{"Instances": [running]}]})
-
-    def _note(self, model: Any, **_: object) -> None:  # noqa: ANN401
-        self.called.add(f"{model.service_model.signing_name}:{model.name}")
-
-    def client(self, name: str) -> Any:  # noqa: ANN401
-        return self.clients[name]
-
-    def answers(self, request: str, status: str = "Success", out: object = "", err: str = "") -> None:
-        sent = {
-            "InstanceIds": [HEAD], "DocumentName": DOCUMENT, "Parameters": {"Request": [request]},
-            "TimeoutSeconds": 120,
-        }  # fmt: skip
-        self.stubs["ssm"].add_response("send_command", {"Command": {"CommandId": "c" * 36}}, sent)
-        answer = {"Status": status, "StandardOutputContent": json.dumps(out), "StandardErrorContent": err}
-        self.stubs["ssm"].add_response("get_command_invocation", {**answer, "ResponseCode": int(bool(err))})
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeadNodeStub]:
+    """The account of an environment with accounting, which the command reads."""
+    stub = HeadNodeStub("usage")
+    stub.deployed("running")
+    monkeypatch.setattr(head_node, "_FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr("cli.usage.read", lambda _: (Path("x.yaml"), environment(ROUND)))
+    monkeypatch.setattr("cli.verdicts.session_of", lambda _: stub)
+    monkeypatch.setattr("ops.preflight.aws.require_account", lambda *_: None)
+    yield stub
+    stub.ended()
 
 
 WINDOW = ("--since", "2026-10-01", "--until", "2026-10-03")
@@ -185,8 +160,7 @@ def pages(count: int) -> list[dict[str, Any]]:
     return [first, *({"data": part} for part in parts[1:])]
 
 
-def test_command_asks_for_every_page(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    aws = Aws(monkeypatch, environment(ROUND))
+def test_command_asks_for_every_page(aws: HeadNodeStub, capsys: pytest.CaptureFixture[str]) -> None:
     first, second, third = pages(3)
     aws.answers(f"report {ASKED} 20", out=first)
     aws.answers(f"page {'f' * 32} 1", out=second)
@@ -195,8 +169,7 @@ def test_command_asks_for_every_page(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert "400.0 GPU hours in 3 runs" in capsys.readouterr().out
 
 
-def test_csv_to_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    aws = Aws(monkeypatch, environment(ROUND))
+def test_csv_to_a_file(aws: HeadNodeStub, tmp_path: Path) -> None:
     aws.answers(f"report {ASKED} 20000", out=pages(1)[0])
     file = tmp_path / "jobs.csv"
     words = ["--by", "job", "--format", "csv", "--output", str(file)]
@@ -204,8 +177,7 @@ def test_csv_to_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert file.read_bytes().startswith(b"kind,team,user") and b"\r\n" in file.read_bytes()
 
 
-def test_refusal_of_the_head_node(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    aws = Aws(monkeypatch, environment(ROUND))
+def test_refusal_of_the_head_node(aws: HeadNodeStub, capsys: pytest.CaptureFixture[str]) -> None:
     aws.answers(f"report {ASKED} 20", status="Failed", err="usage: sacct: Unable to connect to slurmdbd")
     assert main(["cost", "local", "--on", "aws", *WINDOW]) == 4
     said = capsys.readouterr().err
@@ -251,8 +223,7 @@ def test_moments_are_utc() -> None:
 CR = "cr-0123456789abcdef0"
 
 
-def reserved(monkeypatch: pytest.MonkeyPatch, wanted: Environment, **answer: Any) -> Usage:  # noqa: ANN401
-    aws = Aws(monkeypatch, wanted)
+def reserved(aws: HeadNodeStub, wanted: Environment, **answer: Any) -> Usage:  # noqa: ANN401
     if answer:
         listed = {"InstanceType": "p5.48xlarge", "TotalInstanceCount": 3, "CreateDate": datetime(2026, 9, 1), **answer}
         response = {"CapacityReservations": [listed]}
@@ -261,53 +232,51 @@ def reserved(monkeypatch: pytest.MonkeyPatch, wanted: Environment, **answer: Any
         aws.stubs["ec2"].add_client_error("describe_capacity_reservations", "UnauthorizedOperation")
     aws.answers(f"report {ASKED} 0", out=pages(1)[0])
     found = usage(wanted, aws, int(SINCE), int(SINCE) + 2 * 86400, 0)  # type: ignore[arg-type]
-    assert aws.called == set(USAGE), "the permissions that docs/permissions.md lists"
+    assert set(aws.sent) == set(USAGE), "the permissions that docs/permissions.md lists"
     return found
 
 
-def test_reserved_instances_that_did_not_run_cost_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reserved_instances_that_did_not_run_cost_too(aws: HeadNodeStub) -> None:
     """Three instances for 48 h, of which two ran for 48 h each."""
     wanted = environment(ROUND, type="odcr", reservation=CR)
-    [part] = [one for one in reserved(monkeypatch, wanted, State="active").unused if one.kind.startswith("reserved")]
+    [part] = [one for one in reserved(aws, wanted, State="active").unused if one.kind.startswith("reserved")]
     assert (part.resource, part.node_hours, part.gpu_hours, part.usd) == (f"gpu {CR}", 48.0, 384.0, 48 * 80.0)
 
 
-def test_a_reservation_of_two_queues_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reservation_of_two_queues_is_counted_once(aws: HeadNodeStub) -> None:
     wanted = environment(ROUND, type="odcr", reservation=CR)
     gpu, cpu = wanted.cluster.queues
     queues = gpu, cpu.model_copy(update={"capacity": gpu.capacity})
     wanted = wanted.model_copy(update={"cluster": wanted.cluster.model_copy(update={"queues": queues})})
-    found = reserved(monkeypatch, wanted, State="active", TotalInstanceCount=9)
+    found = reserved(aws, wanted, State="active", TotalInstanceCount=9)
     [part] = [one for one in found.unused if one.kind.startswith("reserved")]
     up = sum(row["up"] for row in FOUND["resources"].values())
     assert (part.resource, part.node_hours) == (f"gpu, cpu {CR}", 9 * 48 - up)
 
 
-def test_reservation_that_began_later_counts_from_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reservation_that_began_later_counts_from_then(aws: HeadNodeStub) -> None:
     wanted = environment(ROUND, type="odcr", reservation=CR)
-    found = reserved(monkeypatch, wanted, CreateDate=datetime(2026, 10, 2, tzinfo=UTC), TotalInstanceCount=5)
+    found = reserved(aws, wanted, CreateDate=datetime(2026, 10, 2, tzinfo=UTC), TotalInstanceCount=5)
     [part] = [one for one in found.unused if one.kind.startswith("reserved")]
     assert part.node_hours == 5 * 24 - 96
 
 
-def test_reservation_that_cannot_be_read_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = reserved(monkeypatch, environment(ROUND, type="odcr", reservation=CR))
+def test_reservation_that_cannot_be_read_is_unknown(aws: HeadNodeStub) -> None:
+    found = reserved(aws, environment(ROUND, type="odcr", reservation=CR))
     assert not [one for one in found.unused if one.kind.startswith("reserved")]
     assert any(f"Unused hours of {CR}, queue gpu, are unknown" in note for note in found.notes)
 
 
-def test_capacity_block_has_no_price_but_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = reserved(monkeypatch, environment(type="capacity-block", reservation=CR), State="active")
+def test_capacity_block_has_no_price_but_the_users(aws: HeadNodeStub) -> None:
+    found = reserved(aws, environment(type="capacity-block", reservation=CR), State="active")
     [part] = [one for one in found.unused if one.kind.startswith("reserved")]
     assert part.usd is None and any("give cost.prices" in note for note in found.notes)
 
 
-def test_report_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    aws = Aws(monkeypatch, environment(ROUND))
+def test_report_that_cannot_be_read(aws: HeadNodeStub) -> None:
     aws.answers(f"report {ASKED} 0", out={"digest": "f" * 32, "pages": 1, "data": "AAAA"})
     with pytest.raises(Problem, match="cannot be read"):
         usage(environment(ROUND), aws, int(SINCE), int(SINCE) + 2 * 86400, 0)  # type: ignore[arg-type]
-    assert records.MOST_BYTES < 1 << 30
 
 
 def test_figures_of_the_emulated_aws_are_simulated(found: Usage) -> None:

@@ -6,14 +6,12 @@ import json
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import boto3
 import pytest
 from botocore import xform_name
-from botocore.stub import Stubber
 
 from cli import main, verdicts
 from cli.parser import CHECKS, parser
@@ -23,60 +21,20 @@ from ops.validation.command import wishes as wishes_of
 from ops.validation.plan import CHECKS as CHECKS_OF_THE_PLAN
 from ops.validation.plan import Wishes
 from settings import environment_file, load
+from tests.ops.head_node_stub import COMMAND, HEAD, HeadNodeStub
 from tests.ops.validation.fakes import FACTS, HEALTHY
 from trainyard.pipeline.actions import VALIDATION as ACTIONS
 
-HEAD, DOCUMENT, COMMAND = "i-0123456789abcdef0", "local-cluster-ChecksDocument", "11111111-2222-3333-4444-555555555555"
-TAGS = [
-    {"Name": "tag:parallelcluster:cluster-name", "Values": ["local"]},
-    {"Name": "tag:parallelcluster:node-type", "Values": ["HeadNode"]},
-]
-
-
-class Aws:
-    """Clients that answer what was queued and nothing else, and the actions that were called."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, endpoint: str | None = None) -> None:
-        session = boto3.Session("key", "secret", region_name="us-east-1")
-        clients: Any = {name: session.client(name, endpoint_url=endpoint) for name in ("ssm", "ec2", "sns")}
-        self.stubs = {name: Stubber(client) for name, client in clients.items()}
-        self.called: list[str] = []
-        for name, client in clients.items():
-            self.stubs[name].activate()
-            client.meta.events.register("before-parameter-build", self._note)
-        monkeypatch.setattr(verdicts, "session_of", lambda _environment: SimpleNamespace(client=clients.get))
-        monkeypatch.setattr("ops.preflight.aws.require_account", lambda *_: None)
-        monkeypatch.setattr(head_node, "_FIRST_PAUSE_S", 0.0)
-
-    def _note(self, model: Any, **_rest: object) -> None:  # noqa: ANN401 - botocore's own
-        self.called.append(f"{model.service_model.signing_name}:{model.name}")
-
-    def deployed(self, *states: str) -> None:
-        """A document, and an instance with each of the states."""
-        name = {"Name": "/trainyard/local/validation/document"}
-        self.stubs["ssm"].add_response("get_parameter", {"Parameter": {"Name": "x", "Value": DOCUMENT}}, name)
-        found = [{"InstanceId": HEAD[:-1] + str(index), "State": {"Name": name}} for index, name in enumerate(states)]
-        self.stubs["ec2"].add_response(
-            "describe_instances", {"Reservations": [{"Instances": found}]}, {"Filters": TAGS}
-        )
-
-    def answers(self, request: str, status: str = "Success", *, out: object = "", err: str = "", code: int = 0) -> None:
-        stub = self.stubs["ssm"]
-        wanted = {
-            "InstanceIds": [HEAD], "DocumentName": DOCUMENT, "Parameters": {"Request": [request]},
-            "TimeoutSeconds": head_node.DELIVERY_S,
-        }  # fmt: skip
-        stub.add_response("send_command", {"Command": {"CommandId": COMMAND}}, wanted)
-        stub.add_client_error("get_command_invocation", "InvocationDoesNotExist")
-        for now in ("Pending", "InProgress", status):
-            answer = {"Status": now, "StatusDetails": now, "ResponseCode": code, "StandardErrorContent": err}
-            answer["StandardOutputContent"] = json.dumps(out)
-            stub.add_response("get_command_invocation", answer, {"CommandId": COMMAND, "InstanceId": HEAD})
-
 
 @pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Aws:
-    return Aws(monkeypatch)
+def aws(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[HeadNodeStub]:
+    """The account; the parameter of the fixture is the clients' endpoint."""
+    stub = HeadNodeStub("validation", endpoint=getattr(request, "param", None))
+    monkeypatch.setattr(verdicts, "session_of", lambda _environment: stub)
+    monkeypatch.setattr("ops.preflight.aws.require_account", lambda *_: None)
+    monkeypatch.setattr(head_node, "_FIRST_PAUSE_S", 0.0)
+    yield stub
+    stub.ended()
 
 
 def validate(*arguments: str) -> int:
@@ -97,13 +55,14 @@ def test_checks_of_the_command_line_are_those_of_the_plan() -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "json", "html"])
-@pytest.mark.parametrize("simulated", [False, True])
+@pytest.mark.parametrize(
+    ("aws", "simulated"), [(None, False), ("http://127.0.0.1:4600", True)], indirect=["aws"], ids=["aws", "simulated"]
+)
 def test_failed_scan_in_every_form(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: str, simulated: bool
+    aws: HeadNodeStub, simulated: bool, form: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The endpoint decides what is simulated, as a promotion in the emulated AWS gives `--on aws`."""
     line = {"name": "pyxis", "verdict": "failure", "found": "off | <no>", "wanted": "on", "action": "run it [again]"}
-    aws = Aws(monkeypatch, "http://127.0.0.1:4600" if simulated else None)
     aws.deployed("running")
     aws.answers("facts", out=FACTS)
     aws.answers("history", status="Failed", err="invalid choice: 'history'", code=2)
@@ -126,7 +85,7 @@ def test_failed_scan_in_every_form(
 
 
 def test_passed_scan(
-    aws: Aws, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    aws: HeadNodeStub, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: list[str] = []
     monkeypatch.setattr(history, "keep", lambda _node, _run, report: kept.append(report))
@@ -141,11 +100,11 @@ def test_passed_scan(
     assert (report["passed"], report["exit"], report["head_node"]) == (True, 0, HEAD)
     assert [line["outcome"] for line in report["lines"]] == ["passed"]
     assert report["earlier"] == [before] and json.loads(kept[0]) == report | {"earlier": []}
-    assert set(aws.called) == set(ACTIONS)
+    assert set(aws.sent) == set(ACTIONS)
     assert capsys.readouterr().out == ""
 
 
-def test_missing_cluster(aws: Aws, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_cluster(aws: HeadNodeStub, capsys: pytest.CaptureFixture[str]) -> None:
     aws.stubs["ssm"].add_client_error("get_parameter", "ParameterNotFound")
     assert "Deploy it first: cdk deploy --all" in problem(capsys)
 
@@ -159,13 +118,13 @@ def test_missing_cluster(aws: Aws, capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_head_node_is_not_found(
-    aws: Aws, capsys: pytest.CaptureFixture[str], states: tuple[str, ...], text: str
+    aws: HeadNodeStub, capsys: pytest.CaptureFixture[str], states: tuple[str, ...], text: str
 ) -> None:
     aws.deployed(*states)
     assert text in problem(capsys)
 
 
-def test_missing_agent(aws: Aws, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_agent(aws: HeadNodeStub, capsys: pytest.CaptureFixture[str]) -> None:
     aws.deployed("running")
     aws.stubs["ssm"].add_client_error("send_command", "InvalidInstanceId", "not in a valid state for account 1")
     errors = problem(capsys)
@@ -182,7 +141,7 @@ def test_missing_agent(aws: Aws, capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_answers_without_a_verdict(
-    aws: Aws, capsys: pytest.CaptureFixture[str], answer: dict[str, Any], text: str
+    aws: HeadNodeStub, capsys: pytest.CaptureFixture[str], answer: dict[str, Any], text: str
 ) -> None:
     aws.deployed("running")
     aws.answers("facts", **answer)
@@ -190,14 +149,14 @@ def test_answers_without_a_verdict(
 
 
 @pytest.mark.parametrize("permission", ACTIONS)
-def test_missing_permission_is_named(aws: Aws, capsys: pytest.CaptureFixture[str], permission: str) -> None:
+def test_missing_permission_is_named(aws: HeadNodeStub, capsys: pytest.CaptureFixture[str], permission: str) -> None:
     service, _, action = permission.partition(":")
     calls = ["get_parameter", "describe_instances", "send_command", "get_command_invocation"]
     before = calls[: calls.index(xform_name(action))]
     if len(before) > 1:
         aws.deployed("running")
     elif before:
-        aws.stubs["ssm"].add_response("get_parameter", {"Parameter": {"Value": DOCUMENT}})
+        aws.has_parameter(aws.parameter, aws.document)
     if "send_command" in before:
         aws.stubs["ssm"].add_response("send_command", {"Command": {"CommandId": COMMAND}})
     code = "UnauthorizedOperation" if service == "ec2" else "AccessDeniedException"
@@ -205,7 +164,9 @@ def test_missing_permission_is_named(aws: Aws, capsys: pytest.CaptureFixture[str
     assert f"not allowed to call {permission} on" in problem(capsys)
 
 
-def test_image_and_required_checks_of_the_file(aws: Aws, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_image_and_required_checks_of_the_file(
+    aws: HeadNodeStub, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     """A pipeline's gate has no options: the environment file contains what it requires."""
     file = tmp_path / "local.yaml"
     text = environment_file("local").read_text("utf-8")
@@ -251,10 +212,6 @@ def test_wrong_use(capsys: pytest.CaptureFixture[str], options: list[str], words
         validate("local", *options)
     assert end.value.code == 4
     assert words in capsys.readouterr().err
-
-
-def test_unknown_environment(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no-such-environment" in problem(capsys, environment="no-such-environment")
 
 
 def test_sigterm_of_a_pipeline_interrupts() -> None:
