@@ -93,7 +93,7 @@ def test_a_reader_that_ended_is_not_an_error(unbuffered: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-    command = [sys.executable, "-m", "cli", "names", "local"]
+    command = [sys.executable, "-m", "cli", "schema"]
     done = subprocess.run(command, cwd=ROOT, env=environment, stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (exits.DONE, b"")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -242,13 +239,6 @@ def test_wrong_use(arguments: list[str], words: str, capsys: pytest.CaptureFixtu
         status = int(str(ended.code))
     assert status == 4
     assert words in capsys.readouterr().err
-
-
-def test_a_reader_that_has_enough() -> None:
-    program = "from cli.logs import _print\nfor _ in range(100_000): _print('x' * 100)"
-    line = f"{sys.executable} -c {shlex.quote(program)} | head -n 1; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_nothing_is_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
