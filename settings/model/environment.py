@@ -81,7 +81,7 @@ class Environment(Part):
     name: PrefixName = Field(description="Prefix of the stack names, and default name of the cluster.")
     account: Account = Field(description="AWS account id, in quotes.")
     region: Region = Field(description="AWS region, for example us-east-1.")
-    tags: dict[str, str] = Field(default_factory=dict, description="Tags of every resource; at most 40.")
+    tags: dict[str, str] = Field(default_factory=dict, description="Tags of every resource; at most 38.")
     production: bool = Field(
         False,
         description="A production environment. It must have a permissions boundary (cluster.permissions_boundary).",
