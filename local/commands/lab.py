@@ -21,6 +21,8 @@ _AGAIN = "`trainyard lab shell` opens a shell."
 
 def run(options: argparse.Namespace) -> int:
     """Run one action; returns the exit status."""
+    if "/" in options.name or not options.name.strip("."):
+        raise Problem(f"--name {options.name!r} is not the name of a folder")
     laboratory = Laboratory((options.state or ROOT / ".trainyard" / "lab" / options.name).resolve())
     if options.action == "up":
         _up(laboratory, options)

@@ -142,6 +142,8 @@ def end(state_dir: Path) -> None:
             break
     if pids:
         raise EmulatorError(f"processes {', '.join(map(str, pids))} of {state_dir} do not end: end them by hand")
+    if not (state_dir / "emulator.json").is_file():
+        return  # no emulator was started here: the files are somebody else's
     for name in ("tmp", "runtime"):
         shutil.rmtree(state_dir / name, ignore_errors=True)
     for name in ("state.json", "cognito-rsa-key.pem", "cognito-rsa-key.pem.lock"):

@@ -84,12 +84,15 @@ class Laboratory:
             raise
 
     def down(self) -> None:
-        """End every process of the laboratory and remove its control groups and files."""
+        """End the laboratory's processes; remove its control groups and files. Raises Problem for another folder."""
+        if self.state.is_dir() and any(self.state.iterdir()) and not (self.state / "plan.json").is_file():
+            raise Problem(f"{self.state} has other files and no laboratory; give an empty folder")
         namespaces.end(self.state)
         if self.state.is_dir():
             for node in (self.state / "nodes").glob("*"):
                 host.remove_group(f"{self.group}/{node.name}")
             host.remove_group(self.group)
+            shutil.rmtree(self.state / "nodes", ignore_errors=True)  # before plan.json: this can be interrupted
             shutil.rmtree(self.state)
         self._plan = None
 

@@ -28,9 +28,13 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
 )
 def test_a_state_file_without_its_emulator(tmp_path: Path, state: str) -> None:
     (tmp_path / "state.json").write_text(state)
+    (tmp_path / "tmp").mkdir()
     assert launch.find(tmp_path) is None
     launch.stop(tmp_path)
-    assert not (tmp_path / "state.json").exists()
+    assert (tmp_path / "tmp").is_dir(), "without emulator.json the files are not an emulator's"
+    (tmp_path / "emulator.json").touch()
+    launch.stop(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["emulator.json"]
 
 
 def test_a_child_sees_none_of_the_callers_aws_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cli import main
 from local.slurm import Laboratory, base, bootstrap, host, make, namespaces
 from local.slurm.plan import PLAN_FILE
 from ops.problem import Problem
@@ -136,6 +137,16 @@ def test_a_plan_says_what_is_wrong(tmp_path: Path) -> None:
         make(environment, nodes=0)
     with pytest.raises(Problem, match="there is no laboratory in"):
         Laboratory(tmp_path / "none").output("true")
+
+
+def test_a_folder_without_a_laboratory_is_not_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    for words in (["--state", str(tmp_path)], ["--name", "../.."], ["--name", ".."], ["--name", ""]):
+        assert main(["lab", "down", *words]) == 4
+    said = capsys.readouterr().err
+    assert f"{tmp_path} has other files and no laboratory; give an empty folder" in said
+    assert "--name '../..' is not the name of a folder" in said
+    assert (tmp_path / "file").exists()
 
 
 @pytest.mark.parametrize("file", sorted(ENVIRONMENT.parent.glob("*.yaml")), ids=lambda file: file.stem)
