@@ -27,8 +27,8 @@ def text(pattern: str, meaning: str, most: int | None = None, least: int | None 
 
 
 def _name(most: int) -> StringConstraints:
-    meaning = "two or more lower-case letters, digits and hyphens, starting with a letter, not ending with a hyphen"
-    return text("[a-z][a-z0-9-]*[a-z0-9]", meaning, most)
+    meaning = "two or more lower-case letters, digits and single hyphens, starting with a letter, ending with no hyphen"
+    return text("[a-z](-?[a-z0-9])+", meaning, most)
 
 
 def path(pattern: str, meaning: str, example: str) -> StringConstraints:
@@ -39,7 +39,7 @@ def path(pattern: str, meaning: str, example: str) -> StringConstraints:
 
 def resource_id(what: str, prefix: str) -> StringConstraints:
     """An id that EC2 gave."""
-    return text(f"{prefix}-[0-9a-f]{{8,17}}", f"{what}, {prefix}- and 8 to 17 hexadecimal digits")
+    return text(f"{prefix}-([0-9a-f]{{8}}|[0-9a-f]{{17}})", f"{what}, {prefix}- and 8 or 17 hexadecimal digits")
 
 
 def arn(what: str, service: str, shown: str, name: str) -> StringConstraints:

@@ -89,7 +89,7 @@ class LoginNodes(Part):
 
     name: QueueName = Field("login", description="Name of the pool.")
     instance_type: InstanceType = Field("m7i.xlarge", description="Instance type.")
-    count: int = Field(1, ge=0, le=10, description="Number of login nodes.")
+    count: int = Field(1, ge=0, description="Number of login nodes.")
     subnet: Subnet = Field("private", description=_SUBNET)
     grace_minutes: int = Field(
         10, ge=3, le=120, description="Minutes that users get to log out before a node is terminated."

@@ -57,7 +57,7 @@ FEATURES: dict[str, Environment] = {
         cluster={
             "os": "ubuntu2404",
             "head_node": {"subnet": "public", "key_name": "operators", "ami": "ami-0123456789abcdef0"},
-            "login_nodes": {"count": 2, "subnet": "public"},
+            "login_nodes": {"count": 11, "subnet": "public"},
             "permissions_boundary": "arn:aws:iam::123456789012:policy/boundary",
             "slurm": {
                 "memory_scheduling": True,
