@@ -24,6 +24,11 @@ def stack_name(environment: Environment, part: str) -> str:
     return f"{environment.name}-{part}"
 
 
+def camel(name: str) -> str:
+    """A name as part of a logical id or as a property: letters and digits only, stop_fleet is StopFleet."""
+    return "".join(part.capitalize() for part in "".join(c if c.isalnum() else " " for c in name).split())
+
+
 def has_database_stack(environment: Environment) -> bool:
     """Whether the file makes or removes a database; a deployed one stays as it is where the key is left out."""
     accounting = environment.cluster.slurm.accounting

@@ -11,7 +11,7 @@ from constructs import Construct
 
 from settings.model import Environment
 from settings.shares import METADATA, is_shared, shares
-from settings.stacks import topic_arn
+from settings.stacks import camel, topic_arn
 from stacks.api import ApiStack
 from stacks.environment_stack import EnvironmentStack
 from stacks.network import NetworkStack
@@ -107,7 +107,7 @@ class ClusterStack(EnvironmentStack):
                 hooks=[f"{hook.role} {hook.when} {hook.script} {hook.sha256}" for hook in cluster.hooks],
                 timeout_minutes=cluster.timeout_minutes,
                 answer_minutes=cluster.answer_minutes,
-                updates={_camel(policy): value for policy, value in cluster.updates.model_dump().items()},
+                updates={camel(policy): value for policy, value in cluster.updates.model_dump().items()},
                 frozen=name == cluster.predecessor,
                 generation=0 if name == cluster.predecessor else cluster.generation,
             )
@@ -146,8 +146,8 @@ class ClusterStack(EnvironmentStack):
             ("ApiUrl", api.url, "ParallelCluster API"),
             ("DataBucket", data, "Data sets"),
             ("CheckpointsBucket", checkpoints, "Checkpoints and results"),
-            *((f"Repository{_camel(name)}", uri, f"ECR repository {name}") for name, uri in uris.items()),
-            *((f"Lustre{_camel(k)}", item.dns_name, f"FSx for Lustre file system {k}") for k, item in lustre.items()),
+            *((f"Repository{camel(name)}", uri, f"ECR repository {name}") for name, uri in uris.items()),
+            *((f"Lustre{camel(k)}", item.dns_name, f"FSx for Lustre file system {k}") for k, item in lustre.items()),
             *([("OpenZfs", openzfs.dns_name, "FSx for OpenZFS file system")] if openzfs else []),
         ]
         parameters = {
@@ -188,7 +188,7 @@ class ClusterStack(EnvironmentStack):
                 assets=storage.buckets.assets,
             )
             outputs = [
-                (f"Policy{_camel(name)}", policy.managed_policy_arn, f"IAM policy of a cluster's {name}")
+                (f"Policy{camel(name)}", policy.managed_policy_arn, f"IAM policy of a cluster's {name}")
                 for name, policy in personas.policies.items()
             ]
         if parameters:
@@ -228,8 +228,3 @@ def _subnet(network: Network, wanted: str) -> str:
     if network.public_subnet is None:
         raise ValueError("A node is public, but the network has no public subnet: use egress nat, or name a subnet.")
     return network.public_subnet.subnet_id
-
-
-def _camel(name: str) -> str:
-    """A name as part of a logical id or as a property: letters and digits only, stop_fleet is StopFleet."""
-    return "".join(part.capitalize() for part in "".join(c if c.isalnum() else " " for c in name).split())

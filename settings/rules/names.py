@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 from settings.faults import KeyPath, key_text
 from settings.model import Environment
+from settings.model.images import Repository
+from settings.model.storage import Lustre
 from settings.rules import items
 from settings.rules.items import Finding, Items, Named, clashes, for_each
-from settings.stacks import STACKS, stack_name
+from settings.stacks import STACKS, camel, stack_name
 
 MAX_CLUSTER_NAME_WITH_ACCOUNTING = 40
 BUCKET_PREFIXES_OF_S3 = ("xn--", "sthree-", "amzn-s3-demo-")
@@ -20,7 +22,7 @@ TAG_VALUE = re.compile(r"[\w .:/=+@-]{1,256}")
 
 
 def cluster(environment: Environment) -> Iterator[Finding]:
-    """The cluster's name is not the name of another stack, as the cluster's own CloudFormation stack bears it.
+    """The cluster's CloudFormation stack has the cluster's name, so no other stack may have it.
 
     With accounting it has at most 40 characters, because Slurm uses it in table names. Source: ParallelCluster 3.16.1,
     PCLUSTER_NAME_MAX_LENGTH_SLURM_ACCOUNTING. The predecessor is another cluster.
@@ -55,6 +57,13 @@ def not_default(_: Environment, key: KeyPath, item: Named) -> Iterator[Finding]:
         yield Finding((*key, "name"), item.name, "any other name: ParallelCluster forbids this one")
 
 
+def _same(one: tuple[KeyPath, Named], other: tuple[KeyPath, Named]) -> bool:
+    """Whether names are equal. Those of repositories and Lustre file systems are part of the ids of outputs."""
+    a, b = one[1], other[1]
+    outputs = isinstance(a, Repository | Lustre) and type(a) is type(b)
+    return camel(a.name) == camel(b.name) if outputs else a.name == b.name
+
+
 def unique(environment: Environment) -> Iterator[Finding]:
     """Names are unique. Lustre and OpenZFS volumes share one namespace.
 
@@ -69,9 +78,10 @@ def unique(environment: Environment) -> Iterator[Finding]:
     for key, queue in items.queues(environment):
         namespaces.append(("compute resource of the queue", items.listed((*key, "compute"), queue.compute)))
     for what, named in namespaces:
-        for key, item, first, _ in clashes(named, lambda one, other: one[1].name == other[1].name):
-            given = f"{item.name}, the name of {key_text(first)} too"
-            yield Finding((*key, "name"), given, f"a name that no other {what} has")
+        for key, item, first, other in clashes(named, _same):
+            given = f"{item.name}, which clashes with {other.name} of {key_text(first)}"
+            advice = "" if item.name == other.name else "names of outputs have letters and digits only: rename one"
+            yield Finding((*key, "name"), given, f"a name that no other {what} has", advice)
 
 
 def image_build(environment: Environment) -> Iterator[Finding]:

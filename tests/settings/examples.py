@@ -217,8 +217,10 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({f"{L}.name": "default"}, f"{L0}.name", "forbids"),
     ({f"{L}.name": "a" * 31}, f"{L0}.name", "at most 30"),
     ({"storage.lustre.1.name": "fast"}, "storage.lustre[1].name", L0),
+    ({f"{L}.name": "fsx-1", "storage.lustre.1.name": "fsx1"}, "storage.lustre[1].name", "letters and digits"),
     ({f"{Z}.volumes.0.name": "fast"}, "storage.openzfs.volumes[0].name", L0),
     ({"images.repositories": [{"name": "ab"}, {"name": "ab"}]}, "images.repositories[1].name", "repositories[0]"),
+    ({"images.repositories": [{"name": "a/b"}, {"name": "a-b"}]}, "images.repositories[1].name", "clashes with a/b"),
     ({"images.build": {"repository": "other"}}, "images.build.repository", "one of the repositories"),
     (
         {"images.repositories": IMMUTABLE, "images.build": {"repository": "ab"}},
