@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from constructs import Construct
 
+from settings.lifecycle import expiring
 from settings.model import Environment
 from stacks.environment_stack import EnvironmentStack
 from stacks.network import NetworkStack
 from trainyard.buckets import Buckets
-from trainyard.lifecycle import expiring
 from trainyard.lustre import LustreFileSystem
 from trainyard.openzfs import OpenZfsFileSystem
 from trainyard.retention import log_group
@@ -36,11 +36,7 @@ class StorageStack(EnvironmentStack):
         subnet, groups = network.network.private_subnet, network.security_groups
         kept = retention.file_systems == "keep"
         self.buckets = Buckets(
-            self,
-            "Buckets",
-            buckets=storage.buckets,
-            retention=retention.buckets,
-            expiring=expiring(environment),
+            self, "Buckets", buckets=storage.buckets, retention=retention.buckets, expiring=expiring(environment)
         )
         self.lustre = {}
         if storage.lustre:

@@ -9,8 +9,8 @@ from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from settings.lifecycle import Expiring, days
 from settings.model.storage import Buckets as BucketSettings
-from trainyard.lifecycle import Expiring, Kind
 from trainyard.nag import acknowledge
 from trainyard.retention import retain
 
@@ -88,16 +88,11 @@ class Buckets(Construct):
         return bucket
 
     def _expiry(self, prefixes: Sequence[Expiring]) -> list[s3.LifecycleRule]:
-        days: dict[Kind, int] = {
-            "checkpoints": self._settings.checkpoint_days,
-            "logs": self._settings.log_days,
-            "temporary": 7,
-        }
         return [
             s3.LifecycleRule(
                 id=f"expire {item.kind} under {item.prefix}",
                 prefix=item.prefix,
-                expiration=Duration.days(days[item.kind]),
+                expiration=Duration.days(days(self._settings, item.kind)),
             )
             for item in prefixes
         ]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 from settings.faults import KeyPath, key_text
+from settings.lifecycle import days, expiring, prefixes
 from settings.model import Environment
-from settings.model.environment import Model
+from settings.model.environment import Model, ModelFolders
 from settings.rules.items import Finding, Items, clashes, for_each, models, mounts, overlap, queues
-
-OWN_FOLDERS = ("checkpoints", "outputs", "logs", "tensorboard")
 
 
 @for_each(models)
@@ -41,20 +41,18 @@ def shares(environment: Environment) -> Iterator[Finding]:
             )
 
 
-@for_each(models)
-def on_a_mount(environment: Environment, key: KeyPath, model: Model) -> Iterator[Finding]:
+def _folders(environment: Environment, *names: str) -> Items[str]:
+    for key, model in models(environment):
+        for name in names:
+            yield (*key, "folders", name), str(getattr(model.folders, name))
+
+
+def on_a_mount(environment: Environment) -> Iterator[Finding]:
     """Folders are below a shared mount: a node's own disk is deleted with the node."""
     shared = [mount for _, mount in mounts(environment)]
-    for name, folder in model.folders.model_dump().items():
+    for key, folder in _folders(environment, *ModelFolders.model_fields):
         if not any(folder.startswith(mount + "/") for mount in shared):
-            allowed = f"a folder below one of {', '.join(shared) or 'no mounts'}"
-            yield Finding((*key, "folders", name), folder, allowed)
-
-
-def _own_folders(environment: Environment) -> Items[str]:
-    for key, model in models(environment):
-        for name in OWN_FOLDERS:
-            yield (*key, "folders", name), str(getattr(model.folders, name))
+            yield Finding(key, folder, f"a folder below one of {', '.join(shared) or 'no mounts'}")
 
 
 def own_folders(environment: Environment) -> Iterator[Finding]:
@@ -68,9 +66,22 @@ def own_folders(environment: Environment) -> Iterator[Finding]:
         nested_logs = key == (*before[:-1], "tensorboard") and before[-1] == "logs" and folder != taken
         return overlap(folder, taken) and not nested_logs
 
-    for key, folder, before, taken in clashes(_own_folders(environment), clash):
+    own = _folders(environment, "checkpoints", "outputs", "logs", "tensorboard")
+    for key, folder, before, taken in clashes(own, clash):
         given = f"{folder}, which overlaps with {taken} of {key_text(before)}"
         yield Finding(key, given, "a folder that no other project and no other purpose uses")
 
 
-RULES = (queue, shares, on_a_mount, own_folders)
+def kept(environment: Environment) -> Iterator[Finding]:
+    """Data sets and results are not linked to a prefix whose objects expire."""
+    for (key, folder), rule in product(_folders(environment, "data", "outputs"), expiring(environment)):
+        for prefix in prefixes(environment, folder):
+            if prefix.startswith(rule.prefix):
+                given = f"{folder}, linked to {prefix} of the checkpoint bucket"
+                age = days(environment.storage.buckets, rule.kind)
+                allowed = f"a folder whose objects do not expire: those under {rule.prefix} expire after {age} days"
+                advice = "use another folder, or another prefix of the association, for example results/"
+                yield Finding(key, given, allowed, advice)
+
+
+RULES = (queue, shares, on_a_mount, own_folders, kept)

@@ -35,8 +35,7 @@ def cluster(environment: Environment) -> Iterator[Finding]:
     if name in {stack_name(environment, part) for part in STACKS}:
         yield Finding(key, name, "a name that none of the environment's own stacks has", "choose another name")
     if environment.cluster.predecessor == name:
-        allowed = "another name than the cluster's own"
-        yield Finding(("cluster", "predecessor"), name, allowed, "give the new cluster a name")
+        yield Finding(("cluster", "predecessor"), name, "another name than the cluster's own", "name the new cluster")
 
 
 def _named_for_parallelcluster(environment: Environment) -> Items[Named]:
@@ -59,9 +58,8 @@ def not_default(_: Environment, key: KeyPath, item: Named) -> Iterator[Finding]:
 
 def _same(one: tuple[KeyPath, Named], other: tuple[KeyPath, Named]) -> bool:
     """Whether names are equal. Those of repositories and Lustre file systems are part of the ids of outputs."""
-    a, b = one[1], other[1]
-    outputs = isinstance(a, Repository | Lustre) and type(a) is type(b)
-    return camel(a.name) == camel(b.name) if outputs else a.name == b.name
+    both = all(isinstance(item, Repository | Lustre) for _, item in (one, other))
+    return one[1].name == other[1].name or (both and camel(one[1].name) == camel(other[1].name))
 
 
 def unique(environment: Environment) -> Iterator[Finding]:

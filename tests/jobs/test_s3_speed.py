@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from settings import environment_file, load
+from settings.lifecycle import Expiring, expiring
 from tests.jobs.conftest import JOBS
 from tests.jobs.test_verdicts import fake
-from trainyard.lifecycle import Expiring, expiring
 
 FILE = JOBS / "lib" / "s3_speed.py"
 ROOT = Path(__file__).parents[2]

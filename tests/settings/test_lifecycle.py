@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from settings.lifecycle import expiring
 from settings.model import Environment
 from tests.constructs.stacks_of import environment
-from trainyard.lifecycle import expiring
 
 USUAL = {("checkpoints/", "checkpoints"), ("logs/", "logs"), ("tmp/", "temporary")}
 

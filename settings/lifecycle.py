@@ -10,20 +10,20 @@ wherever an association links them to a bucket.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from itertools import permutations, product
 from pathlib import PurePosixPath
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from settings.model import Environment
-from settings.model.storage import Association
+from settings.model.storage import Association, Buckets
 
 Kind = Literal["checkpoints", "logs", "temporary"]
 
 _FOLDERS: dict[str, Kind] = {"checkpoints": "checkpoints", "logs": "logs", "tmp": "temporary"}
+_MODEL_FOLDERS: dict[str, Kind] = {"checkpoints": "checkpoints", "logs": "logs", "tensorboard": "logs"}
 
 
-@dataclass(frozen=True, order=True)
-class Expiring:
+class Expiring(NamedTuple):
     """A prefix, ending in a slash, whose objects expire."""
 
     prefix: str
@@ -33,18 +33,30 @@ class Expiring:
 def expiring(environment: Environment) -> tuple[Expiring, ...]:
     """The expiring prefixes of the checkpoint bucket, sorted, without those inside another prefix of the same kind."""
     found = {Expiring(f"{folder}/", kind) for folder, kind in _FOLDERS.items()}
+    found.update(item for _, association in _associations(environment) for item in _under(association))
+    for model, (name, kind) in product(environment.models, _MODEL_FOLDERS.items()):
+        found.update(Expiring(prefix, kind) for prefix in prefixes(environment, getattr(model.folders, name)) if prefix)
+    inside = {a for a, b in permutations(found, 2) if a.kind == b.kind and a.prefix.startswith(b.prefix)}
+    return tuple(sorted(found - inside))
+
+
+def prefixes(environment: Environment, folder: str) -> Iterator[str]:
+    """The prefixes of the checkpoint bucket that associations link a folder to, empty for the whole bucket."""
+    for mount, association in _associations(environment):
+        path, root = PurePosixPath(folder), PurePosixPath(mount) / association.path.lstrip("/")
+        if path.is_relative_to(root):
+            yield association.prefix + "".join(f"{part}/" for part in path.relative_to(root).parts)
+
+
+def days(buckets: Buckets, kind: Kind) -> int:
+    """Days until objects of a kind expire."""
+    return {"checkpoints": buckets.checkpoint_days, "logs": buckets.log_days, "temporary": 7}[kind]
+
+
+def _associations(environment: Environment) -> Iterator[tuple[str, Association]]:
+    """The associations with the checkpoint bucket, each with the mount of its file system."""
     for lustre in environment.storage.lustre:
-        for association in lustre.associations:
-            if association.bucket == "checkpoints":
-                found |= set(_under(association))
-                found |= set(_model_folders(environment, PurePosixPath(lustre.mount), association))
-
-    def inside_another(item: Expiring) -> bool:
-        return any(
-            item != other and item.kind == other.kind and item.prefix.startswith(other.prefix) for other in found
-        )
-
-    return tuple(sorted(item for item in found if not inside_another(item)))
+        yield from ((lustre.mount, item) for item in lustre.associations if item.bucket == "checkpoints")
 
 
 def _under(association: Association) -> Iterator[Expiring]:
@@ -56,20 +68,3 @@ def _under(association: Association) -> Iterator[Expiring]:
     elif association.path == "/":
         for folder, kind in _FOLDERS.items():
             yield Expiring(f"{association.prefix}{folder}/", kind)
-
-
-def _model_folders(environment: Environment, mount: PurePosixPath, association: Association) -> Iterator[Expiring]:
-    """The folders of the models that an association links to its bucket."""
-    root = mount / association.path.lstrip("/")
-    for model in environment.models:
-        folders: tuple[tuple[str, Kind], ...] = (
-            (model.folders.checkpoints, "checkpoints"),
-            (model.folders.logs, "logs"),
-            (model.folders.tensorboard, "logs"),
-        )
-        for folder, kind in folders:
-            path = PurePosixPath(folder)
-            if path != root and path.is_relative_to(root):
-                yield Expiring(f"{association.prefix}{path.relative_to(root)}/", kind)
-            elif path == root and association.prefix:
-                yield Expiring(association.prefix, kind)
