@@ -33,7 +33,7 @@ _CONSTANTS: dict[str, bool | None] = {
 
 
 class _Loader(yaml.SafeLoader):
-    """Only composes nodes. Without implicit resolvers every scalar keeps its text; `_Reader` decides its type."""
+    """Composes nodes only. Without implicit resolvers scalars keep their text; `Source._scalar` decides their type."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own attribute
 

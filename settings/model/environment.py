@@ -28,7 +28,7 @@ class Retention(Part):
         "keep", description="The accounting database. keep: protected; a final snapshot of it is taken."
     )
     images: Literal["keep", "delete"] = Field("keep", description="ECR repositories with their images.")
-    logs: Literal["keep", "delete"] = Field("keep", description="Log groups.")
+    logs: Literal["keep", "delete"] = Field("keep", description="Log groups, and the data of Prometheus.")
 
 
 class ModelFolders(Part):

@@ -18,7 +18,6 @@ BucketPrefix = Annotated[str, text("[a-z0-9][a-z0-9-]{1,28}[a-z0-9]", _BUCKET)]
 WeeklyTime = Annotated[str, text(f"[1-7]:{_TIME}", "day:HH:MM in UTC, Monday is 1, for example 7:18:00")]
 DailyTime = Annotated[str, text(_TIME, "HH:MM in UTC, for example 16:00")]
 Event = Literal["new", "changed", "deleted"]
-BucketPurpose = Literal["data", "checkpoints"]
 _EXISTING_BUCKET = "data, checkpoints, or s3://<name> of a bucket that exists, of at most 63 characters"
 Bucket = Annotated[str, text("(data|checkpoints|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])", _EXISTING_BUCKET)]
 _EXISTING_ID = "the id of a Lustre file system, fs- and 17 hexadecimal digits, or of an OpenZFS volume, fsvol- and 17"

@@ -47,7 +47,7 @@ OWN_KEYS = {
 
 @cache
 def known_keys() -> dict[str, Any]:
-    """The genuine schema, in the form that parallelcluster/keys.py describes."""
+    """ParallelCluster's schema, in the form that parallelcluster/keys.py describes."""
     keys: dict[str, Any] = json.loads((DATA / "parallelcluster_keys.json").read_text("utf-8"))
     return keys
 
