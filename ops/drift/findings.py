@@ -43,6 +43,7 @@ class Report:
         unchecked: number of resources that were not compared, by type.
         missing: checks that failed, each with its reason; without drift elsewhere they leave no verdict.
         undeployed: number of resources in which the file differs from the deployed template, by stack; not drift.
+        simulated: the account is that of the emulated AWS.
     """
 
     environment: str
@@ -52,6 +53,7 @@ class Report:
     unchecked: Counter[str] = field(default_factory=Counter)
     missing: list[str] = field(default_factory=list)
     undeployed: Mapping[str, int] = field(default_factory=dict)
+    simulated: bool = False
 
     @property
     def level(self) -> Level:

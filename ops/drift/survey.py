@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from cluster_resource.aws import Aws
+from ops.aws.emulated import emulated
 from ops.drift import access, assets, cluster, detection, fsx, shares
 from ops.drift.deployed_stack import NESTED, DeployedStack, nested, own, read
 from ops.drift.findings import Finding, Report
@@ -41,6 +42,7 @@ def survey(report: Report, session: boto3.Session, wanted: Stacks) -> Report:
 
 def _survey(report: Report, session: boto3.Session, wanted: Stacks) -> None:
     client = session.client("cloudformation")
+    report.simulated = emulated(client)
     stacks = own(client, wanted)
     report.undeployed = undeployed(wanted, stacks)
     for key, stack in wanted.items():

@@ -10,6 +10,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from ops.aws.emulated import emulated
 from ops.problem import Problem
 from settings import Environment
 from settings.regions import partition
@@ -57,6 +58,11 @@ class Aws:
                 yield from page.get(key, [])
         except ClientError as error:
             raise _judged(error, service, operation) from error
+
+    @property
+    def emulated(self) -> bool:
+        """Whether the emulated AWS answers."""
+        return emulated(self._client("sts"))
 
     def _client(self, service: str) -> Any:  # noqa: ANN401 - boto3's
         if service not in self._clients:

@@ -68,6 +68,7 @@ class Report:
     account: str
     region: str
     results: tuple[CheckResult, ...]
+    simulated: bool = False
 
     @property
     def ready(self) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ops.aws.emulated import MARK
 from ops.cost.change import cells
 from ops.drift import findings
 from ops.preflight import results as preflights
@@ -148,7 +149,8 @@ def preflight_report(preflight: preflights.Report) -> Report:
             rest.append(Row(cells, tones[item.verdict]))
     columns = ("Verdict", "Check", "Asked", "Found", "Wanted")
     return Report(
-        title=f"Preflight of {preflight.environment} in {preflight.account}, {preflight.region}",
+        title=f"Preflight of {preflight.environment} in {preflight.account}, {preflight.region}"
+        + MARK * preflight.simulated,
         headline=preflight.headline,
         tone=Tone.GOOD if preflight.ready else Tone.BAD,
         data={
@@ -157,6 +159,7 @@ def preflight_report(preflight: preflights.Report) -> Report:
             "region": preflight.region,
             "ready": preflight.ready,
             "exit": 0 if preflight.ready else 1,
+            "simulated": preflight.simulated,
             "lines": [vars(item) for item in preflight.results],
         },
         sections=(
@@ -219,7 +222,7 @@ def drift_report(drift: findings.Report) -> Report:
     }
     levels = findings.Level
     return Report(
-        title=f"Drift of {drift.environment} in {drift.account}",
+        title=f"Drift of {drift.environment} in {drift.account}" + MARK * drift.simulated,
         headline=drift.headline,
         tone={levels.NONE: Tone.GOOD, levels.DRIFT: Tone.BAD, levels.UNKNOWN: Tone.UNKNOWN}[drift.level],
         data=vars(drift) | more,

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from ops.aws.emulated import emulated
 from ops.problem import Problem
 from ops.validation import head_node
 from ops.validation.head_node import HeadNode, Refused
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 64 << 20
 HOUR = 3600
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
@@ -114,8 +113,7 @@ def usage(environment: Environment, session: boto3.Session, since: int, until: i
     node = HeadNode(ssm, head_node.find(ec2, environment.cluster_name), document, "usage")
     found = fetch(node, since, until, jobs)
     reserved, notes = _reserved(environment, ec2, found)
-    emulated = urlsplit(ssm.meta.endpoint_url).hostname in LOOPBACK
-    return replace(priced(environment, found, reserved, notes), simulated=emulated)
+    return replace(priced(environment, found, reserved, notes), simulated=emulated(ssm))
 
 
 def fetch(node: HeadNode, since: int, until: int, jobs: int) -> dict[str, Any]:

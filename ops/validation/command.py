@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
+from ops.aws.emulated import emulated
 from ops.cost.prices import Prices
 from ops.problem import Problem
 from ops.validation import head_node, history, judge
@@ -39,8 +39,6 @@ TOTAL_MINUTES = 200
 """Minutes for all jobs together. A pipeline's step has 240 minutes, and a step that is stopped leaves no report."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 15.0
 _NOT_STARTED = ("PENDING", "CONFIGURING")
-_LOOPBACK = ("127.0.0.1", "localhost")
-"""Hosts of an endpoint that only the emulated AWS has, also for a pipeline's `--on aws` in `trainyard promote`."""
 _MINUTE = 60
 
 
@@ -86,8 +84,7 @@ def validate(
     document = head_node.document(ssm, environment.name)
     instance = head_node.find(session.client("ec2"), environment.cluster_name)
     node = HeadNode(ssm, instance, document)
-    emulated = urlsplit(ssm.meta.endpoint_url).hostname in _LOOPBACK
-    if emulated:
+    if simulated := emulated(ssm):
         progress("simulated: the emulated AWS has stand-ins for GPUs, EFA and what measures them")
     progress(f"asking {instance}, the head node of {environment.cluster_name}")
     try:
@@ -101,9 +98,9 @@ def validate(
             f"Import it on the head node: import-container.sh IMAGE_URI {wanted.image}"
         )
     price = Prices.of(environment).instance
-    made = Planner(environment, wanted, facts["programs"], facts["images"], price, emulated).plan()
+    made = Planner(environment, wanted, facts["programs"], facts["images"], price, simulated).plan()
     for most in at_most(made[0], node_minutes):
-        progress(f"at most {most}{' (simulated)' * emulated}")
+        progress(f"at most {most}{' (simulated)' * simulated}")
     now = datetime.now(UTC)
     run = f"{now:%Y%m%d-%H%M%S}"
     earlier: tuple[Earlier, ...] = ()
@@ -115,7 +112,7 @@ def validate(
         start_minutes,
         progress,
         total_minutes=total_minutes,
-        emulated=emulated,
+        emulated=simulated,
         drain=wanted.drain,
         node_minutes=node_minutes,
     )
@@ -123,7 +120,7 @@ def validate(
     used = tuple(together(walk.node_hours))
     lines += tuple(history.slower(lines, earlier))
     time = f"{now:%Y-%m-%dT%H:%M:%SZ}"
-    report = Report(environment.name, environment.cluster_name, instance, lines, emulated, used, time)
+    report = Report(environment.name, environment.cluster_name, instance, lines, simulated, used, time)
     with _without_history(progress):
         history.keep(node, run, json_text(validation_report(report)))
     return replace(report, earlier=earlier)

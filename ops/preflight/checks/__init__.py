@@ -86,7 +86,7 @@ def run(
                 results.append(replace(result, check=name))
         except _ERRORS as error:
             results.append(_unanswered(name, subject, error))
-    return Report(environment.name, environment.account, environment.region, tuple(results))
+    return Report(environment.name, environment.account, environment.region, tuple(results), aws.emulated)
 
 
 def _unanswered(check: str, subject: str, error: Exception) -> CheckResult:

@@ -29,6 +29,7 @@ def report() -> Shown:
         unchecked=Counter({"AWS::Scheduler::Schedule": 2}),
         missing=["demo-api: IAM refuses to <say>"],
         undeployed={"demo-images": 1},
+        simulated=True,
     )
     return drift_report(found)
 
@@ -38,7 +39,7 @@ def test_text() -> None:
     text(report(), Console(file=stream, width=200, highlight=False))
     assert stream.getvalue().splitlines() == [
         "Drift: 2 differences from what was deployed, in cluster, demo-network.",
-        "Drift of demo in 111122223333",
+        "Drift of demo in 111122223333 (simulated: emulated AWS)",
         "",
         "Differences",
         "cluster  demo",

@@ -143,6 +143,7 @@ def test_no_drift(session: Session) -> None:
     deployed(session.stubber)
     report = session.survey()
     assert report.level is Level.NONE
+    assert not report.simulated
     assert (report.checked, dict(report.unchecked)) == (1, {"AWS::Scheduler::Schedule": 1})
 
 

@@ -110,6 +110,7 @@ class Account(Aws):
     stacks: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
     denied: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
+    emulated: bool = False
 
     def call(self, service: str, operation: str, **arguments: Any) -> Answer:  # noqa: ANN401 - boto3's
         model = _operation(service, operation)

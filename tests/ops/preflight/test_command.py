@@ -53,6 +53,7 @@ def test_ready_without_fault_and_unknown() -> None:
     assert report(Verdict.OK, Verdict.NOTE, Verdict.WARNING).ready
     assert not report(Verdict.OK, Verdict.FAULT).ready
     assert not report(Verdict.OK, Verdict.UNKNOWN).ready
+    assert preflight_report(checked(Account(emulated=True), ())).title.endswith("us-east-1 (simulated: emulated AWS)")
     assert report(Verdict.FAULT, Verdict.OK, Verdict.OK).headline == "NOT READY: 1 faults, 2 ok"
 
 
@@ -74,7 +75,7 @@ def test_markdown_folds_good_results() -> None:
 
 def test_json_has_every_field() -> None:
     found = json.loads(json_text(preflight_report(report(Verdict.WARNING, Verdict.UNKNOWN))))
-    assert (found["ready"], found["exit"]) == (False, 1)
+    assert (found["ready"], found["exit"], found["simulated"]) == (False, 1, False)
     assert found["lines"][1] == {
         "check": "quotas", "subject": "[P] | vCPUs", "asked": "ec2:X", "found": "384 <of>", "wanted": "192",
         "verdict": "unknown", "todo": "raise it",
