@@ -6,10 +6,11 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -82,18 +83,18 @@ def _run_commands(pipeline: Pipeline, spec: dict[str, Any], log: Path, settings:
     environment = environment_for({**pipeline.emulator.env(), **settings})
     for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):  # those of the role come from the URI
         del environment[key]
-    with log.open("w") as stream:
+    line, source = ["bash", "-ev", str(script)], log.with_name("src")
+    with (
+        log.open("w") as out,
+        subprocess.Popen(line, cwd=source, env=environment, stdout=out, stderr=out, start_new_session=True) as process,
+    ):
         try:
-            return subprocess.call(
-                ["bash", "-ev", str(script)],
-                cwd=log.with_name("src"),
-                env=environment,
-                stdout=stream,
-                stderr=stream,
-                timeout=limit_s,
-            )
+            return process.wait(limit_s)
         except subprocess.TimeoutExpired as late:
             raise ActionFailed(f"it took more than {limit_s / 60:.0f} minutes; see {log}") from late
+        finally:  # also after Ctrl-C, which reaches this process only
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 class _Quiet(SimpleHTTPRequestHandler):
