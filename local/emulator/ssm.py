@@ -20,7 +20,7 @@ from ministack.core.responses import AccountRegionScopedDict, get_account_id
 from ministack.services import ec2
 from ministack.services.cloudformation import provisioners
 
-from local.emulator import head_node, processes
+from local.emulator import head_node, processes, steering
 from local.emulator.cloudformation.provide import Made, Properties, provide
 from local.emulator.service import ApiError
 
@@ -30,8 +30,6 @@ LIMIT_S = 900
 # What Systems Manager keeps of a command's output.
 _STDOUT, _STDERR = 24_000, 8_000
 _JSON = {"Content-Type": "application/x-amz-json-1.1"}
-_counts: dict[str, int] = {}
-_without_agent: set[str] = set()
 _answers: dict[str, dict[str, Any]] = {}
 _CONTENT: Any = AccountRegionScopedDict()
 _PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
@@ -49,7 +47,7 @@ def install() -> None:
             try:
                 found = _send(request) if action == "SendCommand" else _answers.get(request.get("CommandId", ""))
             except ApiError as error:
-                return 400, dict(_JSON), json.dumps({"__type": error.code, "message": str(error)}).encode()
+                return 400, dict(_JSON), json.dumps({"__type": error.code, "message": error.message}).encode()
             if found is not None:
                 return 200, dict(_JSON), json.dumps(found).encode()
         return await ssm(method, path, headers, body, query)
@@ -59,12 +57,12 @@ def install() -> None:
 
 def order(given: dict[str, Any]) -> None:
     """Set how many jobs a cluster has."""
-    _counts[given["cluster"]] = given["count"]
+    steering.jobs[given["cluster"]] = given["count"]
 
 
 def order_agent(given: dict[str, Any]) -> None:
     """Let the agent on a cluster's head node answer, or not."""
-    (_without_agent.discard if given["answers"] else _without_agent.add)(given["cluster"])
+    (steering.without_agent.discard if given["answers"] else steering.without_agent.add)(given["cluster"])
 
 
 def _send(request: dict[str, Any]) -> dict[str, Any] | None:
@@ -72,7 +70,7 @@ def _send(request: dict[str, Any]) -> dict[str, Any] | None:
     if instance is None or head_node.tag(instance, "node-type") != "HeadNode":
         return None
     cluster, name = head_node.tag(instance, "cluster-name"), request.get("DocumentName", "")
-    if cluster in _without_agent or instance["State"]["Name"] != "running":
+    if cluster in steering.without_agent or instance["State"]["Name"] != "running":
         where = f"Instances [[{instance['InstanceId']}]] not in a valid state for account {get_account_id()}"
         raise ApiError("InvalidInstanceId", where)
     command = str(uuid.uuid4())
@@ -83,7 +81,7 @@ def _send(request: dict[str, Any]) -> dict[str, Any] | None:
         "Status": "Success",
         "StatusDetails": "Success",
         "ResponseCode": 0,
-        "StandardOutputContent": f"{_counts.get(cluster, 0)}\n",
+        "StandardOutputContent": f"{steering.jobs.get(cluster, 0)}\n",
         "StandardErrorContent": "",
     }
     if _parameters(name):
@@ -131,7 +129,7 @@ def _run(cluster: str, account: str, script: str) -> dict[str, Any]:
             answer = {"unavailable": f"the process that runs scripts ended, see the emulator's log ({problem})"}
     if "unavailable" in answer:
         return {
-            "StandardErrorContent": f"the laboratory cannot be had: {answer['unavailable']}",
+            "StandardErrorContent": f"the laboratory is not available: {answer['unavailable']}",
             "StatusDetails": "Delivery Timed Out",
             "Status": "TimedOut",
         }

@@ -26,6 +26,9 @@ Order = Callable[[dict[str, Any]], Any]
 _outcomes: Queue[Outcome] = Queue()
 _faults: Queue[Fault] = Queue()
 _limits: dict[str, Limit] = {}
+jobs: dict[str, int] = {}
+without_agent: set[str] = set()
+"""Numbers of jobs, and head nodes whose agent does not answer, by cluster."""
 
 
 def outcome(cluster: str, operation: Operation) -> Outcome | None:
@@ -90,7 +93,7 @@ class _Interface:
         name = scope["path"].removeprefix(PREFIX).strip("/")
         match scope["method"], name:
             case "DELETE", "":
-                for wishes in (_outcomes, _faults, _limits, self._gate.calls):
+                for wishes in (_outcomes, _faults, _limits, jobs, without_agent, self._gate.calls):
                     wishes.clear()
                 return {}
             case "GET", "calls":

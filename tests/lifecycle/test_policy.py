@@ -42,7 +42,6 @@ def known(base: Base) -> Iterator[Cluster]:
     made = Cluster(base, NAME)
     yield made
     base.steer.reset()
-    base.steer.jobs(NAME, 0)
     if made.status() != GONE:
         made.delete()
 
