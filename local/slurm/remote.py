@@ -140,7 +140,6 @@ def ensure(state: Path, cluster: str, account: str) -> Laboratory:
 def fetch_people(laboratory: Laboratory, state: Path, account: str) -> None:
     """Copy `cluster/people.json` of the emulated S3 to the laboratory's bucket, which a real node would read there."""
     import boto3  # not at the top: for most commands it would be half of their CPU time
-    from botocore.exceptions import ClientError
 
     environment = laboratory.plan.environment
     given = json.loads((state / "emulator.json").read_text(encoding="utf-8"))
@@ -150,7 +149,7 @@ def fetch_people(laboratory: Laboratory, state: Path, account: str) -> None:
     try:
         bucket = ssm.get_parameter(Name=name)["Parameter"]["Value"]
         content = s3.get_object(Bucket=bucket, Key=PEOPLE)["Body"].read()
-    except ClientError:
+    except (ssm.exceptions.ParameterNotFound, s3.exceptions.NoSuchKey):
         return  # nothing is published
     (laboratory.path(f"{bootstrap.BUCKETS}/{laboratory.plan.buckets['assets']}") / PEOPLE).write_bytes(content)
 
