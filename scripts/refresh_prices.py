@@ -19,9 +19,9 @@ import itertools
 import json
 import re
 import sys
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -29,7 +29,7 @@ OUT = Path(__file__).resolve().parent.parent / "settings" / "data" / "prices.jso
 LIST = "https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws"
 _METADATA_LINES = 5
 Row = Mapping[str, str]
-Open = Callable[[str, str], TextIO]
+Open = Callable[[str, str], AbstractContextManager[TextIO]]
 """Opens the CSV of a service in a region."""
 
 
@@ -148,10 +148,14 @@ def _types(region: str, known: dict[str, Any], listed: Listed) -> Iterator[str]:
         yield f"{region}: {name}: no price, kept from before"
 
 
-def download(service: str, region: str) -> TextIO:
-    """The CSV of the price list, as a stream."""
-    answer = urllib.request.urlopen(f"{LIST}/{service}/current/{region}/index.csv", timeout=60)  # noqa: S310 - https
-    return io.TextIOWrapper(answer, encoding="utf-8", newline="")
+@contextmanager
+def download(service: str, region: str) -> Iterator[TextIO]:
+    """The CSV of the price list, as a stream. Raises OSError where the connection ended before the end of the list."""
+    with urllib.request.urlopen(f"{LIST}/{service}/current/{region}/index.csv", timeout=60) as answer:  # noqa: S310 - https
+        # Buffered: read1() of an answer does not count down its length before Python 3.11.8.
+        yield io.TextIOWrapper(io.BufferedReader(answer), encoding="utf-8", newline="")
+        if answer.length:
+            raise OSError("the price list is cut")
 
 
 def main(arguments: list[str] | None = None, out: Path = OUT) -> int:
@@ -172,7 +176,7 @@ def main(arguments: list[str] | None = None, out: Path = OUT) -> int:
             known = regions.setdefault(region, {})
             for line in refresh(region, known, families, local if options.files else download):
                 sys.stderr.write(f"{line}\n")
-    except (OSError, urllib.error.URLError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError) as error:
         sys.stderr.write(f"{region}: the price list cannot be read: {error!r}. Nothing was written.\n")
         return 2
     out.write_text(f"{json.dumps(data, indent=1)}\n", "utf-8")

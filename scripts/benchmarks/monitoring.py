@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from contextlib import ExitStack
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,6 +61,12 @@ def report(name: str, pid: int, rounds: int) -> None:
     print(f"{name}: {percent:.2f} % of one CPU, {each:.4f} s a round, {memory_kb >> 10} MiB")
 
 
+def require_running(process: subprocess.Popen[bytes]) -> None:
+    """Exit where a program ended."""
+    if process.poll() is not None:
+        sys.exit(f"{process.args!r} ended with {process.returncode}")
+
+
 def main() -> int:
     """Print a line for each program."""
     parser = argparse.ArgumentParser(description="Measures the cost of monitoring on a compute node.")
@@ -67,14 +74,16 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=200)
     options = parser.parse_args()
     rounds = options.rounds
-    with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as free:
+    with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as free, ExitStack() as ends:
         root = Path(folder)
         make_root(root)
         text = root / "node-collector.prom"
         command = [sys.executable, str(COLLECTOR), "--folder", folder, "--root", folder, "--interval", "0.05"]
-        collector = subprocess.Popen(command)
+        collector = ends.enter_context(subprocess.Popen(command))
+        ends.callback(collector.terminate)
         found, last = 0, 0
         while found < rounds:
+            require_running(collector)
             time.sleep(0.005)
             changed = text.stat().st_mtime_ns if text.exists() else last
             found, last = found + (changed != last), changed
@@ -84,18 +93,18 @@ def main() -> int:
         address = f"127.0.0.1:{free.getsockname()[1]}"
         free.close()
         serve = [options.node_exporter, f"--web.listen-address={address}", f"--collector.textfile.directory={root}"]
-        exporter = subprocess.Popen([*serve, "--no-collector.infiniband"], stderr=subprocess.DEVNULL)
+        exporter = ends.enter_context(subprocess.Popen([*serve, "--no-collector.infiniband", "--log.level=error"]))
+        ends.callback(exporter.terminate)
         series = ""
         for _ in range(rounds):
             while True:
+                require_running(exporter)
                 try:
                     series = urllib.request.urlopen(f"http://{address}/metrics", timeout=60).read().decode()
                     break
                 except OSError:
                     time.sleep(0.1)
         report("node_exporter", exporter.pid, rounds)
-        exporter.terminate()
-        exporter.wait()
     print(
         f"series of one node: {sum(not line.startswith('#') for line in series.splitlines())} ({os.cpu_count()} CPUs)"
     )

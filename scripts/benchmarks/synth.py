@@ -56,7 +56,6 @@ def _run(options: list[str]) -> tuple[float, float]:
         cwd=ROOT,
         env={**os.environ, "CDK_VALIDATION": "false"},
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
         check=True,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
