@@ -6,6 +6,8 @@ import time
 from typing import TYPE_CHECKING
 
 from local.slurm import Laboratory, Unavailable, bootstrap, host, make, monitoring
+from local.slurm.laboratory import ENDS
+from local.slurm.remote import LABORATORIES
 from ops.overview.page import overview
 from ops.overview.prometheus import Prometheus
 from ops.problem import Problem
@@ -34,7 +36,7 @@ def run(session: Session, console: Console) -> None:
         Problem: the bootstrap or the job failed.
     """
     console.print("\nRunning hello-gpu on 2 nodes of a Slurm laboratory here (simulated GPUs).")
-    laboratory = Laboratory(session.state / "lab")
+    laboratory = Laboratory(session.state / LABORATORIES / "hello")  # where `trainyard down` looks
     metrics_s = METRICS_S if session.environment.observability.prometheus else 0
     plan = make(session.environment, nodes=NODES, metrics_s=metrics_s)
     try:
@@ -43,9 +45,7 @@ def run(session: Session, console: Console) -> None:
         home = f"/home/{USER}"
         submit = ["sbatch", "--parsable", f"--chdir={home}", f"--output={OUTPUT}", f"--nodes={NODES}", JOB]
         job = laboratory.output(submit, user=USER).strip()
-        ended = laboratory.wait_for_job(
-            job, states=("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL"), seconds=JOB_LIMIT_S
-        )
+        ended = laboratory.wait_for_job(job, states=tuple(ENDS), seconds=JOB_LIMIT_S)
         said = laboratory.output(["cat", f"{home}/{OUTPUT}"])
         seen = _overview(laboratory, session) if metrics_s and ended["JobState"] == "COMPLETED" else ""
     except Unavailable as unavailable:
@@ -70,7 +70,9 @@ def _overview(laboratory: Laboratory, session: Session) -> str:
     try:
         with monitoring.tunnel(laboratory) as address:
             prometheus = Prometheus(address)
-            while time.monotonic() < until and not prometheus.instant(MEASURED, time.time()):
+            while not prometheus.instant(MEASURED, time.time()):
+                if time.monotonic() > until:
+                    return f"[yellow]No overview of the metrics:[/yellow] none arrived in {OVERVIEW_LIMIT_S} s."
                 time.sleep(1)
             write(overview(name, prometheus, time.time(), span=OVERVIEW_S), "html", page)
     except Problem as problem:
