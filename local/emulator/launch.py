@@ -24,7 +24,7 @@ from local.steering.client import PREFIX
 from ops.lock import open_private
 from trainyard import parallelcluster
 
-__all__ = ["CHECKOUT", "HOST", "Account", "Emulator", "EmulatorError"]
+__all__ = ["HOST", "Account", "Emulator", "EmulatorError"]
 
 WAIT_SCALE = "LOCAL_WAIT_SCALE"
 DEFAULT_WAIT_SCALE = "0.2"
@@ -91,11 +91,6 @@ def start(  # noqa: PLR0917 - account, region and ports, as callers have them
     """Start an emulator for one account and region, or return the one that runs in this folder already.
 
     Args:
-        state_dir: folder of the emulator.
-        account: account id, 12 digits.
-        region: region.
-        port: port of the emulator.
-        api_port: port of the ParallelCluster API.
         seeds: what exists from the start, in the format of seeds.py.
         wait_scale: factor on every wait of Step Functions, from 0 to 1 (default: LOCAL_WAIT_SCALE, or 0.2).
         others: further accounts. Roles are assumed and buckets shared as between accounts of AWS.

@@ -34,7 +34,7 @@ def check() -> None:
     Raises:
         Unavailable: not root, not Linux, no overlay file system, or commands are missing.
     """
-    if not hasattr(os, "geteuid") or not Path("/proc/self/ns/net").exists():
+    if not Path("/proc/self/ns/net").exists():
         raise Unavailable("the laboratory needs Linux with namespaces.")
     if os.geteuid() != 0:
         raise Unavailable("the laboratory creates namespaces and mounts, so it needs root.")

@@ -78,8 +78,8 @@ def configure(laboratory: Laboratory, rules: Mapping[str, str], receiver: monito
 
 
 @contextlib.contextmanager
-def tunnel(laboratory: Laboratory, port: int = 9090) -> Iterator[str]:
-    """While entered, the address on this host's loopback of a port of the node `aws`; by default Prometheus'."""
+def tunnel(laboratory: Laboratory) -> Iterator[str]:
+    """While entered, the address on this host's loopback of Prometheus' port of the node `aws`."""
 
     class Connection(socketserver.BaseRequestHandler):
         def handle(self) -> None:
@@ -89,7 +89,7 @@ def tunnel(laboratory: Laboratory, port: int = 9090) -> Iterator[str]:
                 with Path(f"/proc/{laboratory.pid('aws')}/ns/net").open() as network:
                     if ctypes.CDLL(None).setns(network.fileno(), _CLONE_NEWNET):
                         return
-                with socket.create_connection(("127.0.0.1", port), timeout=60) as upstream:
+                with socket.create_connection(("127.0.0.1", 9090), timeout=60) as upstream:
                     ends = {self.request: upstream, upstream: self.request}
                     while True:
                         for end in select.select(list(ends), [], [])[0]:

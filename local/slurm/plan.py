@@ -188,15 +188,10 @@ def make(
         )
     if not 1 <= sum(counts.values()) <= MOST_NODES:
         raise Problem(f"a laboratory has 1 to {MOST_NODES} compute nodes, not {sum(counts.values())}")
+    kind = environment.cluster.head_node.instance_type
     machines = [
         Node(name=AWS_NAME, role="aws", address=AWS_ADDRESS, index=0),
-        Node(
-            name=HEAD_NAME,
-            role="head",
-            address=HEAD_ADDRESS,
-            index=1,
-            instance_type=environment.cluster.head_node.instance_type,
-        ),
+        Node(name=HEAD_NAME, role="head", address=HEAD_ADDRESS, index=1, instance_type=kind),
     ]
     for name, count in counts.items():
         for number in range(1, count + 1):

@@ -76,7 +76,7 @@ class Steer:
 
     def calls(self) -> list[Call]:
         """The requests to the ParallelCluster API since the last reset, oldest first."""
-        return [Call(**item) for item in self._request("GET", "calls") if item["target"] == "api"]
+        return [Call(**item) for item in self._request("GET", "calls")]
 
     def unused(self) -> list[Fault]:
         """Faults that are still to come."""

@@ -98,7 +98,8 @@ class Gate:
             status = answer.status
         else:
             status = await self._hit(fault, scope, receive, send)
-        self.calls.append(Call(target, method, path, status, fault is not None))
+        if target == "api":
+            self.calls.append(Call(method, path, status, fault is not None))
 
     async def _hit(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> int:
         answer = _Answer()

@@ -107,9 +107,8 @@ class Limit:
 
 @dataclass(frozen=True)
 class Call:
-    """A request that passed the gate: `path` as in Fault, `status` 0 where the connection was dropped."""
+    """A request to the API that passed the gate: `path` as in Fault, `status` 0 where the connection was dropped."""
 
-    target: Target
     method: str
     path: str
     status: int

@@ -140,8 +140,8 @@ def install(image_of: Callable[[str], dict[str, Any] | None]) -> None:
             sg_ids=groups,
             iam_profile=resolved,
         )
-        specs = [*request.get("TagSpecifications", []), *merged.get("TagSpecifications", [])]
-        tags = {t["Key"]: t["Value"] for s in reversed(specs) if s.get("ResourceType") == "instance" for t in s["Tags"]}
+        specs = merged.get("TagSpecifications", [])
+        tags = {t["Key"]: t["Value"] for s in specs if s.get("ResourceType") == "instance" for t in s["Tags"]}
         public = first.get("AssociatePublicIpAddress", subnet.get("MapPublicIpOnLaunch", False))
         reserved = _reservation_of(merged)
         lifecycle = (merged.get("InstanceMarketOptions") or {}).get("MarketType")

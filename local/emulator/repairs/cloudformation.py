@@ -104,8 +104,6 @@ def _template_url() -> None:
             return original(params, body_key, url_key, label)
 
     helpers._resolve_document = resolve
-    if getattr(handlers, "_resolve_document", None) is original:
-        handlers._resolve_document = resolve
 
 
 def _wait_conditions_last() -> None:
@@ -122,9 +120,7 @@ def _wait_conditions_last() -> None:
                 late.add(name)
         return [name for name in order if name not in late] + [name for name in order if name in late]
 
-    for module in (engine, stacks, changesets, handlers, provisioners, drift):
-        if getattr(module, "_topological_sort", None) is original:
-            module._topological_sort = sort
+    engine._topological_sort = stacks._topological_sort = changesets._topological_sort = sort
 
 
 def _attributes() -> None:
