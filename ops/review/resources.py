@@ -155,13 +155,15 @@ def _changed(change: ResourceChange, resources: tuple[Json, Json], properties: t
 
 
 def _refused(was: Json, now: Json) -> tuple[str, ...]:
-    """What no update does: another type under one logical id; a file system or volume that shrinks."""
+    """What no update does: another type under one logical id; a size that shrinks, or of OpenZFS grows below 10 %."""
     if was["Type"] != now["Type"]:
         return ("Type",)
     key = {"AWS::FSx::FileSystem": "StorageCapacity", "AWS::EC2::Volume": "Size"}.get(was["Type"])
     sizes = [side.get("Properties", {}).get(key) for side in (was, now)] if key else []
-    if key and all(isinstance(size, int) for size in sizes) and sizes[1] < sizes[0]:
-        return (key,)
+    if key and all(isinstance(size, int) for size in sizes) and sizes[1] != sizes[0]:
+        # UpdateFileSystem: OpenZFS must become "at least 10 percent greater than the current storage capacity value".
+        least = 11 if "OpenZFSConfiguration" in now["Properties"] else 10
+        return (key,) if 10 * sizes[1] < least * sizes[0] else ()
     return ()
 
 

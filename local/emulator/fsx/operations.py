@@ -150,10 +150,13 @@ def _interface(file_system_id: str, subnet_id: str, groups: list[str]) -> str:
 
 def _update_file_system(request: Request) -> Request:
     """Capacity may only grow; the settings given replace the present ones."""
-    present = records.get("FileSystemId", request["FileSystemId"])["StorageCapacity"]
-    if request.get("StorageCapacity", present) < present:
-        message = f"StorageCapacity cannot shrink from {present} to {request['StorageCapacity']} GiB."
-        raise ApiError("BadRequest", message)
+    system = records.get("FileSystemId", request["FileSystemId"])
+    present = system["StorageCapacity"]
+    wanted = request.get("StorageCapacity", present)
+    if wanted < present:
+        raise ApiError("BadRequest", f"StorageCapacity cannot shrink from {present} to {wanted} GiB.")
+    if "OpenZFSConfiguration" in system and wanted != present and 10 * wanted < 11 * present:
+        raise ApiError("BadRequest", f"StorageCapacity {wanted} is not at least 10 percent greater than {present} GiB.")
     members = ("StorageCapacity", "LustreConfiguration", "OpenZFSConfiguration")
     return {"FileSystem": records.updated("FileSystemId", request, *members)}
 

@@ -52,6 +52,10 @@ CASES: dict[str, Case] = {
         (r"FileSystem jakarta-storage-logs refused",),
         file="jakarta-80xp5e",
     ),
+    "an OpenZFS file system that is 10 % larger": Case(SAFE, ((r"capacity_gib: 64", "capacity_gib: 71"),)),
+    "an OpenZFS file system that is 9 % larger": Case(
+        DESTRUCTIVE, ((r"capacity_gib: 64", "capacity_gib: 70"),), (r"FileSystem local-storage-homes refused",)
+    ),
     "a faster file system": Case(
         DESTRUCTIVE,
         ((r"throughput: 125\b", "throughput: 250"),),
