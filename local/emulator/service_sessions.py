@@ -38,7 +38,8 @@ def order(wish: dict[str, Any]) -> dict[str, Any]:
     role = iam._roles.get_scoped(account, None, name)
     if role is None:
         raise SessionRefused(f"there is no role {role_arn}")
-    # ministack takes every service for the account's root, so it gets only the statements on this service.
+    # ministack's evaluator treats every service principal as the account's root, so only the statements that name this
+    # service are evaluated.
     root = f"arn:aws:iam::{account}:root"
     context = EvalContext(
         principal_arn=root,

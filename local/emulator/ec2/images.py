@@ -1,4 +1,4 @@
-"""The official ParallelCluster images and the custom ones that a seed names.
+"""The official ParallelCluster images.
 
 They are answers only: from a registered image ministack would try to boot a container.
 """
