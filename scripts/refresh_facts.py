@@ -61,9 +61,7 @@ class Checkout:
     def find(self, path: str, pattern: str) -> str:
         """The first group of a pattern in a file."""
         if not (match := re.search(pattern, self.read(path), re.MULTILINE)):
-            raise NotFoundError(
-                f"{self.repository} {self.ref}: {path} lacks {pattern}; adapt scripts/refresh_facts.py."
-            )
+            raise NotFoundError(f"{self.repository} {self.ref}: {path} lacks {pattern}; adapt refresh_facts.py.")
         return match[1]
 
     def write(self, name: str, files: list[str], facts: dict[str, Any]) -> None:

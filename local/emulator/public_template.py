@@ -39,10 +39,9 @@ def install(version: str, api_urls: Mapping[str, str], gateway_url: str) -> None
     bucket = f"{get_region()}-aws-parallelcluster"
     s3._create_bucket(bucket, b"")
     files = {"api/parallelcluster-api.yaml": body, "templates/policies/policies.yaml": json.dumps(_policies())}
+    headers = {"content-type": "application/x-yaml"}
     for name, text in files.items():
-        s3._put_object(
-            bucket, f"parallelcluster/{version}/{name}", text.encode(), {"content-type": "application/x-yaml"}
-        )
+        s3._put_object(bucket, f"parallelcluster/{version}/{name}", text.encode(), headers)
 
 
 def _facts(name: str) -> dict[str, Any]:

@@ -68,9 +68,7 @@ def prepare(name: str, state: Path, port: int, seeds: Path | None) -> Emulator:
     places = [home, *sorted({(stack.account, stack.region) for stack in stacks.values()} - {home})]
     emulator = launch.find(state)
     if emulator is None:
-        print(
-            f"Starting and bootstrapping emulated accounts: {', '.join(account for account, _ in places)}", flush=True
-        )
+        print(f"Starting and bootstrapping accounts: {', '.join(account for account, _ in places)}", flush=True)
         given = json.loads(seeds.read_text()) if seeds else expected(state / "source")
         others = [
             Account(account, region, port + 2 + index, given.get(account, {}))

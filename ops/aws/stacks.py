@@ -86,9 +86,7 @@ def settle(account: boto3.Session, environment: Environment, console: Console, s
         for stack in waiting:
             if stack["StackName"] not in shown:
                 shown.add(stack["StackName"])
-                console.print(
-                    f"{stack['StackName']} is still {stack['StackStatus']} from an earlier run: waiting for it"
-                )
+                console.print(f"{stack['StackName']} is still {stack['StackStatus']} from an earlier run: waiting")
         if time.monotonic() > end:
             names = ", ".join(f"{s['StackName']} ({s['StackStatus']})" for s in waiting)
             raise Problem(
@@ -113,9 +111,7 @@ def finish_rollbacks(account: boto3.Session, environment: Environment, console: 
     for stack in existing:
         # A nested stack's rollback continues with its parent's.
         if stack["StackStatus"] == "UPDATE_ROLLBACK_FAILED" and "ParentId" not in stack:
-            console.print(
-                f"{stack['StackName']} is in UPDATE_ROLLBACK_FAILED from an earlier run: continuing its rollback"
-            )
+            console.print(f"{stack['StackName']} is in UPDATE_ROLLBACK_FAILED from an earlier run: rolling it back")
             client.continue_update_rollback(StackName=stack["StackName"])
             try:
                 client.get_waiter("stack_rollback_complete").wait(

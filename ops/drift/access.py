@@ -111,9 +111,8 @@ def _of_template(group: str, item: Mapping[str, Any], side: str) -> Rule:
 def _actual_rules(client: EC2Client, groups: list[str]) -> set[Rule]:
     if not groups:
         return set()
-    pages = client.get_paginator("describe_security_group_rules").paginate(
-        Filters=[{"Name": "group-id", "Values": groups}]
-    )
+    filters: Any = [{"Name": "group-id", "Values": groups}]
+    pages = client.get_paginator("describe_security_group_rules").paginate(Filters=filters)
     found = set()
     for item in (item for page in pages for item in page["SecurityGroupRules"]):
         peers = (item.get(key) for key in ("CidrIpv4", "CidrIpv6", "PrefixListId"))

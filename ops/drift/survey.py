@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from cluster_resource.aws import Aws
-from ops.aws.emulated import emulated
 from ops.drift import access, assets, cluster, detection, fsx, shares
 from ops.drift.deployed_stack import NESTED, DeployedStack, nested, own, read
 from ops.drift.findings import Finding, Report
 from ops.drift.values import Values
+from ops.preflight.aws import emulated
 from ops.problem import Problem
 from ops.review.cluster import TYPE
 from ops.review.stacks import Stacks

@@ -45,9 +45,7 @@ def server(environment: str, prometheus: Prometheus, port: int) -> ThreadingHTTP
     try:
         return ThreadingHTTPServer(("127.0.0.1", port), Handler)
     except OSError as error:
-        raise Problem(
-            f"Port {port} of 127.0.0.1 cannot be used: {error.strerror}. Choose another with --port."
-        ) from error
+        raise Problem(f"Port {port} of 127.0.0.1 cannot be used: {error.strerror}. Choose another: --port.") from error
 
 
 def page(environment: str, prometheus: Prometheus, refresh: int) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from ops.aws.emulated import emulated
 from ops.problem import Problem
 from settings import Environment
 from settings.regions import partition
@@ -21,6 +21,7 @@ _PREFIXES = {"service-quotas": "servicequotas", "sso-admin": "sso"}
 """Of IAM actions, where they differ from the name of the client."""
 _HOMES = {"chatbot": "us-east-2"}
 """Regions of services that have endpoints in few regions and answer there for all (AWS General Reference)."""
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _NOT_ENABLED = ("InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure")
 
 
@@ -67,9 +68,8 @@ class Aws:
     def _client(self, service: str) -> Any:  # noqa: ANN401 - boto3's
         if service not in self._clients:
             untyped: Any = self._session
-            self._clients[service] = untyped.client(
-                service, region_name=_HOMES.get(service, self._region), config=_CONFIG
-            )
+            region = _HOMES.get(service, self._region)
+            self._clients[service] = untyped.client(service, region_name=region, config=_CONFIG)
         return self._clients[service]
 
 
@@ -104,6 +104,11 @@ def require_account(aws: Aws, environment: Environment) -> None:
             f"Your credentials belong to the partition {given}; {environment.region} is in {wanted}.\n"
             "Use credentials of that partition, or correct `region` in the file."
         )
+
+
+def emulated(client: Any) -> bool:  # noqa: ANN401 - boto3's
+    """Whether its endpoint is on this machine; also true for `--on aws` in a pipeline of `trainyard promote`."""
+    return urlsplit(client.meta.endpoint_url).hostname in _LOOPBACK
 
 
 def code_of(error: ClientError) -> str:

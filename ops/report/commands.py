@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from ops.aws.emulated import MARK
 from ops.cost.change import cells
 from ops.drift import findings
 from ops.preflight import results as preflights
@@ -15,6 +14,7 @@ from ops.validation import history
 from ops.validation import report as validations
 
 _TONES = {Level.NOTHING: Tone.GOOD, Level.SAFE: Tone.GOOD, Level.DISRUPTIVE: Tone.WARNING, Level.DESTRUCTIVE: Tone.BAD}
+_EMULATED = " (simulated: emulated AWS)"
 _DIFFERENCES = 6
 """Differences of a resource that are shown; JSON holds all."""
 _TYPES = 12
@@ -150,7 +150,7 @@ def preflight_report(preflight: preflights.Report) -> Report:
     columns = ("Verdict", "Check", "Asked", "Found", "Wanted")
     return Report(
         title=f"Preflight of {preflight.environment} in {preflight.account}, {preflight.region}"
-        + MARK * preflight.simulated,
+        + _EMULATED * preflight.simulated,
         headline=preflight.headline,
         tone=Tone.GOOD if preflight.ready else Tone.BAD,
         data={
@@ -222,7 +222,7 @@ def drift_report(drift: findings.Report) -> Report:
     }
     levels = findings.Level
     return Report(
-        title=f"Drift of {drift.environment} in {drift.account}" + MARK * drift.simulated,
+        title=f"Drift of {drift.environment} in {drift.account}" + _EMULATED * drift.simulated,
         headline=drift.headline,
         tone={levels.NONE: Tone.GOOD, levels.DRIFT: Tone.BAD, levels.UNKNOWN: Tone.UNKNOWN}[drift.level],
         data=vars(drift) | more,

@@ -123,9 +123,8 @@ def _of_stack(key: str, old: Stacks, new: Stacks, replaced: Collection[Resource]
         if was is None:
             yield change
         elif now is None:
-            yield replace(
-                change, effect=Effect.REMOVED, data_disposition=data_disposition(was, None) if stateful else ""
-            )
+            disposition = data_disposition(was, None) if stateful else ""
+            yield replace(change, effect=Effect.REMOVED, data_disposition=disposition)
         else:
             properties = _properties(was, before), _properties(now, after)
             if found := tuple(differences(_content(was, properties[0]), _content(now, properties[1]))):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from ops.aws.emulated import emulated
+from ops.preflight.aws import emulated
 from ops.problem import Problem
 from ops.validation import head_node
 from ops.validation.head_node import HeadNode, Refused
@@ -176,9 +176,7 @@ def _reserved(
     queues: dict[str, list[Queue]] = {}
     for queue in environment.cluster.queues:
         if queue.capacity.reservation_group:
-            notes.append(
-                f"The reservations of {queue.capacity.reservation_group}, queue {queue.name}, are not counted."
-            )
+            notes.append(f"Reservations of {queue.capacity.reservation_group}, queue {queue.name}, are not counted.")
         if queue.capacity.reservation:
             queues.setdefault(queue.capacity.reservation, []).append(queue)
     for reservation, users in queues.items():

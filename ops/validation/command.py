@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ops.aws.emulated import emulated
 from ops.cost.prices import Prices
+from ops.preflight.aws import emulated
 from ops.problem import Problem
 from ops.validation import head_node, history, judge
 from ops.validation.head_node import HeadNode, Refused

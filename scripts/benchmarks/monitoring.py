@@ -61,12 +61,6 @@ def report(name: str, pid: int, rounds: int) -> None:
     print(f"{name}: {percent:.2f} % of one CPU, {each:.4f} s a round, {memory_kb >> 10} MiB")
 
 
-def require_running(process: subprocess.Popen[bytes]) -> None:
-    """Exit where a program ended."""
-    if process.poll() is not None:
-        sys.exit(f"{process.args!r} ended with {process.returncode}")
-
-
 def main() -> int:
     """Print a line for each program."""
     parser = argparse.ArgumentParser(description="Measures the cost of monitoring on a compute node.")
@@ -83,7 +77,8 @@ def main() -> int:
         ends.callback(collector.terminate)
         found, last = 0, 0
         while found < rounds:
-            require_running(collector)
+            if collector.poll() is not None:
+                sys.exit("node-collector ended")
             time.sleep(0.005)
             changed = text.stat().st_mtime_ns if text.exists() else last
             found, last = found + (changed != last), changed
@@ -98,16 +93,15 @@ def main() -> int:
         series = ""
         for _ in range(rounds):
             while True:
-                require_running(exporter)
+                if exporter.poll() is not None:
+                    sys.exit("node_exporter ended")
                 try:
                     series = urllib.request.urlopen(f"http://{address}/metrics", timeout=60).read().decode()
                     break
                 except OSError:
                     time.sleep(0.1)
         report("node_exporter", exporter.pid, rounds)
-    print(
-        f"series of one node: {sum(not line.startswith('#') for line in series.splitlines())} ({os.cpu_count()} CPUs)"
-    )
+    print(f"series of a node: {sum(not line.startswith('#') for line in series.splitlines())} ({os.cpu_count()} CPUs)")
     return 0
 
 

@@ -49,9 +49,7 @@ def test_a_file_with_faults_is_refused_with_its_lines(capsys: pytest.CaptureFixt
     file = tmp_path / "mine.yaml"
     text = (ROOT / "environments" / "local.yaml").read_text()
     file.write_text(text.replace("throughput: 125\n", "throughput: 300\n"))
-    line = next(
-        number for number, content in enumerate(file.read_text().splitlines(), 1) if "throughput: 300" in content
-    )
+    line = next(number for number, row in enumerate(file.read_text().splitlines(), 1) if "throughput: 300" in row)
     code, said = run(capsys, "up", str(file), "--state", str(tmp_path / "state"))
     assert code == 4
     assert f"mine.yaml:{line}: storage.lustre[0].throughput" in said

@@ -157,10 +157,8 @@ class Local:
 
     def logs(self) -> str:
         """The last lines of every log of the emulator, for a failure's message."""
-        tails = [
-            f"--- {log.name}\n" + "\n".join(log.read_text().splitlines()[-40:]) for log in self.state.glob("*.log")
-        ]
-        return "\n".join(tails)
+        ends = [f"--- {one.name}\n" + "\n".join(one.read_text().splitlines()[-40:]) for one in self.state.glob("*.log")]
+        return "\n".join(ends)
 
     def edit(self, pattern: str, replacement: str) -> None:
         """Replace the one match of a regular expression in the environment file."""

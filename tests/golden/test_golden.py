@@ -33,9 +33,7 @@ def test_pipelines_are_as_reviewed(tmp_path: Path) -> None:
 def test_no_folder_is_left_over_and_all_stay_small() -> None:
     folders = sorted(path.name for path in files.FOLDER.iterdir() if path.is_dir() and path.name != "__pycache__")
     assert folders == sorted([*ENVIRONMENTS, "pipelines"])
-    lines = sum(
-        len(path.read_bytes().splitlines()) for path in files.FOLDER.glob("*/*.*") if path.parent.name in folders
-    )
+    lines = sum(len(one.read_bytes().splitlines()) for one in files.FOLDER.glob("*/*.*") if one.parent.name in folders)
     assert lines < LIMIT_LINES
 
 

@@ -76,9 +76,7 @@ def tables(torch_folder: Path) -> list[str]:
     answers = [rank.communicate(timeout=120) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0] * RANKS, answers
     for _, said in answers:
-        found = [
-            (name, int(status), float(factor)) for name, status, factor in re.findall(r"(\w+) (\d) ([\d.]+)\n", said)
-        ]
+        found = [(name, int(code), float(factor)) for name, code, factor in re.findall(r"(\w+) (\d) ([\d.]+)\n", said)]
         assert found == [(name, status, factor) for status in (0, 1) for name, factor in FACTORS.items()]
     return re.split(r"(?m)^(?=# torch version )", answers[0][0])[1:]
 

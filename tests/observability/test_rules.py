@@ -17,9 +17,7 @@ import yaml
 from trainyard import monitoring_config
 
 ROOT = Path(__file__).parents[2]
-CASES = {
-    file.name: yaml.safe_load(file.read_text()) for file in sorted((Path(__file__).parent / "rules").glob("*.yml"))
-}
+CASES = {one.name: yaml.safe_load(one.read_text()) for one in sorted((Path(__file__).parent / "rules").glob("*.yml"))}
 FILES = {name: yaml.safe_load(text) for name, text in monitoring_config.rules().items()}
 RULES = [rule for file in FILES.values() for group in file["groups"] for rule in group["rules"]]
 ALERTS = {rule["alert"]: rule for rule in RULES if "alert" in rule}

@@ -189,9 +189,7 @@ def test_workflow_uses_the_role_names_of_the_stack() -> None:
     for purpose in ("github-review", "github-deployment"):
         written = f"${{{{ steps.names.outputs.name }}}}-{purpose}-${{{{ steps.names.outputs.region }}}}"
         assert written in text
-        filled = re.sub(
-            r"\$\{\{ steps\.names\.outputs\.(\w+) \}\}", lambda found: getattr(environment, found[1]), written
-        )
+        filled = re.sub(r"\$\{\{ steps\.names\.outputs\.(\w+) \}\}", lambda one: getattr(environment, one[1]), written)
         assert filled == target_role(environment, purpose)
 
 

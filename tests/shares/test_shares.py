@@ -94,9 +94,7 @@ def test_the_recorded_week_gives_each_team_its_share() -> None:
 def test_slurm_conf_of_a_shared_cluster_only() -> None:
     def parameters(environment: Environment) -> dict[str, str]:
         settings: Any = render(environment, references(environment))["Scheduling"]
-        return {
-            name: value for item in settings["SlurmSettings"]["CustomSlurmSettings"] for name, value in item.items()
-        }
+        return {name: value for one in settings["SlurmSettings"]["CustomSlurmSettings"] for name, value in one.items()}
 
     assert not PARAMETERS.keys() & parameters(JAKARTA).keys()
     assert parameters(JAKARTA).items() <= parameters(shared([{"name": "nlp"}])).items()

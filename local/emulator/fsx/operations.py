@@ -151,8 +151,8 @@ def _interface(file_system_id: str, subnet_id: str, groups: list[str]) -> str:
 def _update_file_system(request: Request) -> Request:
     """Capacity may only grow; the settings given replace the present ones."""
     system = records.get("FileSystemId", request["FileSystemId"])
-    present = system["StorageCapacity"]
-    wanted = request.get("StorageCapacity", present)
+    present = int(system["StorageCapacity"])
+    wanted = int(request.get("StorageCapacity", present))
     if wanted < present:
         raise ApiError("BadRequest", f"StorageCapacity cannot shrink from {present} to {wanted} GiB.")
     if "OpenZFSConfiguration" in system and wanted != present and 10 * wanted < 11 * present:

@@ -52,9 +52,7 @@ def test_page_has_the_figures_and_loads_nothing(tmp_path: Path, simulated: bool)
     assert [chart["kind"] for chart in charts] == ["matrix", "bars", *["sizes"] * 6, "bars", "bars", "bars"]
     [reduced] = [chart for chart in charts if chart["title"].startswith("all_reduce")]
     assert [1 << 30, 328.1, 280] in reduced["points"] and reduced["series"][1].startswith("floor")
-    assert [name for name, row in zip(charts[1]["labels"], charts[1]["points"], strict=True) if row[1] < row[2]] == [
-        SLOW
-    ]
+    assert [one for one, row in zip(charts[1]["labels"], charts[1]["points"], strict=True) if row[1] < row[2]] == [SLOW]
     names = [name for chart in charts for name in (chart["title"], *chart["series"])]
     assert {name.endswith("(simulated)") for name in names} == {simulated}
     # The policy forbids a browser to load anything; only the library's own banner has an address.
