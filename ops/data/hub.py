@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
-from urllib.request import getproxies
 
 import urllib3
+from botocore.utils import get_environ_proxies
 
 from ops.data.manifest import PART_SUFFIX
 from ops.data.transfer import MIB, Advance
@@ -61,7 +61,7 @@ class Hub:
     def __init__(self) -> None:
         self._endpoint = os.environ.get("HF_ENDPOINT", ENDPOINT).rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}"} if (token := os.environ.get("HF_TOKEN")) else {}
-        proxy = getproxies().get("https") if self._endpoint.startswith("https") else None
+        proxy = get_environ_proxies(self._endpoint).get("https") if self._endpoint.startswith("https") else None
         timeout = urllib3.Timeout(connect=10, read=60)
         options: dict[str, Any] = {"timeout": timeout, "retries": urllib3.Retry(5, backoff_factor=0.5)}
         self._pool = urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options)

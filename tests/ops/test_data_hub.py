@@ -132,3 +132,10 @@ def test_the_catalogue_is_pinned() -> None:
         assert len(entry.revision) == 40
         assert entry.sha256
         assert all(len(digest) == 64 for digest in entry.sha256.values())
+
+
+def test_a_proxy_is_used_unless_no_proxy_names_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    assert isinstance(hub.Hub()._pool, urllib3.ProxyManager)
+    monkeypatch.setenv("no_proxy", "huggingface.co")
+    assert not isinstance(hub.Hub()._pool, urllib3.ProxyManager)
