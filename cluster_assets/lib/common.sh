@@ -13,6 +13,11 @@ export TRAINYARD_MOUNT_PAUSE="${TRAINYARD_MOUNT_PAUSE:-2}"
 readonly TRAINYARD_LIB="${BASH_SOURCE[0]%/*}"
 . "${TRAINYARD_LIB}/base.sh"
 . "${TRAINYARD_LIB}/settings.sh"
+. "${TRAINYARD_LIB}/units.sh"
+
+# Of this version, so that a unit changes with the bundle; without the root of the tests.
+BUNDLE="$(cd "${TRAINYARD_LIB}/.." && pwd -P)"
+readonly BUNDLE="${BUNDLE#"${TRAINYARD_ROOT}"}"
 
 # Files that this step has written.
 FILES_WRITTEN=0

@@ -5,7 +5,6 @@
 # has no Restart= (aws-parallelcluster-cookbook f75d84c3, slurmdbd.service.erb): the timer also starts a slurmdbd that has ended.
 . "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 
-readonly UNIT="${TRAINYARD_ROOT}/etc/systemd/system/trainyard-database-password"
 readonly SCRIPT=/opt/parallelcluster/scripts/slurm/update_slurm_database_password.sh
 
 # What the timer runs.
@@ -18,15 +17,11 @@ database_password::update() {
 
 database_password::main() {
   if [[ ! -e "${TRAINYARD_ROOT}${SCRIPT}" ]]; then
-    [[ -e "${UNIT}.timer" ]] || return 0
-    systemctl disable --now trainyard-database-password.timer
-    rm -f "${UNIT}.timer" "${UNIT}.service"
-    systemctl daemon-reload
-    log::info "there is no accounting database any more"
+    ! units::stop trainyard-database-password.timer || log::info "there is no accounting database any more"
     return 0
   fi
   base::need 1 systemctl
-  files::write "${UNIT}.service" 0644 <<END
+  files::write "${UNITS}/trainyard-database-password.service" 0644 <<END
 [Unit]
 Description=Password of the accounting database
 ConditionPathExists=${SCRIPT}
@@ -36,20 +31,7 @@ Type=oneshot
 Environment=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 ExecStart=/bin/bash /opt/trainyard/current/steps/database-password.sh update
 END
-  files::write "${UNIT}.timer" 0644 <<'END'
-[Unit]
-Description=Password of the accounting database
-[Timer]
-OnBootSec=1min
-OnUnitInactiveSec=5min
-[Install]
-WantedBy=timers.target
-END
-  if ((FILES_WRITTEN)); then
-    systemctl daemon-reload
-    systemctl enable trainyard-database-password.timer
-    systemctl restart trainyard-database-password.timer
-  fi
+  units::timer database-password "Password of the accounting database" OnBootSec=1min OnUnitInactiveSec=5min
 }
 
 "database_password::${1:-main}"

@@ -10,15 +10,9 @@
 . "${TRAINYARD_LIB}/programs.sh"
 
 readonly METRICS="/var/lib/trainyard/metrics" GPU_JOBS="/run/trainyard/gpu-jobs"
-readonly SYSTEMD="${TRAINYARD_ROOT}/etc/systemd/system" SCRIPTS="${TRAINYARD_ROOT}/opt/slurm/etc/scripts"
+readonly SCRIPTS="${TRAINYARD_ROOT}/opt/slurm/etc/scripts"
 readonly TMPFILES="${TRAINYARD_ROOT}/etc/tmpfiles.d/trainyard-metrics.conf"
-readonly AGENT="${TRAINYARD_ROOT}/opt/aws/amazon-cloudwatch-agent/bin/amazon-cloudwatch-agent-ctl"
 readonly AGENT_FILE="${TRAINYARD_ROOT}/opt/trainyard/cloudwatch-agent-trainyard.json"
-readonly UNITS=(trainyard-node-exporter trainyard-node-collector trainyard-dcgm-exporter)
-
-# Of this version, so that a unit changes with the bundle. Without the root of the tests: units and their files are the node's.
-BUNDLE="$(cd "${TRAINYARD_LIB}/.." && pwd -P)"
-readonly BUNDLE="${BUNDLE#"${TRAINYARD_ROOT}"}"
 
 # A failure here ends a part of this step, not the bootstrap, whose log says FAILED for what does.
 log::fail() {
@@ -60,13 +54,13 @@ metrics::address() {
 metrics::unit() {
   # Not in a pipeline, whose processes cannot count in FILES_WRITTEN.
   FILES_WRITTEN=0
-  files::write "${SYSTEMD}/$1.service" 0644 < <(
+  files::write "${UNITS}/$1.service" 0644 < <(
     printf '[Unit]\nDescription=Trainyard monitoring: %s\nAfter=network-online.target nvidia-dcgm.service\nWants=network-online.target\n[Service]\n' "$1"
     cat
     # A process that fails because of a missing DCGM is started again, without end and slowly.
     printf 'Restart=always\nRestartSec=15\nNoNewPrivileges=yes\nPrivateTmp=yes\nNice=10\n[Install]\nWantedBy=multi-user.target\n'
   )
-  monitoring::start "$1.service"
+  units::start "$1.service"
 }
 
 # folders: of the text files and of the jobs of GPUs. A restarted node has none of its jobs any more; /run is empty then.
@@ -148,45 +142,29 @@ metrics::prolog() {
 # agent gets no metrics of ours: the namespace would then also apply to those of ParallelCluster's dashboard and alarms.
 metrics::cloudwatch() {
   local group gpus=0
-  group="$(settings::node_value log_group_name)"
-  if [[ ! -x "${AGENT}" || -z "${group}" || "${group}" == NONE ]]; then
-    log::info "no CloudWatch agent on this node, or the cluster has no log group: logs stay on the node"
-    return 0
-  fi
+  group="$(monitoring::log_group "logs")" || return 0
   [[ "$1" != cloudwatch ]] || gpus="$(metrics::gpus)"
-  FILES_WRITTEN=0
-  files::write "${AGENT_FILE}" 0644 < <(jq -n --arg group "${group}" --arg host "${HOSTNAME%%.*}" --argjson gpus "${gpus}" --arg namespace "Trainyard/$(settings::get .environment)" '
+  monitoring::add_to_agent "${AGENT_FILE}" < <(jq -n --arg group "${group}" --arg host "${HOSTNAME%%.*}" --argjson gpus "${gpus}" --arg namespace "Trainyard/$(settings::get .environment)" '
     {logs: {logs_collected: {files: {collect_list: [("bootstrap", "health") |
       {file_path: "/var/log/trainyard/\(.).log", log_group_name: $group, log_stream_name: "\($host).{instance_id}.trainyard-\(.)"}]}}}}
     + if $gpus == 0 then {} else {metrics: {namespace: $namespace, append_dimensions: {InstanceId: "${aws:InstanceId}"},
       aggregation_dimensions: [["InstanceId"], []],
       metrics_collected: {nvidia_gpu: {measurement: ["utilization_gpu", "memory_used", "memory_total", "temperature_gpu"], metrics_collection_interval: 60}}}} end
   ')
-  ((FILES_WRITTEN == 0)) || "${AGENT}" -a append-config -m ec2 -c "file:${AGENT_FILE}" -s >/dev/null || {
-    rm -f "${AGENT_FILE}"
-    log::fail "the CloudWatch agent refused our configuration: see /opt/aws/amazon-cloudwatch-agent/logs"
-  }
 }
 
 # stop: remove what a mode before this one has started, with the services first.
 metrics::stop() {
-  local unit removed=0
-  for unit in "${UNITS[@]}"; do
-    [[ -e "${SYSTEMD}/${unit}.service" ]] || continue
-    systemctl disable --now "${unit}.service" || true
-    rm -f "${SYSTEMD}/${unit}.service"
-    removed=1
-    log::info "removed ${unit}"
+  local unit
+  for unit in trainyard-{node-exporter,node-collector,dcgm-exporter}.service; do
+    ! units::stop "${unit}" || log::info "removed ${unit}"
   done
-  ((removed == 0)) || systemctl daemon-reload
   ! metrics::is_head || rm -f "${SCRIPTS}"/{prolog,epilog}.d/20_trainyard_job_labels
   [[ ! -e "${TMPFILES}" ]] || rm -rf "${TMPFILES}" "${TRAINYARD_ROOT:?}${METRICS}" "${TRAINYARD_ROOT}${GPU_JOBS}"
 }
 
 metrics::stop_cloudwatch() {
-  [[ -e "${AGENT_FILE}" ]] || return 0
-  [[ ! -x "${AGENT}" ]] || "${AGENT}" -a remove-config -m ec2 -c "file:${AGENT_FILE}" -s >/dev/null || true
-  rm -f "${AGENT_FILE}"
+  monitoring::take_from_agent "${AGENT_FILE}"
 }
 
 metrics::main() {

@@ -5,10 +5,8 @@
 
 people::main() {
   if [[ "$(settings::get .people)" != true ]]; then
-    [[ -e "${TRAINYARD_ROOT}/etc/systemd/system/trainyard-people.timer" ]] || return 0
-    systemctl disable --now trainyard-people.timer
-    rm -f "${TRAINYARD_ROOT}"/etc/systemd/system/trainyard-people.{timer,service} "${TRAINYARD_ROOT}/opt/slurm/etc/scripts/prolog.d/15_trainyard_people"
-    systemctl daemon-reload
+    units::stop trainyard-people.timer || return 0
+    rm -f "${TRAINYARD_ROOT}/opt/slurm/etc/scripts/prolog.d/15_trainyard_people"
     log::info "the environment has no people any more: users stay as they are"
     return 0
   fi

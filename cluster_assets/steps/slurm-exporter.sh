@@ -5,25 +5,15 @@
 # shellcheck source=cluster_assets/lib/monitoring.sh
 . "${TRAINYARD_LIB}/monitoring.sh"
 
-readonly UNITS="${TRAINYARD_ROOT}/etc/systemd/system" MAILS="${TRAINYARD_ROOT}/var/spool/trainyard/mail"
+readonly MAILS="${TRAINYARD_ROOT}/var/spool/trainyard/mail"
 MODE="$(settings::get .monitoring.mode)"
-BUNDLE="$(cd "${TRAINYARD_LIB}/.." && pwd -P)"
-# Of this version, so that a new bundle restarts the exporter; and the node's path, without the root of the tests.
-readonly MODE BUNDLE="${BUNDLE#"${TRAINYARD_ROOT}"}"
-
-# stop UNIT FILE...: stop a unit that an earlier run started.
-slurm_exporter::stop() {
-  [[ -e "${UNITS}/$1" ]] || return 0
-  systemctl disable --now "$1"
-  rm -f -- "${@/#/${UNITS}/}"
-  systemctl daemon-reload
-}
+readonly MODE
 
 slurm_exporter::exporter() {
   local address shared python
   if [[ "${MODE}" != self-hosted && "${MODE}" != managed ]]; then
-    slurm_exporter::stop trainyard-slurm-exporter.service
-    return
+    units::stop trainyard-slurm-exporter.service || true
+    return 0
   fi
   address="$(cat "${TRAINYARD_ROOT}"/opt/slurm/etc/slurm*.conf | sed -n 's/^SlurmctldHost=.*(\([0-9.]*\)).*/\1/p' | head -n 1)"
   [[ -n "${address}" ]] || log::fail "no SlurmctldHost with an address in /opt/slurm/etc"
@@ -53,12 +43,12 @@ RestartSec=10
 [Install]
 WantedBy=multi-user.target
 END
-  monitoring::start trainyard-slurm-exporter.service
+  units::start trainyard-slurm-exporter.service
 }
 
 slurm_exporter::mail() {
   if [[ -z "${MODE}" ]]; then
-    slurm_exporter::stop trainyard-mail.path trainyard-mail.service
+    units::stop trainyard-mail.path || true
     rm -rf -- "${MAILS}"
     return
   fi
@@ -83,7 +73,7 @@ PathExistsGlob=/var/spool/trainyard/mail/*.json
 [Install]
 WantedBy=multi-user.target
 END
-  monitoring::start trainyard-mail.path
+  units::start trainyard-mail.path
 }
 
 slurm_exporter::main() {

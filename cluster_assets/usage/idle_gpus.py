@@ -120,7 +120,7 @@ def mail(job: Row, subject: str) -> None:
     """Send a mail as Slurm does, if the environment has them."""
     names = {"ID": "JobID", "USER": "UserName", "PARTITION": "Partition", "NODELIST": "NodeList"}
     variables = {f"SLURM_JOB_{name}": job[key] for name, key in names.items()}
-    call("bash", str(MAIL), "-s", subject, job["UserName"], **variables, SLURM_CLUSTER_NAME="")
+    call("bash", str(MAIL), "-s", subject, job["UserName"], **variables, SLURM_CLUSTER_NAME="parallelcluster")
 
 
 def act(job: Row, decision: str, minutes: int) -> bool:

@@ -336,8 +336,10 @@ def test_timers_of_the_head_node_come_and_go_with_the_settings(node: Node, setti
 
 def test_nodes_with_gpus_report_them_if_a_policy_needs_it(node: Node, settings: dict[str, Any]) -> None:
     node.path(UNITS).mkdir(parents=True, exist_ok=True)
+    node.path("/etc/parallelcluster/slurm_plugin").mkdir(parents=True)
+    node.path("/etc/parallelcluster/slurm_plugin/slurm_nodename").write_text("gpu-dy-p5-7\n")
     assert step(node, settings | usage_of(idle=False), "compute-configured") == []
     assert step(node, settings | usage_of(idle=True), "compute-configured") == ["trainyard-gpu-use.service"]
     unit = node.path(f"{UNITS}/trainyard-gpu-use.service").read_text()
-    assert "gpu_use.py --file /shared/monitoring/gpus/" in unit and "Restart=always" in unit
+    assert "gpu_use.py --file /shared/monitoring/gpus/gpu-dy-p5-7.json" in unit and "Restart=always" in unit
     assert step(node, settings, "compute-configured") == []
