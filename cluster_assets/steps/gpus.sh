@@ -16,7 +16,7 @@ gpus::main() {
     log::info "started nvidia-persistenced"
   else
     # nvidia-smi hangs when a GPU does; the health step then reports it.
-    timeout 60 nvidia-smi -pm 1 >/dev/null || log::warn "nvidia-smi -pm 1 failed: the GPUs are slower to start"
+    timeout --kill-after=5 60 nvidia-smi -pm 1 >/dev/null 2>&1 || log::warn "nvidia-smi -pm 1 failed: the GPUs are slower to start"
   fi
 }
 

@@ -60,6 +60,11 @@ FAULTS: dict[str, tuple[Callable[[Machine], object], dict[str, str], str]] = {
     "memory errors": (rows("Enabled, 0", "Enabled, 4", 1), {"gpu-memory": "failure"}, "GPU 0: 4 uncorrected"),
     "rows cannot be remapped": (rows("0, No", "0, Yes", 1), {"gpu-memory": "failure"}, "GPU 0: row remapping failed"),
     "no scratch": (tool("mountpoint", '[[ "$*" != */scratch ]]'), {"scratch": "failure"}, "/scratch is not mounted"),
+    "scratch cannot be read": (
+        tool("stat", '[[ "$*" != *%S*/scratch ]] && exec /usr/bin/stat "$@"; echo "stat: Input/output error"; exit 1'),
+        {"scratch-size": "failure"},
+        "Input/output error",
+    ),
     "services are off": (
         tool("systemctl", "echo inactive; exit 3"), {"fabric-manager": "failure", "slurmd": "failure"}, "inactive",
     ),

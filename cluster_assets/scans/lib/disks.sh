@@ -12,14 +12,18 @@ disks::check_scratch() {
     return 0
   fi
   local -r path="${TRAINYARD_ROOT}${scratch}" wanted="$(disks::terabytes "${INSTANCE_NVME_GB}")"
-  if ! timeout "${SCAN_SECONDS}" mountpoint -q "${path}"; then
+  scan::run mountpoint -q "${path}"
+  if ((STATUS && STATUS != 124)); then
     report::add scratch failure "${scratch} is not mounted" "${wanted} at ${scratch}" \
       "See journalctl -u setup-ephemeral; have the node replaced."
     return 0
   fi
-  scan::run stat --file-system --format='%S %b %a' "${path}"
-  if ((STATUS)); then
+  ((STATUS)) || scan::run stat --file-system --format='%S %b %a' "${path}"
+  if ((STATUS == 124)); then
     report::timeout scratch-size "${wanted}" "Read dmesg for errors of the NVMe disks."
+    return 0
+  elif ((STATUS)); then
+    report::add scratch-size failure "${ANSWER##*: }" "${wanted}" "Read dmesg for errors of the NVMe disks."
   else
     local -r percent="$(minimums::get figures.scratch-percent.minimum)" least_free="$(minimums::get figures.scratch-free-percent.minimum)"
     read -r unit total available <<<"${ANSWER}"

@@ -29,7 +29,16 @@ scan::run() {
     ANSWER="no $1" STATUS=127
     return 0
   }
-  ANSWER="$(timeout --kill-after=2 "${SCAN_SECONDS}" "$@" 2>&1 </dev/null)" || STATUS="$?"
+  # Up to the NUL, not to the end of the pipe: a program that hangs in the driver survives SIGKILL and keeps the pipe open.
+  {
+    IFS= read -r -d '' ANSWER
+    read -r STATUS
+  } < <(
+    timeout --kill-after=2 "${SCAN_SECONDS}" "$@" 2>&1 </dev/null || STATUS="$?"
+    printf '\0%d\n' "${STATUS}"
+  )
+  ANSWER="${ANSWER%"${ANSWER##*[!$'\n']}"}"
+  STATUS="${STATUS##*[!0-9]}" # a program may print a NUL, too
   ((STATUS != 137)) || STATUS=124
 }
 
