@@ -77,7 +77,8 @@ def run(folders: list[str], to: Path, now: float) -> None:
     for old in to.glob("*.out"):
         if old.stat().st_mtime < now - DAY_S:
             old.unlink()
-    after: dict[str, list[int]] = {}
+    # What cannot be read in this round keeps its place.
+    after: dict[str, list[int]] = dict(before)
     room = ALL_BYTES - sum(file.stat().st_size for file in to.glob("*.out"))
     for path in folders:
         try:
@@ -86,11 +87,16 @@ def run(folders: list[str], to: Path, now: float) -> None:
             print(f"{path}: {error}", file=sys.stderr)
             continue
         try:
+            # + is in no folder's name and in no quoted one: two outputs never share a stream.
+            base = path.strip("/").replace("/", "+")
             with os.scandir(parent) as entries:
-                names = [entry.name for entry in entries if OUTPUT.fullmatch(entry.name)]
-            for name in names:
-                # + is in no folder's name and in no quoted one: two outputs never share a stream.
-                key = f"{path.strip('/').replace('/', '+')}+{quote(os.fsencode(name))}"
+                names = {
+                    f"{base}+{quote(os.fsencode(entry.name))}": entry.name
+                    for entry in entries
+                    if OUTPUT.fullmatch(entry.name)
+                }
+            after = {key: place for key, place in after.items() if key in names or key.rpartition("+")[0] != base}
+            for key, name in names.items():
                 known = before.get(key, [0, 0])
                 try:
                     status = os.stat(name, dir_fd=parent, follow_symlinks=False)
@@ -102,6 +108,8 @@ def run(folders: list[str], to: Path, now: float) -> None:
                         after[key] = known
                 except OSError as error:
                     print(f"{path}/{name!r}: {error}", file=sys.stderr)
+        except OSError as error:
+            print(f"{path}: {error}", file=sys.stderr)
         finally:
             os.close(parent)
     written = state_file.with_suffix(".new")

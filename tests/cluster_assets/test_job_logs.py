@@ -118,6 +118,15 @@ def test_what_is_new_is_copied_once_and_removed_after_a_day(outputs: Outputs) ->
     assert outputs.copied(now=time.time() + 2 * DAY_S) == {}
 
 
+def test_a_folder_that_is_away_for_a_round_is_not_copied_twice(outputs: Outputs) -> None:
+    outputs.write("train-1.out")
+    outputs.copied()
+    away = outputs.logs.rename(outputs.copies.parent / "away")
+    outputs.copied()
+    away.rename(outputs.logs)
+    assert outputs.copied() == {"train-1.out": "line\n"}
+
+
 def test_no_path_makes_it_read_another_file(outputs: Outputs) -> None:
     secret = outputs.write("secret", uid=0)
     (outputs.logs / "link-1.out").symlink_to(secret)
