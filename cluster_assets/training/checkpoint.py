@@ -8,9 +8,9 @@ at any moment leaves a complete checkpoint or a hidden folder that readers ignor
 
 The standard library only, Python 3.9 or later: programs in containers import it, jobs on the host call it.
 
-    python3 checkpoint.py newest FOLDER [--style STYLE] [--deep]   prints "STEP<tab>PATH<tab>final|intermediate"
-    python3 checkpoint.py verify CHECKPOINT                        reads every file and compares its SHA-256
-    python3 checkpoint.py discard FOLDER --owner OWNER             removes OWNER's incomplete checkpoints
+    python3 checkpoint.py newest FOLDER [--style STYLE]   prints "STEP<tab>PATH<tab>final|intermediate"
+    python3 checkpoint.py verify CHECKPOINT               reads every file and compares its SHA-256
+    python3 checkpoint.py discard FOLDER --owner OWNER    removes OWNER's incomplete checkpoints
 
 Exit codes: 0 done; 1 no complete checkpoint, or verification failed; 2 wrong arguments.
 """
@@ -171,7 +171,7 @@ def discard(folder: Path, owner: str) -> list[Path]:
     return found
 
 
-def newest(folder: Path, style: str, *, deep: bool) -> Checkpoint | None:
+def newest(folder: Path, style: str) -> Checkpoint | None:
     """The newest complete checkpoint of a folder, which need not exist.
 
     Args:
@@ -179,10 +179,9 @@ def newest(folder: Path, style: str, *, deep: bool) -> Checkpoint | None:
         style: `manifest`, ours; `deepspeed`, whose file `latest` names the folder; `megatron`, whose file
             `latest_checkpointed_iteration.txt` has the iteration. Both write these files last, and have no final
             checkpoint and no checksums.
-        deep: read every file and skip damaged checkpoints.
     """
     if style == "manifest":
-        return next((one for one in whole(folder) if not (deep and damaged(one))), None)
+        return next(iter(whole(folder)), None)
     try:
         if style == "deepspeed":
             tag = (folder / "latest").read_text().strip()
@@ -212,7 +211,6 @@ def main(arguments: list[str]) -> int:
     finder = commands.add_parser("newest", help="print step, path and kind of the newest complete checkpoint")
     finder.add_argument("folder", type=Path)
     finder.add_argument("--style", choices=STYLES, default="manifest")
-    finder.add_argument("--deep", action="store_true", help="read every file and skip damaged checkpoints")
     verifier = commands.add_parser("verify", help="read every file of one checkpoint")
     verifier.add_argument("checkpoint", type=Path)
     tidier = commands.add_parser("discard", help="remove an owner's incomplete checkpoints")
@@ -220,7 +218,7 @@ def main(arguments: list[str]) -> int:
     tidier.add_argument("--owner", required=True)
     options = parser.parse_args(arguments)
     if options.command == "newest":
-        found = newest(options.folder, options.style, deep=options.deep)
+        found = newest(options.folder, options.style)
         if found is None:
             return 1
         print(f"{found.step}\t{found.path}\t{'final' if found.final else 'intermediate'}")
