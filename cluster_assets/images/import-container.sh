@@ -97,6 +97,11 @@ import::squash_options() {
   esac
 }
 
+import::may_write() {
+  [[ -w "${IMPORT_FOLDER}" ]] ||
+    log::exit 73 "you may not write to ${IMPORT_FOLDER}: ask $(stat -c %U "${IMPORT_FOLDER}"), or give --directory FOLDER, one of yours, and to jobs --image FOLDER/${NAME}.sqsh"
+}
+
 import::skips() {
   [[ "${FORCE}" == no ]] && record::matches "${NAME}" "${REGISTRY_DIGEST}" || return 1
   log::info "${IMPORT_FOLDER}/${NAME}.sqsh already has ${REGISTRY_DIGEST}: nothing to do"
@@ -158,6 +163,7 @@ import::local() {
   registry::inspect
   log::info "$(reference::written) is ${REGISTRY_DIGEST}"
   ! import::skips || return 0
+  import::may_write
   lock::take "${NAME}"
   # The previous holder of the lock may have imported the same image, and the tag may have moved.
   registry::inspect
@@ -191,10 +197,19 @@ import::main() {
     base::need 72 awk aws curl jq sha256sum
     trap import::end EXIT
     IMPORT_WORK="$(mktemp -d)"
-    registry::inspect
-    ! import::skips || return 0
+    local force=() status
+    set +e
+    (set -e && registry::inspect && import::skips)
+    status=$?
+    set -e
+    case "${status}" in
+      0) return 0 ;;
+      1) ;;
+      77) log::info "the job asks the registry again: on the head node only root and the cluster's user get the node's role" ;;
+      *) exit "${status}" ;;
+    esac
+    import::may_write
     export IMPORT_FOLDER IMPORT_COMPRESSION
-    local force=()
     [[ "${FORCE}" == no ]] || force=(--force)
     job::submit "${IMPORT_HERE}" "${NAME}" "$(reference::written)" "${NAME}" "${force[@]}"
   else

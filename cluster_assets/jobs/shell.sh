@@ -21,7 +21,8 @@ job::submit() {
   base::need 1 srun scontrol
   SLURM_JOB_PARTITION="${QUEUE}" # the scratch of its nodes
   job::srun_options
-  local -a options=("${JOB_SBATCH[@]}" --job-name=shell "--partition=${QUEUE}" "--time=${TIME_LIMIT:-4:00:00}" "${CONTAINER[@]}")
+  local -a options=("${JOB_SBATCH[@]}" --job-name=shell "--partition=${QUEUE}" "--time=${TIME_LIMIT:-4:00:00}" "${CONTAINER[@]}"
+    ${NOTIFY:+"--mail-type=${NOTIFY}"} ${SBATCH_ACCOUNT:+"--account=${SBATCH_ACCOUNT}"} ${SBATCH_QOS:+"--qos=${SBATCH_QOS}"})
   [[ "${JOB_TEST_ONLY}" == no ]] || options+=(--test-only)
   ((${#JOB_REST[@]})) || JOB_REST=(bash)
   [[ ! -t 0 ]] || options+=(--pty)

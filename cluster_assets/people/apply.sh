@@ -14,7 +14,6 @@ export LOG_NAME=people
 TRAINYARD_PEOPLE="${TRAINYARD_PEOPLE:-${TRAINYARD_ROOT}/opt/slurm/etc/trainyard}"
 readonly HERE="${TRAINYARD_LIB}/../people"
 readonly PROLOG="${TRAINYARD_ROOT}/opt/slurm/etc/scripts/prolog.d/15_trainyard_people"
-readonly UNIT="${TRAINYARD_ROOT}/etc/systemd/system/trainyard-people"
 readonly SSHD="${TRAINYARD_ROOT}/etc/ssh/sshd_config" DROP_IN="${TRAINYARD_ROOT}/etc/ssh/sshd_config.d/10-trainyard.conf"
 readonly KEYS_LINE="AuthorizedKeysFile .ssh/authorized_keys .ssh/authorized_keys2 /etc/ssh/trainyard_keys/%u"
 # Seconds after which a report is of a node that is gone.
@@ -51,33 +50,27 @@ people::setup() {
   local minutes=2
   [[ "${role}" != head ]] || minutes=5
   FILES_WRITTEN=0
-  files::write "${UNIT}.service" 0644 <<'END'
+  files::write "${UNITS}/trainyard-people.service" 0644 <<'END'
 [Unit]
 Description=Users, groups and shares of cluster/people.json
 [Service]
 Type=oneshot
 ExecStart=/bin/bash /opt/trainyard/current/people/apply.sh apply
 END
-  files::write "${UNIT}.timer" 0644 <<END
-[Unit]
-Description=Users, groups and shares of cluster/people.json
-[Timer]
-OnCalendar=*:0/${minutes}
-RandomizedDelaySec=30
-[Install]
-WantedBy=timers.target
-END
-  if ((FILES_WRITTEN)); then
-    systemctl daemon-reload
-    systemctl enable trainyard-people.timer
-    systemctl restart trainyard-people.timer
-  fi
+  units::timer people "Users, groups and shares of cluster/people.json" "OnCalendar=*:0/${minutes}" RandomizedDelaySec=30
   people::sshd
   if [[ "${role}" == head && -d "${PROLOG%/*}" ]]; then
     files::write "${PROLOG}" 0755 <<'END'
 #!/bin/bash
-# Written by Trainyard. A job of a user whom this node does not know yet; never fails, because a failed prolog drains the node.
+# Written by Trainyard. A job of a user whom this node does not know yet, and the user's folders of Enroot, which nobody else may make: containers
+# are unpacked there. Never fails, because a failed prolog drains the node.
 getent passwd "${SLURM_JOB_UID:-0}" >/dev/null || timeout 30 bash /opt/trainyard/current/people/apply.sh apply >/dev/null 2>&1
+sed -n 's|^ENROOT_[A-Z]*_PATH \(/.*/user-\)$(id -u)$|\1|p' /etc/enroot/enroot.conf 2>/dev/null | while read -r start; do
+  folder="${start}${SLURM_JOB_UID:?}"
+  [[ "$(stat -c %u "${folder}" 2>/dev/null)" == "${SLURM_JOB_UID}" && ! -L "${folder}" ]] && continue
+  mv -T "${folder}" "${folder}.foreign-$(date +%s)" 2>/dev/null
+  mkdir -m 0700 "${folder}" && chown "${SLURM_JOB_UID}" "${folder}"
+done >/dev/null 2>&1
 exit 0
 END
   fi

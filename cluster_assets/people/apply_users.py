@@ -243,11 +243,15 @@ class Accounts:
             self.change(f"administrators: {', '.join(names)}", partial(node.allow_sudo, text))
 
     def folders(self) -> None:
-        """A team may write the folders of its models, which the bootstrap made for the cluster's user."""
+        """Open the cluster's user's folders: common ones to all users, those of a model to its team."""
         if self.role != "head":
             return
         settings = json.loads(SETTINGS.read_text(encoding="utf-8"))
         user = pwd.getpwnam(settings["cluster"]["user"])
+        # Images and scripts run as whoever uses them.
+        common = [path for name, path in settings["folders"].items() if name not in ("images", "scripts")]
+        for path in [*common, *(f"{mount['path']}/.tests" for mount in settings["mounts"])]:
+            self.share(path, user, "all users, who can remove only what is theirs", -1, 0o1777)
         teams = {model["name"]: model["team"] for model in self.people["models"] if model.get("team")}
         for model in settings["models"]:
             team = teams.get(model["name"])
@@ -255,21 +259,21 @@ class Accounts:
             if not entry:
                 continue
             for name, path in model["folders"].items():
-                if name == "data":  # projects share data sets
-                    continue
-                try:
-                    folder = node.open_folder(path)
-                except OSError:
-                    continue  # not made yet, or a link
-                found = os.fstat(folder)
-                if found.st_uid == user.pw_uid and found.st_gid in (user.pw_gid, 0):
-                    gid = int(entry[2])
-                    self.change(
-                        f"{path} for the group {team}",
-                        partial(os.fchown, folder, -1, gid),
-                        partial(os.fchmod, folder, 0o2775),
-                    )
-                os.close(folder)
+                if name != "data":  # projects share data sets
+                    self.share(path, user, f"the group {team}", int(entry[2]), 0o2775)
+
+    def share(self, path: str, user: pwd.struct_passwd, whom: str, gid: int, mode: int) -> None:
+        """Open a folder that still has the cluster's user and group to others."""
+        try:
+            folder = node.open_folder(path)
+        except OSError:
+            return  # not made yet, or a link
+        found = os.fstat(folder)
+        as_made = gid >= 0 or stat.S_IMODE(found.st_mode) == 0o775  # steps/folders.sh; another mode is somebody's wish
+        if as_made and found.st_uid == user.pw_uid and found.st_gid in (user.pw_gid, 0):
+            change = partial(os.fchown, folder, -1, gid), partial(os.fchmod, folder, mode)
+            self.change(f"{path} for {whom}", *change)
+        os.close(folder)
 
 
 def main(arguments: list[str]) -> int:

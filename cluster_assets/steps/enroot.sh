@@ -36,10 +36,11 @@ enroot::main() {
   # /run is empty after a reboot and custom actions do not run again, so systemd creates the folders at each boot.
   files::write "${TRAINYARD_ROOT}/etc/tmpfiles.d/trainyard.conf" 0644 <<END
 d /run/enroot 1777 root root -
-d $(pyxis::runtime_path) 1777 root root -
+d $(pyxis::runtime_path) 0755 root root -
 END
   files::folder "${TRAINYARD_ROOT}/run/enroot" 1777
-  files::folder "${TRAINYARD_ROOT}$(pyxis::runtime_path)" 1777
+  # As slurmd makes it (Pyxis 0.24.0): the users' folders in it are made by root.
+  files::folder "${TRAINYARD_ROOT}$(pyxis::runtime_path)" 0755
   files::write "${TRAINYARD_ROOT}/etc/enroot/enroot.conf" 0644 <<END
 # Written by Trainyard; do not edit.
 ENROOT_RUNTIME_PATH /run/enroot/user-\$(id -u)

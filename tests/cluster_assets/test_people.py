@@ -46,7 +46,8 @@ class Root:
             shutil.copy(ASSETS / "people" / name, folder / "files/opt/people" / name)
         folders = {"data": "/fsx/data", "outputs": "/fsx/see/outputs", "logs": "/fsx/link/logs"}
         models = [{"name": "see", "folders": folders}, {"name": "hear", "folders": {"outputs": "/fsx/hear"}}]
-        settings = {"cluster": {"user": "daemon"}, "models": models}
+        common = {"results": "/fsx/results", "logs": "/fsx/mine", "images": "/fsx/images"}
+        settings = {"cluster": {"user": "daemon"}, "models": models, "folders": common, "mounts": []}
         self.file("opt/trainyard/settings.json", json.dumps(settings))
         for name in ("squeue", "scancel"):
             self.file(f"opt/slurm/bin/{name}", "#!/bin/sh\ncat /run/jobs 2>/dev/null; test ! -e /run/down\n").chmod(
@@ -222,14 +223,22 @@ def test_an_interrupted_run_goes_on(root: Root) -> None:
     assert "create user marie (10000)" in whole["changes"]
 
 
-def test_the_folders_of_a_team_s_models(root: Root) -> None:
-    root.steps.append("mkdir -p /fsx/see/outputs /fsx/data /fsx/hear /etc/logs; ln -s /etc /fsx/link")
-    root.steps.append("chown -R daemon:daemon /fsx; chown daemon: /etc/logs")
+def test_common_folders_and_those_of_a_team_s_models(root: Root) -> None:
+    root.steps.append("mkdir -p /fsx/{see/outputs,data,hear,results,mine,images} /etc/logs; ln -s /etc /fsx/link")
+    root.steps.append("chown -R daemon:daemon /fsx; chown daemon: /etc/logs; chown nobody: /fsx/mine")
+    root.steps.append("chmod 775 /fsx/results /fsx/mine /fsx/images")
     root.apply("two")
-    root.steps.append("stat -c '%n %U %G %a' /fsx/see/outputs /fsx/data /fsx/hear /etc/logs")
-    _, _, applied, found = root.run()
+    names = "/fsx/results /fsx/mine /fsx/images /fsx/see/outputs /fsx/data /fsx/hear /etc/logs"
+    root.steps.append(f"stat -c '%n %U %G %a' {names}")
+    root.apply("two")
+    _, _, _, applied, found, again = root.run()
     assert "/fsx/see/outputs for the group vision" in applied["changes"]
+    assert any(change.startswith("/fsx/results for all users") for change in applied["changes"])
+    assert again["changes"] == []
     assert found["output"].splitlines() == [
+        "/fsx/results daemon daemon 1777",
+        "/fsx/mine nobody nogroup 775",
+        "/fsx/images daemon daemon 775",
         "/fsx/see/outputs daemon vision 2775",
         "/fsx/data daemon daemon 755",
         "/fsx/hear daemon daemon 755",

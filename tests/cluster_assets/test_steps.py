@@ -63,6 +63,7 @@ def test_folders_of_the_environment_and_of_its_models(node: Node, settings: Sett
     for folder in (
         *settings["folders"].values(),
         *settings["models"][0]["folders"].values(),
+        f"{settings['folders']['results']}/bad-nodes",
         "/lustre/model1",
         "/shared/containers",
     ):
@@ -120,8 +121,9 @@ def test_folder_steps_at_once_on_one_share(node: Node, settings: Settings) -> No
     outputs = [process.communicate(timeout=120)[1] for process in processes]
     assert [process.returncode for process in processes] == [0] * 8, outputs
     made = re.findall(r"created (\S+)", "".join(outputs))
-    # Twelve folders of the settings and of the model, and one for tests on each of two file systems.
-    assert len(made) == len(set(made)) == 14
+    # Twelve folders of the settings and of the model, one for reports of bad nodes, and one for tests on each of two
+    # file systems.
+    assert len(made) == len(set(made)) == 15
 
 
 def test_timer_of_the_schedule(node: Node, settings: Settings) -> None:
@@ -240,7 +242,7 @@ def test_enroot_keeps_its_files_on_local_nvme(node: Node, settings: Settings) ->
     node.bootstrap(settings, role="compute-configured")
     for folder in ("cache", "data", "tmp"):
         assert mode(node.path(f"/scratch/enroot/{folder}")) == "1777"
-    assert mode(node.path("/run/enroot")) == mode(node.path("/run/pyxis")) == "1777"
+    assert (mode(node.path("/run/enroot")), mode(node.path("/run/pyxis"))) == ("1777", "755")
     conf = node.path("/etc/enroot/enroot.conf").read_text()
     assert "ENROOT_CACHE_PATH /scratch/enroot/cache/user-$(id -u)\n" in conf
     assert "ENROOT_RUNTIME_PATH /run/enroot/user-$(id -u)\n" in conf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -55,6 +56,8 @@ def test_hello_gpu(lab: Laboratory, jobs: str) -> None:
     output = submit(lab, f"{jobs}/hello-gpu.sbatch --nodes 2")
     assert output.count("NVIDIA H200 (simulated) (UUID") == 16
     assert "passed: 2 nodes with 8 GPUs each" in output
+    refused = lab.run(f"cd / && TRAINYARD_SETTINGS=/none {jobs}/hello-gpu.sbatch", check=False)
+    assert refused.returncode == 64 and "you may not write to the current folder" in refused.stderr
 
 
 def test_a_file_system_is_copied_as_documented(lab: Laboratory) -> None:
@@ -142,9 +145,14 @@ def test_an_image_that_is_not_there(lab: Laboratory, jobs: str, image: str) -> N
 
 
 def test_gpu_check_says_what_is_missing(lab: Laboratory, jobs: str) -> None:
-    """One node lost NVLinks of a GPU and an EFA interface; the other is as it must be."""
+    """One node lost NVLinks of a GPU and an EFA interface; the other has what its queue has."""
+    settings: dict[str, Any] = copy.deepcopy(lab.plan.settings())
+    other = copy.deepcopy(settings["queues"][0]) | {"name": "other"}
+    other["compute"][0]["instances"][0]["efa_interfaces"] = 16
+    settings["queues"].insert(0, other)
+    lab.write("/fsx1/results/settings.json", json.dumps(settings))
     # As in a login shell, where the EFA installer put libfabric's programs into PATH.
-    env = {"PATH": f"/opt/amazon/efa/bin:{PATH}"}
+    env = {"PATH": f"/opt/amazon/efa/bin:{PATH}", "TRAINYARD_SETTINGS": "/fsx1/results/settings.json"}
     with broken(lab, "gpu-queue-dy-p5e-1", lambda gpus: gpus[3].update(nvlink=0), efa=True):
         output = submit(lab, f"{jobs}/gpu-check.sbatch --nodes 2", env=env, state="FAILED")
     first, second = (

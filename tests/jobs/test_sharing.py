@@ -15,10 +15,10 @@ import pytest
 
 from local.slurm import Laboratory
 from tests.jobs.conftest import NODE_TORCH
-from tests.jobs.test_on_slurm import submit, writable
+from tests.jobs.test_on_slurm import image, submit, writable
 from tests.jobs.test_prepare_data import TEXTS, expected, tokenizer
 
-__all__ = ["tokenizer", "writable"]
+__all__ = ["image", "tokenizer", "writable"]
 NODE = "gpu-queue-dy-p5e-7"
 # One line of JSON: what the job can open and sees. Without a driver, a GPU that may be opened is ENXIO.
 PROBE = """#!/usr/bin/python3
@@ -78,7 +78,7 @@ def test_what_sbatch_gave_is_not_what_the_option_says(lab: Laboratory, jobs: str
     assert "--gpus 2, but Slurm gave this job 1: start the file itself, or sbatch --gpus=2" in output
 
 
-def test_an_interactive_shell(lab: Laboratory, jobs: str) -> None:
+def test_an_interactive_shell(lab: Laboratory, jobs: str, image: str) -> None:
     script = f"printf 'tty; nvidia-smi -L; exit 3\\n' | script -qec '{jobs}/shell.sh --gpus 2' /dev/null"
     done = lab.run(["bash", "-c", script], check=False)
     assert done.returncode == 3 and re.search(r"(?m)^/dev/pts/\d", done.stdout), done.stdout
@@ -86,6 +86,10 @@ def test_an_interactive_shell(lab: Laboratory, jobs: str) -> None:
     line = [f"{jobs}/shell.sh", "--gpus", "0", "--cpus", "3", "--", "bash", "-c"]
     found = lab.output([*line, 'echo "${SLURM_CPUS_PER_TASK}, GPUs ${SLURM_GPUS_ON_NODE:-}${CUDA_VISIBLE_DEVICES:-}"'])
     assert found.strip() == "3, GPUs"
+    scratch = lab.plan.compute[0].scratch
+    look = f"grep -c ' {scratch} ' /proc/mounts; ls /dev/infiniband | wc -l"
+    inside = [f"{jobs}/shell.sh", "--gpus", "0", "--cpus", "1", "--image", image, "--", "sh", "-c", look]
+    assert lab.output(inside).split() == ["1", "32"]
     refused = lab.run([f"{jobs}/shell.sh", "--output", "x"], check=False)
     assert refused.returncode == 64 and "a shell writes to your terminal" in refused.stderr
 

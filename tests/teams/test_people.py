@@ -187,10 +187,32 @@ def test_only_administrators_may_use_sudo_and_not_on_compute_nodes(people: Peopl
 def test_jobs_run_as_their_user(people: People) -> None:
     out = people.lab.output("srun -N2 -n2 sh -c 'id -un; touch $HOME/$(hostname)'", user="pierre")
     assert out.split() == ["pierre", "pierre"]
+    # As train-model sets it for the members of a team.
+    assert people.lab.output("SLURM_UMASK=0002 srun sh -c umask", user="pierre") == "0002"
     names = [node.name for node in people.lab.plan.compute]
     assert people.lab.output("stat -c '%U %n' gpu-*", user="pierre", node="login").split() == [
         word for name in names for word in ("pierre", name)
     ]
+
+
+def test_all_users_write_the_common_folders_and_run_the_jobs_of_the_product(people: People) -> None:
+    folders: Any = people.lab.plan.settings()["folders"]
+    # A folder of Enroot that somebody else made first.
+    people.root("cd /*/enroot/data && rm -rf user-10001 && install -d -m 777 -o marie user-10001", "gpu-dy-p5-1")
+    for user in ("marie", "pierre"):
+        job = people.lab.output(f"{folders['scripts']}/current/jobs/host-scan.sbatch --nodes 1", user=user).split()[-1]
+        people.lab.wait_for_job(job, states=("COMPLETED", "FAILED"))
+        report = f"{folders['results']}/{user}/checks/host-scan/{job}/*.json"
+        assert people.root(f"stat -c %U {report}").stdout.split() == [user]
+        found = people.root(f"stat -c '%U %a' /*/enroot/data/user-$(id -u {user})", "gpu-dy-p5-1").stdout
+        assert found == f"{user} 700\n"
+    refused = people.lab.run(f"mv {folders['results']}/marie {folders['results']}/mine", user="pierre", check=False)
+    assert "Operation not permitted" in refused.stderr
+    people.lab.run(["mkdir", f"{folders['checkpoints']}/marie"], user="pierre")
+    own = f"TRAINYARD_JOBS={folders['scripts']}/current/jobs; JOB_FILE=x; . $TRAINYARD_JOBS/lib/job.sh"
+    taken = people.lab.run(f"{own}; job::own_folder {folders['checkpoints']}", user="marie", check=False)
+    assert f"{folders['checkpoints']}/marie belongs to pierre, not to you" in taken.stderr
+    people.lab.run(["rmdir", f"{folders['checkpoints']}/marie"], user="pierre")
 
 
 def test_a_team_writes_the_folders_of_its_models_and_shares_new_files(people: People) -> None:

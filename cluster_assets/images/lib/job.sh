@@ -32,13 +32,17 @@ nodes to the environment file, or name a partition with --partition ($(sinfo --n
 # follow JOB LOG: print the log as it grows and why the job is pending; exit with the job's status.
 job::follow() {
   local -r job="$1" log="$2"
-  local shown="" state=PENDING reason line
+  local shown="" state=PENDING reason line failed=0
   # Each `cat <&7` continues where the last one ended; NFS looks for new content only when a file is opened.
   : >>"${log}"
   exec 7<"${log}"
   while [[ "${state}" =~ ^(PENDING|CONFIGURING|RUNNING|COMPLETING)$ ]]; do
     sleep "${IMPORT_FOLLOW_SECONDS}"
-    line="$(scontrol --oneliner show job "${job}" 2>/dev/null || true)"
+    if line="$(scontrol --oneliner show job "${job}" 2>/dev/null)"; then
+      failed=0
+    elif ((++failed < 5)); then # slurmctld may be restarting
+      continue
+    fi
     state="$(job::word JobState "${line}")"
     reason="${state}, $(job::word Reason "${line}")"
     if [[ "${reason}" =~ ^(PENDING|CONFIGURING) && "${reason}" != "${shown}" ]]; then

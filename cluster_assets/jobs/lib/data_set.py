@@ -205,6 +205,8 @@ def stage(options: argparse.Namespace) -> list[str]:
             "replaced meanwhile, run the job again"
         )
     options.target.mkdir(parents=True, exist_ok=True)
+    if options.target.parent.stat().st_uid != os.getuid():
+        raise Failed(f"{options.target.parent} belongs to another user, who could change the copy: have it removed")
     with (options.target / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         there = sum(size for name, (size, _) in files.items() if (options.target / name).is_file())
@@ -241,7 +243,7 @@ def sweep(options: argparse.Namespace) -> list[str]:
                 continue
             try:
                 inside = [one.lstat() for one in (path, *path.rglob("*"))]
-                if max(one.st_mtime for one in inside) >= before:
+                if max(one.st_mtime for one in inside) >= before or os.getuid() not in (0, inside[0].st_uid):
                     continue
                 if options.delete:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -9,6 +9,7 @@ The standard library only, Python 3.9 or later. Exit codes: 0 passed; 1 failed; 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import socket
 import subprocess
@@ -62,7 +63,7 @@ def main(arguments: list[str]) -> int:
         ("EFA interfaces", "fi_info -p efa -t FI_EP_RDM", lambda text: len(set(re.findall(r"domain:\s*(\S+)", text))),
          options.efa, "is /dev/infiniband mounted, libfabric in the image?"),
     )  # fmt: skip
-    node, failed = socket.gethostname(), False
+    node, failed = os.environ.get("SLURMD_NODENAME") or socket.gethostname(), False
     for what, command, count, wanted, advice in checks:
         if not command:
             print(f"{node}: {what:<15} {'not asked':<12} wanted any   -")

@@ -126,6 +126,7 @@ job::submit() {
     logs="$(job::settings .folders.logs)"
     [[ -n "${logs}" && -w "${logs}" ]] && OUTPUT="${logs}/%x-%j.out"
   fi
+  [[ -n "${OUTPUT}" || -w . ]] || job::usage_error "you may not write to the current folder, where the job's output would go: change to another, or give --output FILE"
   # Slurm fails a job silently when it cannot open the output file. A folder with a % pattern or a relative one is not checked.
   folder="${OUTPUT%/*}"
   if [[ "${OUTPUT}" == /* && "${folder}" != *%* && ! (-d "${folder:-/}" && -w "${folder:-/}") ]]; then
@@ -135,17 +136,12 @@ job::submit() {
   exec sbatch "${options[@]}" ${OUTPUT:+"--output=${OUTPUT}"} "${JOB_FILE}" "$@"
 }
 
-# features: those that ParallelCluster gives this node: its instance type, efa, gpu and others.
-job::features() {
-  scontrol show node "${SLURMD_NODENAME}" | sed -n 's/.*ActiveFeatures=//p'
-}
-
 job::instance_type() {
-  job::features | tr , '\n' | grep -E '^[a-z0-9-]+\.[0-9a-z-]+$' | head -n 1 || true
+  tr , '\n' <<<"${FEATURES}" | grep -E '^[a-z0-9-]+\.[0-9a-z-]+$' | head -n 1 || true
 }
 
 job::has_efa() {
-  [[ ",$(job::features)," == *,efa,* ]]
+  [[ ",${FEATURES}," == *,efa,* ]]
 }
 
 # srun_options: set SRUN, CONTAINER and GPUS. Steps get only the GPUs that they request, even in an exclusive job.
@@ -155,15 +151,17 @@ job::srun_options() {
   ((GPUS == 0)) || SRUN+=("--gpus-per-node=${GPUS}")
   CONTAINER=()
   [[ -n "${IMAGE}" ]] || return 0
-  local file mount mounts="" scratch
+  local file mount mounts="" scratch here=""
+  # A shell's container is described on the head node, which does not know what its node has (enroot-mount.c, Enroot 4.1.2: nofail).
+  [[ -n "${SLURM_JOB_ID:-}" ]] || here=":nofail+silent"
   file="$(job::image_file)"
   # Every file system under its own path, so that paths are the same inside and outside.
   while read -r mount; do
     [[ -z "${mount}" || "${mount}" == /home ]] || mounts+="${mount}:${mount},"
   done < <(job::settings '.mounts[].path')
   scratch="$([[ ! -r "${TRAINYARD_SETTINGS}" ]] || settings::scratch "${SLURM_JOB_PARTITION}")"
-  [[ -z "${scratch}" || ! -d "${scratch}" ]] || mounts+="${scratch}:${scratch},"
-  [[ ! -d /dev/infiniband ]] || mounts+="/dev/infiniband:/dev/infiniband,"
+  [[ -z "${scratch}" || (-z "${here}" && ! -d "${scratch}") ]] || mounts+="${scratch}:${scratch}${here},"
+  [[ -z "${here}" && ! -d /dev/infiniband ]] || mounts+="/dev/infiniband:/dev/infiniband${here},"
   job::is_mounted "${TRAINYARD_JOBS}" || mounts+="${TRAINYARD_JOBS%/*}:${TRAINYARD_JOBS%/*},"
   mounts+="${MOUNTS}"
   CONTAINER=("--container-image=${file}" "--container-mounts=${mounts%,}" --no-container-mount-home)
@@ -205,11 +203,32 @@ job::node_step() {
     >"${output}" 2>&1 </dev/null || printf '# srun ended with status %s\n' "$?" >>"${output}"
 }
 
+# own_folder FOLDER: print FOLDER if this user owns it, else the user's folder in it, which is made. With `people`, every user may make folders
+# in the common ones: one that somebody else made first is refused, because what is read from it may be executed (pickles of checkpoints).
+job::own_folder() {
+  local folder="$1"
+  if [[ -e "${folder}" && ! -O "${folder}" ]]; then
+    folder+="/$(id -un)"
+    mkdir -p -- "${folder}" || log::fail "cannot create the folder ${folder}"
+    job::require_owner "${folder}"
+  fi
+  printf '%s' "${folder}"
+}
+
+# require_owner FOLDER...
+job::require_owner() {
+  local folder
+  for folder in "$@"; do
+    [[ -O "${folder}" && ! -L "${folder}" ]] ||
+      log::fail "${folder} belongs to $(stat -c %U -- "${folder}"), not to you: take another name, or ask an administrator to remove it"
+  done
+}
+
 job::results_folder() {
   local base="${RESULTS}"
   if [[ -z "${base}" ]]; then
     base="$(job::settings .folders.results)"
-    base="${base:-${SLURM_SUBMIT_DIR}}/checks/${SLURM_JOB_NAME}/${SLURM_JOB_ID}"
+    base="$(job::own_folder "${base:-${SLURM_SUBMIT_DIR}}")/checks/${SLURM_JOB_NAME}/${SLURM_JOB_ID}"
   fi
   mkdir -p -- "${base}" || log::fail "cannot create the folder ${base}: give --results a folder that you may write to"
   printf '%s' "${base}"
@@ -230,6 +249,8 @@ job::main() {
   declare -F job::check >/dev/null && job::check
   if [[ "$0" == */slurm_script ]]; then
     NODES="${SLURM_JOB_NUM_NODES}"
+    # Those that ParallelCluster gives this node: its instance type, efa, gpu and others.
+    FEATURES="$(scontrol show node "${SLURMD_NODENAME}" | sed -n 's/.*ActiveFeatures=//p')" || log::fail "scontrol does not show the node ${SLURMD_NODENAME}: submit the job again"
     job::srun_options
     job::run
   else

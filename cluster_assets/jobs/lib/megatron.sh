@@ -21,7 +21,7 @@ megatron::readable() {
 megatron::new_folder() {
   local -r base="$(job::settings '.folders[$kind]' --arg kind "$1")"
   [[ -n "${base}" ]] || job::usage_error "the environment has no folder for $1: it has no shared file system, or ${TRAINYARD_SETTINGS} is not on this node"
-  FOLDER="${base}/$2"
+  FOLDER="$(job::own_folder "${base}")/$2"
   [[ ! -e "${FOLDER}" ]] || job::usage_error "${FOLDER} exists and is kept: give another --name, or remove it"
 }
 

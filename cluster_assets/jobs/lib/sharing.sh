@@ -64,7 +64,7 @@ sharing::serve() {
   (umask 077 && printf 'http://localhost:%s/%s\n' "${port}" "${path}" >"${link}.url")
   trap 'rm -rf --one-file-system -- "${SERVER_DIR}" "${link}.url" "${link}.sock"' EXIT
   printf '%s\n' "On your computer, run this and leave it open:" "" \
-    "  ssh -t -F ~/.ssh/trainyard/${environment:-ENV}.conf -L ${port}:${link}.sock ${environment:-ENV} ssh -N -o ExitOnForwardFailure=yes -o StreamLocalBindUnlink=yes -L ${link}.sock:${SERVER_DIR}/socket ${SLURMD_NODENAME}" "" \
+    "  ssh -t -F ~/.ssh/trainyard/${environment:-ENV}.conf -L ${port}:${link}.sock ${environment:-ENV} ssh -N -o ExitOnForwardFailure=yes -o StreamLocalBindUnlink=yes -L ${link}.sock:${SERVER_DIR}/socket $(hostname)" "" \
     "Then open the address that this prints on the cluster:  cat ${link}.url" \
     "End it:  scancel ${SLURM_JOB_ID}"
   wait "${pid}" || status=$?

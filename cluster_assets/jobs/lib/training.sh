@@ -64,12 +64,18 @@ training::common_folder() {
   printf '%s' "${folder}"
 }
 
+training::own_folder() {
+  local folder
+  folder="$(training::common_folder "$1")"
+  job::own_folder "${folder}"
+}
+
 training::experiment_folders() {
   local checkpoints logs results
   DATA_DIR="$(training::common_folder data)"
-  checkpoints="$(training::common_folder checkpoints)"
-  logs="$(training::common_folder logs)"
-  results="$(training::common_folder results)"
+  checkpoints="$(training::own_folder checkpoints)"
+  logs="$(training::own_folder logs)"
+  results="$(training::own_folder results)"
   LUSTRE_BASE="$(job::settings .bases.lustre)"
   CHECKPOINT_DIR="${checkpoints}/${EXPERIMENT_NAME}"
   LOG_DIR="${logs}/${EXPERIMENT_NAME}"
@@ -78,9 +84,10 @@ training::experiment_folders() {
   RESUME_FROM=""
   training::claim
   training::make_folders
+  job::require_owner "${CHECKPOINT_DIR}" "${LOG_DIR}" "${OUTPUT_DIR}"
 }
 
-# claim: two jobs of one experiment would mix their checkpoints. The file .job has the id of the one that runs; a requeued job keeps its id.
+# claim: two jobs of one experiment or model would mix their checkpoints. The file .job has the id of the one that runs; a requeued job keeps its id.
 training::claim() {
   local -r lock="${CHECKPOINT_DIR}/.job"
   local -r mine="${lock}-${SLURM_JOB_ID}"
@@ -104,7 +111,7 @@ training::only_job() {
   running="$(squeue --noheader --states=running,suspended --format=%A)" || log::warn "squeue does not answer: job ${owner} may write ${CHECKPOINT_DIR} too"
   grep -qxF -- "${owner}" <<<"${running// /}" || return 0
   rm -f -- "$1-${SLURM_JOB_ID}"
-  log::fail "job ${owner} runs with --experiment ${EXPERIMENT_NAME}, and both would write ${CHECKPOINT_DIR}. Wait for it, cancel it (scancel ${owner}), or give another --experiment. If job ${owner} is another program, remove $1"
+  log::fail "job ${owner} trains ${EXPERIMENT_NAME}, and both would write ${CHECKPOINT_DIR}. Wait for it, cancel it (scancel ${owner}), or train under another name. If job ${owner} is another program, remove $1"
 }
 
 training::make_folders() {

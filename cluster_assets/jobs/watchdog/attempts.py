@@ -87,6 +87,7 @@ def report(folder: Path, what: dict[str, Any]) -> None:
         write_json(folder / f"{what['attempt']}.json", {**what, "time": time.strftime("%FT%TZ", time.gmtime())})
         say(f"reported {folder.name} in {folder}: {what['reason']}")
     except OSError as problem:
+        # With `people`, only the cluster's user may: three reports drain a node.
         say(f"WARNING: cannot report {folder.name}: {problem}")
 
 

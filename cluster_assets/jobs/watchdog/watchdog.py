@@ -262,7 +262,7 @@ def inspect(folder: Path, node: str) -> dict[str, Any]:
         states[rank] = "running"
         if size(stacks) == before:  # for RANKS_S: one sample of a state shows little
             now = state(mine[rank]["pid"])
-            states[rank] = "deaf to signals" if now == "running" else now
+            states[rank] = "does not handle signals" if now == "running" else now
     daemon = f"slurmstepd: [{os.environ.get('SLURM_JOB_ID', '')}.{words[1]}]"
     found = any(read(path).startswith(daemon) for path in Path("/proc").glob("[0-9]*/cmdline"))
     return {"state": words[0], "daemon": found, "ranks": states}
