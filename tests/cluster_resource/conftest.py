@@ -9,7 +9,8 @@ from hypothesis import settings
 from cluster_resource import client
 from cluster_resource.client import HttpClusterApi, RoleSigner
 from tests.cluster_resource.cases import Case
-from tests.cluster_resource.replay import Server, TokenService
+from tests.cluster_resource.replay import TokenService
+from tests.stubs import Server, served
 
 settings.register_profile("deep", max_examples=3000, stateful_step_count=12, deadline=None)
 
@@ -20,23 +21,18 @@ def case(request: pytest.FixtureRequest) -> Case:
     return copied
 
 
-def _served(path: str) -> Iterator[Server]:
-    server = Server(path)
-    yield server
-    server.http.shutdown()
-    server.http.server_close()
-
-
 @pytest.fixture
 def server() -> Iterator[Server]:
     """The ParallelCluster API."""
-    yield from _served("/prod")
+    with served("/prod") as server:
+        yield server
 
 
 @pytest.fixture
 def receiver() -> Iterator[Server]:
     """CloudFormation's end of the ResponseURL."""
-    yield from _served("/answer?signature=secret")
+    with served("/answer?signature=secret") as server:
+        yield server
 
 
 @pytest.fixture

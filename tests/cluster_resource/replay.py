@@ -1,14 +1,7 @@
-"""A server that replays the ParallelCluster API's answers, and those answers.
+"""Answers of the ParallelCluster API, whose shapes test_client.py checks against the schema in the genuine package."""
 
-Their shapes are checked against the schema in the genuine package (test_client.py).
-"""
-
-import json
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 STACK_ARN = "arn:aws:cloudformation:us-east-1:123456789012:stack/local/1"
 TIME = "2026-11-21T08:00:00.000Z"
@@ -118,55 +111,6 @@ IMAGE = {
 }
 IMAGES = {"images": [IMAGE]}
 MESSAGE = {"message": "Cluster 'local' does not exist."}
-
-
-class Server:
-    """Replays answers in order, the last one repeatedly, and records the requests.
-
-    Attributes:
-        requests: method, path, query, headers and body.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.answers: list[tuple[int, Any]] = [(200, {})]
-        self.targets: list[str] = []
-        self.requests: list[tuple[str, str, dict[str, str], dict[str, str], Any]] = []
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def _answer(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                server.targets.append(self.path)
-                target = urlsplit(self.path)
-                parsed = json.loads(body) if body else None
-                query = dict(parse_qsl(target.query))
-                server.requests.append((self.command, target.path, query, dict(self.headers), parsed))
-                status, answer = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
-                if status == 0:
-                    self.close_connection = True
-                    return
-                content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - the names that http.server asks for
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}{path}"
-        Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
-
-    @property
-    def methods(self) -> list[str]:
-        return [request[0] for request in self.requests]
-
-    @property
-    def bodies(self) -> list[Any]:
-        return [request[4] for request in self.requests]
 
 
 class TokenService:

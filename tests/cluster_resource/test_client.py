@@ -16,7 +16,8 @@ from botocore.credentials import Credentials
 from cluster_resource.api import ApiAccessError, ApiError, ApiUnknownError
 from cluster_resource.client import HttpClusterApi, RoleSigner
 from tests.cluster_resource import replay
-from tests.cluster_resource.replay import DESCRIBED, DRY_RUN, MESSAGE, Server, TokenService
+from tests.cluster_resource.replay import DESCRIBED, DRY_RUN, MESSAGE, TokenService
+from tests.stubs import Server
 
 THROTTLED = (429, {"message": "Too Many Requests"})
 TIMED_OUT = {"message": "Endpoint request timed out"}

@@ -9,7 +9,7 @@ from cluster_resource.operation import epoch_seconds
 from tests.cluster_resource import events
 from tests.cluster_resource.events import STARTED, StepFunctions, own_id, properties
 from tests.cluster_resource.fake_api import FakeApi
-from tests.cluster_resource.replay import Server
+from tests.stubs import Server
 
 
 @pytest.fixture

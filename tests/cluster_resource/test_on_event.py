@@ -9,7 +9,7 @@ from cluster_resource.on_event import name_of, signed_at
 from cluster_resource.request import Request
 from tests.cluster_resource import events
 from tests.cluster_resource.events import StepFunctions
-from tests.cluster_resource.replay import Server
+from tests.stubs import Server
 
 DIGEST = Request.of(events.create()).digest
 

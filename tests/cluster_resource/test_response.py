@@ -15,7 +15,7 @@ from cluster_resource.request import Request
 from cluster_resource.response import body_of, send, with_reason
 from tests.cluster_resource import events
 from tests.cluster_resource.events import EXECUTION, STARTED, own_id
-from tests.cluster_resource.replay import Server
+from tests.stubs import Server
 
 LIMIT = 4096  # bytes, from CloudFormation's reference of custom resource response objects
 VERDICT = Verdict("SUCCESS", "local/abc", "done", {"Status": "CREATE_COMPLETE"})

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
@@ -13,7 +10,7 @@ from botocore.exceptions import ClientError
 from botocore.stub import ANY, Stubber
 from cost_budget import manage
 
-from tests.stubs import stubbed
+from tests.stubs import served, stubbed
 
 PLACE = {"AccountId": "111122223333", "BudgetName": "trainyard-unit-eu-central-1"}
 TOPIC = "arn:aws:sns:eu-central-1:111122223333:trainyard-unit-notifications"
@@ -124,28 +121,10 @@ def test_cloudformation_is_always_answered(
             {},
             dict.fromkeys(("AccountId", "Budget", "ResourceTags"), ANY) | {"NotificationsWithSubscribers": ANY},
         )
-    received: list[tuple[str | None, dict[str, Any]]] = []
-
-    class Answers(BaseHTTPRequestHandler):
-        def do_PUT(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            received.append((self.headers.get("Content-Type"), json.loads(body)))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None: ...
-
-    server = HTTPServer(("127.0.0.1", 0), Answers)
-    thread = threading.Thread(target=server.handle_request)
-    thread.start()
-    try:
-        url = f"http://127.0.0.1:{server.server_port}/answer"
-        manage.handler({**event("Create"), "ResponseURL": url}, None)
-    finally:
-        thread.join(10)
-        server.server_close()
-    [(content_type, answer)] = received
-    assert content_type == ""
+    with served("/answer") as server:
+        manage.handler({**event("Create"), "ResponseURL": server.url}, None)
+    [(method, _, _, headers, answer)] = server.requests
+    assert (method, headers["Content-Type"]) == ("PUT", "")
     assert answer["PhysicalResourceId"] == PLACE["BudgetName"]
     assert answer["Status"] == ("FAILED" if error else "SUCCESS")
     assert ("no budgets for you" in answer.get("Reason", "")) is bool(error)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime
 import json
-import threading
 import time
 import uuid
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.stubs import Server
 
 from .deployment import ACCOUNT, REGION, Base
 from .template import Wish, template
@@ -16,49 +16,12 @@ from .template import Wish, template
 STEP_S = 0.2
 
 
-class Answers:
-    """A response URL on loopback: what was PUT to it, by RequestId."""
-
-    def __init__(self) -> None:
-        self.by_request: dict[str, list[dict[str, Any]]] = {}
-        taken = self.by_request
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_PUT(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                taken.setdefault(body["RequestId"], []).append(body)
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *_arguments: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def url(self, sent: datetime.datetime) -> str:
-        """A response URL as CloudFormation would have signed it at that time."""
-        return f"http://127.0.0.1:{self._server.server_port}/answer?X-Amz-Date={sent:%Y%m%dT%H%M%SZ}&X-Amz-Expires=7200"
-
-    def of(self, event: dict[str, Any], limit_s: float = 300.0) -> dict[str, Any]:
-        """The answer to an event."""
-        end = time.monotonic() + limit_s
-        while event["RequestId"] not in self.by_request:
-            assert time.monotonic() < end, f"no answer to {event['RequestType']} within {limit_s} s"
-            time.sleep(STEP_S)
-        return self.by_request[event["RequestId"]][0]
-
-
 class Sender:
     """Events of one resource, as CloudFormation would send them; the stack exists in the events alone."""
 
-    def __init__(self, base: Base, answers: Answers, name: str) -> None:
+    def __init__(self, base: Base, server: Server, name: str) -> None:
         self.base = base
-        self.answers = answers
+        self.server = server
         self.stack_id = f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{name}/{uuid.uuid4()}"
 
     def event(
@@ -76,7 +39,8 @@ class Sender:
             "RequestType": kind,
             "RequestId": str(uuid.uuid4()),
             "StackId": self.stack_id,
-            "ResponseURL": self.answers.url(sent),
+            # As CloudFormation would have signed it at that time.
+            "ResponseURL": f"{self.server.url}?X-Amz-Date={sent:%Y%m%dT%H%M%SZ}&X-Amz-Expires=7200",
             "ResourceType": "Custom::ParallelCluster",
             "LogicalResourceId": "Cluster",
             "ResourceProperties": self._properties(wish),
@@ -95,7 +59,17 @@ class Sender:
     def ask(self, event: dict[str, Any]) -> dict[str, Any]:
         """Deliver an event and wait for its answer."""
         self.send(event)
-        return self.answers.of(event)
+        return self.answer(event)
+
+    def answers(self, event: dict[str, Any]) -> list[dict[str, Any]]:
+        return [body for body in self.server.bodies if body["RequestId"] == event["RequestId"]]
+
+    def answer(self, event: dict[str, Any], limit_s: float = 300.0) -> dict[str, Any]:
+        end = time.monotonic() + limit_s
+        while not (found := self.answers(event)):
+            assert time.monotonic() < end, f"no answer to {event['RequestType']} within {limit_s} s"
+            time.sleep(STEP_S)
+        return found[0]
 
     def _properties(self, wish: Wish) -> dict[str, Any]:
         resources = template(self.base, wish)["Resources"].values()

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.stubs import served
+
 from .deployment import Base
-from .events import Answers, Sender
+from .events import Sender
 from .life import GONE, Cluster
 from .template import Wish, configuration
 
@@ -20,9 +22,8 @@ SETTLE_S = 3
 @pytest.fixture
 def sender(base: Base, name: str) -> Iterator[Sender]:
     """Sends events of one resource."""
-    answers = Answers()
-    yield Sender(base, answers, name)
-    answers.close()
+    with served("/answer") as server:
+        yield Sender(base, server, name)
 
 
 def sent(base: Base, method: str) -> int:
@@ -35,16 +36,16 @@ def test_the_same_event_twice(base: Base, cluster: Cluster, sender: Sender) -> N
     create = sender.event("Create", wish)
     sender.send(create)
     sender.send(create)
-    answer = sender.answers.of(create)
+    answer = sender.answer(create)
     assert answer["Status"] == "SUCCESS", answer
     sender.send(create)
     time.sleep(SETTLE_S)
     assert sent(base, "POST") == 1
-    assert len(sender.answers.by_request[create["RequestId"]]) == 1
+    assert len(sender.answers(create)) == 1
     delete = sender.event("Delete", wish, physical_id=answer["PhysicalResourceId"])
     sender.send(delete)
     sender.send(delete)
-    assert sender.answers.of(delete)["Status"] == "SUCCESS"
+    assert sender.answer(delete)["Status"] == "SUCCESS"
     assert cluster.status() == GONE
     sender.send(delete)
     time.sleep(SETTLE_S)

@@ -6,16 +6,15 @@ import json
 import re
 import shutil
 import subprocess
-import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.stubs import Server, served
 from trainyard import monitoring_config
 
 pytestmark = pytest.mark.lab
@@ -33,27 +32,13 @@ def until(condition: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever it wa
 
 
 @pytest.fixture
-def messages() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Address of a webhook, and what it received."""
-    received: list[dict[str, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/", received
-        server.shutdown()
+def webhook() -> Iterator[Server]:
+    with served("/") as server:
+        yield server
 
 
 @pytest.fixture
-def alertmanager(tmp_path: Path, messages: tuple[str, list[dict[str, Any]]]) -> Iterator[str]:
+def alertmanager(tmp_path: Path, webhook: Server) -> Iterator[str]:
     """Address of the API of an Alertmanager that sends to the webhook."""
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if not program:
@@ -61,7 +46,7 @@ def alertmanager(tmp_path: Path, messages: tuple[str, list[dict[str, Any]]]) -> 
     (tmp_path / "message.tmpl").write_text(monitoring_config.message())
     config = tmp_path / "alertmanager.yml"
     # The webhook's own content is the group of alerts; the texts are rendered by other tests.
-    config.write_text(monitoring_config.alertmanager({"webhook_configs": [{"url": messages[0]}]}))
+    config.write_text(monitoring_config.alertmanager({"webhook_configs": [{"url": webhook.url}]}))
     options = ["--web.listen-address=127.0.0.1:0", "--cluster.listen-address=", f"--storage.path={tmp_path / 'data'}"]
     log = tmp_path / "log"
     with log.open("w") as file:
@@ -89,13 +74,13 @@ def inhibited(api: str) -> set[tuple[str, str]]:
     return {(labels["alertname"], labels.get("node") or labels["job"]) for labels in found}
 
 
-def test_a_switch_that_fails_sends_one_message(alertmanager: str, messages: tuple[str, list[dict[str, Any]]]) -> None:
+def test_a_switch_that_fails_sends_one_message(alertmanager: str, webhook: Server) -> None:
     nodes = [f"n{number}" for number in range(80)]
     send(alertmanager, *({"alertname": name, "node": node} for name in ("NodeDown", "GpuMissing") for node in nodes))
     send(alertmanager, {"alertname": "GpuMissing", "node": "other"})
-    until(lambda: len(messages[1]) > 1)
-    groups = {message["groupLabels"]["alertname"]: len(message["alerts"]) for message in messages[1]}
-    assert groups == {"NodeDown": 80, "GpuMissing": 1} and len(messages[1]) == 2
+    until(lambda: len(webhook.bodies) > 1)
+    groups = {message["groupLabels"]["alertname"]: len(message["alerts"]) for message in webhook.bodies}
+    assert groups == {"NodeDown": 80, "GpuMissing": 1} and len(webhook.bodies) == 2
     assert inhibited(alertmanager) == {("GpuMissing", node) for node in nodes}
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import boto3
 import pytest
-from botocore.stub import Stubber
 from chat_notifications import handler as chat
 from chat_notifications.handler import ATTEMPTS, Message, UndeliveredError, address, custom_notification, deliver, read
+
+from tests.stubs import Server, served, stubbed
 
 ALARM = {
     "AlarmName": "unit-lustre-training-full",
@@ -24,40 +22,10 @@ ALARM = {
 MESSAGE = Message("node <gpu-1> & job 7", "drained")
 
 
-class Webhook:
-    """Answers with `statuses`, one after the other, then with 200; 0 closes the connection without an answer."""
-
-    def __init__(self) -> None:
-        self.statuses: list[int] = []
-        self.bodies: list[dict[str, Any]] = []
-        outer = self
-
-        class Answer(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                outer.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                status = outer.statuses.pop(0) if outer.statuses else 200
-                if status:
-                    self.send_response(status)
-                    self.send_header("Location", f"{outer.url}/elsewhere")
-                    self.send_header("Content-Length", "0")
-                    self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/services/T0/B0/secret"
-
-
 @pytest.fixture
-def webhook() -> Iterator[Webhook]:
-    made = Webhook()
-    thread = threading.Thread(target=made.server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-    thread.join()
+def webhook() -> Iterator[Server]:
+    with served("/services/T0/B0/secret") as server:
+        yield server
 
 
 def deliver_to(url: str) -> list[float]:
@@ -66,7 +34,7 @@ def deliver_to(url: str) -> list[float]:
     return slept
 
 
-def test_slack_gets_its_form_and_no_markup(webhook: Webhook) -> None:
+def test_slack_gets_its_form_and_no_markup(webhook: Server) -> None:
     assert deliver_to(webhook.url) == []
     assert webhook.bodies == [{"text": "*node &lt;gpu-1&gt; &amp; job 7*\ndrained"}]
 
@@ -83,17 +51,17 @@ def test_a_jobs_name_is_neither_a_link_nor_a_mention() -> None:
 
 
 @pytest.mark.parametrize("statuses", [[500, 503], [429], [0, 502, 0]])
-def test_temporary_faults_are_tried_again(webhook: Webhook, statuses: list[int]) -> None:
-    webhook.statuses = list(statuses)
+def test_temporary_faults_are_tried_again(webhook: Server, statuses: list[int]) -> None:
+    webhook.answers = [(status, {}) for status in (*statuses, 200)]
     assert deliver_to(webhook.url) == [1.0, 2.0, 4.0][: len(statuses)]
     assert len(webhook.bodies) == len(statuses) + 1
 
 
 @pytest.mark.parametrize(("status", "requests"), [(404, 1), (403, 1), (302, 1), (500, ATTEMPTS)])
 def test_a_wrong_address_is_an_error_without_the_address(
-    webhook: Webhook, status: int, requests: int, caplog: pytest.LogCaptureFixture
+    webhook: Server, status: int, requests: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    webhook.statuses = [status] * 10
+    webhook.answers = [(status, {})]
     with caplog.at_level(logging.DEBUG), pytest.raises(UndeliveredError, match=f"answered {status}") as error:
         deliver_to(webhook.url)
     assert len(webhook.bodies) == requests
@@ -151,11 +119,8 @@ def test_long_messages_are_cut() -> None:
 
 
 def test_the_chat_topic_gets_the_custom_schema_and_the_webhook_its_own(
-    webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+    webhook: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys = {"region_name": "eu-central-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
-    clients = {name: boto3.client(name, **keys) for name in ("sns", "secretsmanager")}  # type: ignore[call-overload]
-    monkeypatch.setattr(boto3, "client", clients.__getitem__)
     monkeypatch.setattr(chat, "address", lambda value: value)
     monkeypatch.setenv("WEBHOOK_SECRET", "trainyard/webhook")
     monkeypatch.setenv("CHAT_TOPIC_ARN", "arn:aws:sns:eu-central-1:111122223333:chat")
@@ -165,10 +130,10 @@ def test_the_chat_topic_gets_the_custom_schema_and_the_webhook_its_own(
         "source": "custom",
         "content": {"textType": "client-markdown", "title": "hello", "description": "world"},
     }
-    with Stubber(clients["sns"]) as sns, Stubber(clients["secretsmanager"]) as secrets:
+    with stubbed("sns") as (client, sns), stubbed("secretsmanager") as (other, secrets):
+        monkeypatch.setattr(boto3, "client", {"sns": client, "secretsmanager": other}.__getitem__)
         asked = {"TopicArn": "arn:aws:sns:eu-central-1:111122223333:chat", "Message": json.dumps(wanted)}
         sns.add_response("publish", {"MessageId": "1"}, asked)
         secrets.add_response("get_secret_value", {"SecretString": webhook.url}, {"SecretId": "trainyard/webhook"})
         chat.handler({"Records": [{"Sns": {"Subject": "hello", "Message": "world"}}]}, None)
-        sns.assert_no_pending_responses()
     assert webhook.bodies == [{"text": "*hello*\nworld"}]
