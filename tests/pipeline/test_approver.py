@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
-from botocore.stub import ANY, Stubber
+from botocore.stub import ANY
 
 from pipeline_approval.handler import Pipeline, run
+from tests.stubs import activated
 
 EXECUTION = "11111111-2222-3333-4444-555555555555"
 TOKEN = "token"
@@ -22,9 +22,8 @@ class Stubs:
     """Stubbed clients, and the seconds slept."""
 
     def __init__(self) -> None:
-        keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b", "region_name": "us-west-2"}
-        codepipeline, sns = boto3.client("codepipeline", **keys), boto3.client("sns", **keys)  # type: ignore[call-overload]
-        self.codepipeline, self.sns = Stubber(codepipeline), Stubber(sns)
+        codepipeline, self.codepipeline = activated("codepipeline")
+        sns, self.sns = activated("sns")
         self.slept = 0.0
         self.pipeline = Pipeline("trainyard", TOPIC, codepipeline, sns, self._sleep)
 
@@ -65,8 +64,7 @@ class Stubs:
 @pytest.fixture
 def stubs() -> Iterator[Stubs]:
     made = Stubs()
-    with made.codepipeline, made.sns:
-        yield made
+    yield made
     made.codepipeline.assert_no_pending_responses()
     made.sns.assert_no_pending_responses()
 

@@ -18,6 +18,7 @@ from ops.aws.removal import holdings
 from ops.aws.stacks import allow_deletion, finish_rollbacks
 from ops.problem import Problem
 from tests.constructs.stacks_of import environment
+from tests.stubs import activated
 
 WHEN = "2026-11-25T12:00:00Z"
 UNPROTECTED = {"EnableTerminationProtection": False}
@@ -33,10 +34,7 @@ class Session:
 
     def client(self, service: str) -> Any:  # noqa: ANN401 - a boto3 client of any service
         if service not in self.clients:
-            session: Any = boto3.Session(region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
-            self.clients[service] = session.client(service)
-            self.stubs[service] = Stubber(self.clients[service])
-            self.stubs[service].activate()
+            self.clients[service], self.stubs[service] = activated(service)
         return self.clients[service]
 
     def answer(self, service: str, operation: str, answer: dict[str, Any], **asked: object) -> None:

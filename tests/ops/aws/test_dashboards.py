@@ -10,14 +10,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import boto3
 import pytest
-from botocore.stub import Stubber
 from rich.console import Console
 
 from ops.aws import dashboards
 from ops.problem import Problem
 from tests.constructs.stacks_of import environment
+from tests.stubs import activated
 
 FILTERS = [
     {"Name": "tag:trainyard:monitoring", "Values": ["unit"]},
@@ -29,19 +28,12 @@ class Account:
     """A session whose clients give prepared answers."""
 
     def __init__(self, service: str, *answers: dict[str, Any] | str) -> None:
-        self._client: Any = boto3.client(
-            service,  # type: ignore[call-overload]
-            region_name="eu-central-1",
-            aws_access_key_id="x",
-            aws_secret_access_key="x",
-        )
-        stubber = Stubber(self._client)
+        self._client, stubber = activated(service, "eu-central-1")
         for answer in answers:
             if isinstance(answer, str):
                 stubber.add_client_error("describe_stacks", answer, "the stack does not exist")
             else:
                 stubber.add_response(*answer["call"])
-        stubber.activate()
 
     def client(self, *_: str) -> Any:  # noqa: ANN401 - any of boto3's
         return self._client

@@ -3,9 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import boto3
-from botocore.stub import Stubber
-
 from ops.drift.deployed_stack import DeployedStack, Resource
 
 ACCOUNT, REGION = "111122223333", "us-east-1"
@@ -34,16 +31,3 @@ def stack_of(
             "Resources": {key: {"Type": kind, "Properties": given} for key, (kind, _, given) in resources.items()}
         },
     )
-
-
-def stubbed(service: str) -> tuple[Any, Stubber]:
-    """A client that returns only stubbed responses, which botocore checks by its model."""
-    client: Any = boto3.client(
-        service,  # type: ignore[call-overload]
-        region_name=REGION,
-        aws_access_key_id="none",
-        aws_secret_access_key="none",
-    )
-    stubber = Stubber(client)
-    stubber.activate()
-    return client, stubber

@@ -12,8 +12,9 @@ import pytest
 from ops.drift import ACTIONS, access, detection, fsx
 from ops.drift.values import Values
 from ops.review.structure import ABSENT
+from tests.stubs import activated
 
-from .stacks import stack_of, stubbed
+from .stacks import stack_of
 
 ROOT = Path(__file__).resolve().parents[3]
 TIME = "2026-01-01T00:00:00Z"
@@ -36,7 +37,7 @@ def detected(
     monkeypatch: pytest.MonkeyPatch, statuses: list[dict[str, Any]], *pages: dict[str, Any]
 ) -> detection.Detected:
     stack = stack_of({})
-    client, stubber = stubbed("cloudformation")
+    client, stubber = activated("cloudformation")
     stubber.add_response("detect_stack_drift", {"StackDriftDetectionId": DETECTION}, {"StackName": stack.id})
     for status in statuses:
         answer = {"StackId": stack.id, "StackDriftDetectionId": DETECTION, "Timestamp": TIME, **status}
@@ -88,7 +89,7 @@ def test_a_detection_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_stack_that_cannot_be_compared() -> None:
     broken = stack_of({}, status="ROLLBACK_COMPLETE")
-    client, stubber = stubbed("cloudformation")
+    client, stubber = activated("cloudformation")
     stubber.add_client_error("detect_stack_drift", "ValidationError", "in state ROLLBACK_COMPLETE")
     assert detection.detect(client, [broken])[broken.id].missing == ("demo: in state ROLLBACK_COMPLETE",)
     assert [item.actual for item in detection.statuses([broken, stack_of({})])] == ["ROLLBACK_COMPLETE"]
@@ -124,5 +125,5 @@ def test_what_cloudformation_cannot_read_is_compared_here() -> None:
 @pytest.mark.parametrize("kind", [fsx.VOLUME, fsx.ASSOCIATION])
 def test_a_missing_physical_id_is_a_deleted_resource(kind: str) -> None:
     stack = stack_of({"Thing": (kind, "", {})})
-    client, _ = stubbed("fsx")
+    client, _ = activated("fsx")
     assert [item.actual for item in fsx.check(client, stack, Values([stack]))] == ["deleted"]

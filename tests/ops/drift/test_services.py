@@ -15,9 +15,10 @@ from ops.drift.deployed_stack import DeployedStack
 from ops.drift.findings import Finding
 from ops.drift.values import Values
 from ops.review.structure import ABSENT
+from tests.stubs import activated
 from trainyard import cluster_bundle
 
-from .stacks import stack_of, stubbed
+from .stacks import stack_of
 
 READ_ONLY, ADMINISTRATOR = (f"arn:aws:iam::aws:policy/{name}Access" for name in ("ReadOnly", "Administrator"))
 
@@ -57,7 +58,7 @@ def of_fsx(
     """The differences between the properties `given` and FSx's record; None where it has none."""
     key, operation, found = CALLS[kind]
     stack = stack_of({"It": (kind, key, given)}, tags=tags)
-    client, stubber = stubbed("fsx")
+    client, stubber = activated("fsx")
     if record is None:
         stubber.add_client_error(operation, "FileSystemNotFound")
     else:
@@ -155,7 +156,7 @@ RULES = [
     ],
 )
 def test_rules_of_security_groups(rules: list[dict[str, Any]], skip: str, differences: Differences) -> None:
-    client, stubber = stubbed("ec2")
+    client, stubber = activated("ec2")
     stubber.add_response("describe_security_group_rules", {"SecurityGroupRules": rules})
     assert shown(list(access.check_rules(client, GROUPS, Values([GROUPS]), {skip}))) == differences
 
@@ -165,7 +166,7 @@ def test_a_rule_that_another_stack_adds_to_a_group_is_not_drift() -> None:
     other = stack_of({"In": (access.INGRESS, "sgr-2", added)})
     exporter = rule("tcp", 9100, 9100, ReferencedGroupInfo={"GroupId": "sg-2"})
     for others, differences in (((GROUPS, other), []), ((), [("ingress rule", ABSENT, "tcp 9100 from sg-2")])):
-        client, stubber = stubbed("ec2")
+        client, stubber = activated("ec2")
         stubber.add_response("describe_security_group_rules", {"SecurityGroupRules": [*RULES, exporter]})
         assert shown(list(access.check_rules(client, GROUPS, Values([GROUPS]), others=others))) == differences
 
@@ -198,7 +199,7 @@ ROLES = stack_of(
     ],
 )
 def test_policies_of_roles(inline: dict[str, Any], attached: str, differences: Differences) -> None:
-    client, stubber = stubbed("iam")
+    client, stubber = activated("iam")
     stubber.add_response("list_role_policies", {"PolicyNames": list(inline)}, {"RoleName": "demo-role"})
     if "own" in inline:
         document = json.dumps(inline["own"])
@@ -210,7 +211,7 @@ def test_policies_of_roles(inline: dict[str, Any], attached: str, differences: D
 
 
 def test_a_deleted_role_is_left_to_cloudformation() -> None:
-    client, stubber = stubbed("iam")
+    client, stubber = activated("iam")
     stubber.add_client_error("list_role_policies", "NoSuchEntity")
     assert list(access.check_roles(client, ROLES, Values([ROLES]))) == []
 
@@ -234,7 +235,7 @@ def published(version: str) -> DeployedStack:
 
 def of_assets(version: str, *contents: bytes | None) -> list[Finding]:
     """The findings where the bucket has these objects, in the order in which they are read."""
-    client, stubber = stubbed("s3")
+    client, stubber = activated("s3")
     for content in contents:
         if content is None:
             stubber.add_client_error("get_object", "NoSuchKey")

@@ -14,8 +14,9 @@ from ops.drift.findings import Finding, Level, Report
 from ops.drift.survey import jobs_on, not_as_deployed, survey, undeployed
 from ops.problem import Problem
 from ops.review.stacks import Stack
+from tests.stubs import activated
 
-from .stacks import ACCOUNT, REGION, stack_of, stubbed
+from .stacks import ACCOUNT, REGION, stack_of
 
 NAME = "demo-images"
 TEMPLATE = {
@@ -118,10 +119,10 @@ class Session:
     """A boto3 session whose CloudFormation is stubbed."""
 
     def __init__(self) -> None:
-        self.cloudformation, self.stubber = stubbed("cloudformation")
+        self.cloudformation, self.stubber = activated("cloudformation")
 
     def client(self, service: str) -> Any:  # noqa: ANN401 - a boto3 client
-        return self.cloudformation if service == "cloudformation" else stubbed(service)[0]
+        return self.cloudformation if service == "cloudformation" else activated(service)[0]
 
     def survey(self, wanted: Mapping[str, Stack] = WANTED) -> Report:
         return survey(Report("demo", ACCOUNT), self, wanted)  # type: ignore[arg-type]
