@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cluster_assets.conftest import ASSETS
+from tests.cluster_assets.conftest import ASSETS, gpu_rows
+from tests.cluster_assets.test_health import health, write_gpus, write_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,8 +80,7 @@ def unit(node: Node, name: str) -> str:
 
 def step(node: Node, settings: Settings, role: str) -> str:
     """Run the step alone, which must not fail; returns its log."""
-    node.path("/opt/trainyard").mkdir(exist_ok=True)
-    node.path("/opt/trainyard/settings.json").write_text(json.dumps(settings))
+    write_settings(node, settings)
     done = subprocess.run(
         ["bash", ASSETS / "steps/metrics.sh"],
         env=os.environ | node.environment | {"TRAINYARD_ROLE": role},
@@ -361,17 +361,11 @@ def test_no_fault_fails_a_prolog(node: Node, compute: Node, phase: str) -> None:
 
 
 def test_health_check_leaves_its_results(compute: Node, settings: Settings) -> None:
-    compute.path("/opt/trainyard").mkdir()
-    compute.path("/opt/trainyard/settings.json").write_text(json.dumps(settings))
-    (compute.fake / "gpus").write_text("\n".join((compute.fake / "gpus").read_text().splitlines()[:7]) + "\n")
+    write_settings(compute, settings)
+    write_gpus(compute, gpu_rows(7))
     compute.path("/etc/trainyard").mkdir(parents=True, exist_ok=True)
     compute.path("/etc/trainyard/health.skip").write_text("scratch-size\n")
-    subprocess.run(
-        ["bash", ASSETS / "scans/node-health.sh"],
-        env=os.environ | {"SLURMD_NODENAME": "gpu-dy-p5-1"} | compute.environment,
-        check=True,
-        timeout=60,
-    )
+    assert health(compute).returncode == 0
     text = compute.path(f"{METRICS}/node-health.prom").read_text()
     assert 'trainyard_node_check_ok{check="gpus"} 0\n' in text
     assert 'trainyard_node_check_ok{check="file-systems"} 1\n' in text

@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from settings import Environment, load
+from tests.cluster_config.builder import environment
 from trainyard.cluster_settings import cluster_settings
 
 if TYPE_CHECKING:
@@ -32,19 +33,6 @@ def build(environment: Environment, uris: Mapping[str, str] | None = None) -> di
         checkpoints_bucket="the-checkpoints",
         assets_bucket="the-assets",
     )
-
-
-def environment(**changes: Any) -> Environment:  # noqa: ANN401
-    least = {
-        "name": "least",
-        "account": "111122223333",
-        "region": "us-east-1",
-        "network": {"zone": "use1-az4"},
-        "cluster": {
-            "queues": [{"name": "cpu", "compute": [{"name": "c7i", "instance_types": ["c7i.xlarge"], "max": 1}]}]
-        },
-    }
-    return Environment.model_validate(least | changes)
 
 
 def test_a_model_of_a_team_names_it() -> None:

@@ -16,8 +16,10 @@ import pytest
 from settings.model.cluster import Slurm
 from settings.model.teams import Qos, Team
 from tests.cluster_assets.conftest import ASSETS
-from tests.cluster_assets.test_settings import SCHEMA, build, environment
+from tests.cluster_assets.test_settings import SCHEMA, build
+from tests.cluster_config.builder import environment
 from tests.cluster_config.references import references
+from tests.settings.examples import ACCOUNTING
 from trainyard.cluster_config import render
 from trainyard.cluster_people import cluster_people
 from trainyard.head_node_documents import USAGE_REQUEST
@@ -278,7 +280,7 @@ def test_a_later_budget_or_idle_policy_changes_people_json_and_the_timers_run_al
     jsonschema.validate(build(both), SCHEMA)
     assert build(both)["usage"] == {"idle_gpus": True}
     people: Any = cluster_people(both)
-    topic = "arn:aws:sns:us-east-1:111122223333:trainyard-least-notifications"
+    topic = "arn:aws:sns:us-east-1:123456789012:trainyard-small-notifications"
     assert people["budgets"] == {"hourly": {"cpu/c7i": 0.1785}, "topic_arn": topic}
     assert "budgets" not in (cluster_people(environment(**IDLE)) or {})
 
@@ -296,12 +298,7 @@ def test_records_have_gpus_and_comments_if_the_accounting_is_the_environments() 
     wanted = {"AccountingStorageTRES": "gres/gpu", "AccountingStoreFlags": "job_comment"}
     assert wanted.items() <= parameters(True).items()
     assert wanted.items() <= parameters(teams=[Team(name="vision")]).items()
-    existing = {
-        "uri": "db",
-        "user": "slurm",
-        "password_secret_arn": "arn:aws:secretsmanager:us-east-1:111122223333:secret:x",
-    }
-    assert not wanted.keys() & (parameters().keys() | parameters(existing).keys())
+    assert not wanted.keys() & (parameters().keys() | parameters(ACCOUNTING).keys())
 
 
 def step(node: Node, settings: dict[str, Any], role: str) -> list[str]:

@@ -16,14 +16,10 @@ from stacks.database import DatabaseStack
 from stacks.deployment import compose
 from stacks.network import NetworkStack
 from tests.constructs.stacks_of import allowed, app_without_bundling, environment, only
+from tests.settings.examples import EXISTING
 from trainyard import database
 from trainyard.parallelcluster import facts
 
-EXISTING = {
-    "vpc_id": "vpc-0123456789abcdef0",
-    "vpc_cidr": "10.0.0.0/16",
-    "private_subnet_id": "subnet-0123456789abcdef0",
-}
 SUBNET = "subnet-0aaaaaaaaaaaaaaaa"
 SNAPSHOT = "rds:unit-accounting-2026-11-01"
 

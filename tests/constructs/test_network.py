@@ -12,6 +12,7 @@ from aws_cdk.assertions import Match, Template
 
 from tests.cluster_config.references import references
 from tests.constructs.stacks_of import Stacks, app_without_bundling, build, environment, only, synthesize
+from tests.settings.examples import EXISTING
 from trainyard.addresses import split
 from trainyard.cluster_config import render
 
@@ -22,13 +23,8 @@ ENDPOINTS = ("cloudformation", "ec2", "logs", "monitoring", "ssm", "ssmmessages"
 
 @pytest.fixture(scope="module")
 def existing() -> Stacks:
-    network = {
-        "vpc_id": "vpc-0123456789abcdef0",
-        "vpc_cidr": "172.16.0.0/16",
-        "private_subnet_id": "subnet-0123456789abcdef0",
-    }
     openzfs = {"capacity_gib": 64, "volumes": [{"name": "home", "mount": "/home"}]}
-    return synthesize(network={"existing": network}, storage={"openzfs": openzfs})
+    return synthesize(network={"existing": EXISTING}, storage={"openzfs": openzfs})
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import aws_cdk as cdk
 import pytest
-from aws_cdk.assertions import Template
 
 import settings
-from stacks.cluster import ClusterStack
 from stacks.deployment import compose
+from tests.constructs.stacks_of import app_without_bundling
 from trainyard.cluster_people import cluster_people
 
 ROOT = Path(__file__).parents[2]
@@ -27,10 +25,13 @@ pytestmark = pytest.mark.xdist_group("stacks-people")
 def staging(people: str = "") -> dict[str, dict[str, Any]]:
     """The templates of staging's stacks, with another text of its people file."""
     environment = settings.load(ROOT / "environments" / "staging.yaml", people_text=people or None)
-    app = cdk.App(context={"aws:cdk:bundling-stacks": []}, builtin_cloud_formation_validation=False)
+    return templates(environment)
+
+
+def templates(environment: settings.Environment) -> dict[str, dict[str, Any]]:
+    app = app_without_bundling()
     compose(app, environment)
-    found = app.synth()
-    return {stack.id: stack.template for stack in found.stacks}
+    return {stack.id: stack.template for stack in app.synth().stacks}
 
 
 def resources(templates: dict[str, dict[str, Any]], stack: str, kind: str) -> list[dict[str, Any]]:
@@ -62,11 +63,7 @@ def test_quotas_of_homes() -> None:
 def test_without_people_there_is_nothing_of_them() -> None:
     environment = settings.load(ROOT / "environments" / "dev.yaml")
     assert cluster_people(environment) is None
-    app = cdk.App(context={"aws:cdk:bundling-stacks": []}, builtin_cloud_formation_validation=False)
-    compose(app, environment)
-    stack = app.node.find_child("cluster")
-    assert isinstance(stack, ClusterStack)
-    text = json.dumps(Template.from_stack(stack).to_json())
+    text = json.dumps(templates(environment)["cluster"])
     assert "people" not in text.lower()
     assert "Persona" not in text
     assert "SSMSessionRunAs" not in text
