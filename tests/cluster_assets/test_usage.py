@@ -268,8 +268,8 @@ def test_device_numbers_in_the_order_of_pci_addresses(tmp_path: Path) -> None:
 
 # --- settings and the step
 
-TEAMS = {"teams": [{"name": "vision", "monthly_usd": 1000}], "observability": {"mode": "cloudwatch"}}
-IDLE = {"qos": [{"name": "interactive", "idle_gpu_minutes": 30}]}
+TEAMS: dict[str, Any] = {"teams": [{"name": "vision", "monthly_usd": 1000}], "observability": {"mode": "cloudwatch"}}
+IDLE: dict[str, Any] = {"qos": [{"name": "interactive", "idle_gpu_minutes": 30}]}
 
 
 def test_a_later_budget_or_idle_policy_changes_people_json_and_the_timers_run_already() -> None:

@@ -9,19 +9,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-ABSENT = object()
-QUEUE = "Scheduling/SlurmQueues/0"
-GROUPS = f"{QUEUE}/Networking"
+from tests.settings.conftest import GONE
+
+QUEUE = "Scheduling.SlurmQueues.0"
+GROUPS = f"{QUEUE}.Networking"
 DIRECTORY = {
     "DomainName": "corp.example.com",
     "DomainAddr": "ldaps://ldap.corp.example.com",
     "DomainReadOnlyUser": "cn=reader",
     "PasswordSecretArn": "arn:aws:secretsmanager:us-east-1:123456789012:secret:ldap-abcdef",
 }
-INSTANCE_TYPE = f"{QUEUE}/ComputeResources/0/InstanceType"
+INSTANCE_TYPE = f"{QUEUE}.ComputeResources.0.InstanceType"
 RESERVED: dict[str, Any] = {
-    f"{QUEUE}/CapacityReservationTarget": {"CapacityReservationId": "cr-0123456789abcdef0"},
-    f"{QUEUE}/Networking/PlacementGroup": {"Enabled": False},
+    f"{QUEUE}.CapacityReservationTarget": {"CapacityReservationId": "cr-0123456789abcdef0"},
+    f"{QUEUE}.Networking.PlacementGroup": {"Enabled": False},
 }
 UNKNOWN_POLICY = "arn:aws:iam::aws:policy/AmazonNoSuchPolicy"
 
@@ -31,7 +32,7 @@ class Bad:
     """`says` is part of the schema's error, or of a message of `validator`.
 
     Args:
-        edits: values by path in the configuration; ABSENT removes a key.
+        edits: for `apply_edits`, in the configuration.
         account: what the account holds in another way.
     """
 
@@ -40,39 +41,25 @@ class Bad:
     validator: str | None = None
     account: Mapping[str, Any] = field(default_factory=dict)
 
-    def break_it(self, configuration: dict[str, Any]) -> None:
-        """Edit the configuration in place."""
-        for path, value in self.edits.items():
-            *parents, last = path.split("/")
-            place: Any = configuration
-            for key in parents:
-                place = place[int(key) if isinstance(place, list) else key]
-            if value is ABSENT:
-                del place[last]
-            elif isinstance(place, list):
-                place[int(last)] = value
-            else:
-                place[last] = value
-
 
 BAD: dict[str, Bad] = {
     "unknown-key": Bad("Unknown field", {"SlurmQueues": []}),
-    "old-os": Bad("Must be one of", {"Image/Os": "alinux2"}),
+    "old-os": Bad("Must be one of", {"Image.Os": "alinux2"}),
     "bare-list-of-actions": Bad(
         "Either Script or Sequence field must be provided",
-        {"HeadNode/CustomActions/OnNodeConfigured": [{"Script": "s3://example-assets/a.sh"}]},
+        {"HeadNode.CustomActions.OnNodeConfigured": [{"Script": "s3://example-assets/a.sh"}]},
     ),
     "lustre-with-extra-keys": Bad(
-        "cannot be specified when an existing Lustre", {"SharedStorage/0/FsxLustreSettings/StorageCapacity": 1200}
+        "cannot be specified when an existing Lustre", {"SharedStorage.0.FsxLustreSettings.StorageCapacity": 1200}
     ),
     "unopened-group": Bad(
         "988",
-        {f"{GROUPS}/AdditionalSecurityGroups": ABSENT, f"{GROUPS}/SecurityGroups": ["sg-foreign0000000000"]},
+        {f"{GROUPS}.AdditionalSecurityGroups": GONE, f"{GROUPS}.SecurityGroups": ["sg-foreign0000000000"]},
         "ExistingFsxNetworkingValidator",
     ),
     "capacity-block": Bad(
         "Min count must be a value > 0",
-        {f"{QUEUE}/CapacityType": "CAPACITY_BLOCK", **RESERVED},
+        {f"{QUEUE}.CapacityType": "CAPACITY_BLOCK", **RESERVED},
         "ComputeResourceSizeValidator",
     ),
     "reservation-of-another-type": Bad(
@@ -83,23 +70,23 @@ BAD: dict[str, Bad] = {
     ),
     "no-such-reservation": Bad("does not exist", RESERVED, "AWSClientError", {"reservations": {}}),
     "implicit-placement-group": Bad(
-        "must be explicit", {f"{QUEUE}/Networking/PlacementGroup": ABSENT}, "EfaPlacementGroupValidator"
+        "must be explicit", {f"{QUEUE}.Networking.PlacementGroup": GONE}, "EfaPlacementGroupValidator"
     ),
     "efa-on-a-type-without": Bad("does not support EFA", {INSTANCE_TYPE: "c7i.xlarge"}, "EfaValidator"),
     "unknown-type": Bad("p99.48xlarge", {INSTANCE_TYPE: "p99.48xlarge"}, "AWSClientError"),
-    "one-mount-twice": Bad("/fsx", {"SharedStorage/1/MountDir": "/fsx"}, "DuplicateMountDirValidator"),
+    "one-mount-twice": Bad("/fsx", {"SharedStorage.1.MountDir": "/fsx"}, "DuplicateMountDirValidator"),
     "unknown-aws-policy": Bad(
         "AmazonNoSuchPolicy",
-        {"HeadNode/Iam/AdditionalIamPolicies/0": {"Policy": UNKNOWN_POLICY}},
+        {"HeadNode.Iam.AdditionalIamPolicies.0": {"Policy": UNKNOWN_POLICY}},
         "AdditionalIamPolicyValidator",
     ),
     "unknown-policy": Bad("parallelcluster-head", {}, "AdditionalIamPolicyValidator", {"policy_arns": []}),
     "small-root-volume": Bad(
-        "Root volume size 20 GiB", {"HeadNode/LocalStorage/RootVolume/Size": 20}, "RootVolumeSizeValidator"
+        "Root volume size 20 GiB", {"HeadNode.LocalStorage.RootVolume.Size": 20}, "RootVolumeSizeValidator"
     ),
     "rsa-key-on-ubuntu": Bad(
         "does not support RSA keys",
-        {"HeadNode/Ssh/KeyName": "operators"},
+        {"HeadNode.Ssh.KeyName": "operators"},
         "KeyPairValidator",
         {"key_types": {"operators": "rsa"}},
     ),

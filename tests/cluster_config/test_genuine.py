@@ -17,6 +17,7 @@ from settings.rules.parallelcluster import known_keys
 from tests.cluster_config.bad_configurations import BAD
 from tests.cluster_config.builder import GPU, environment
 from tests.cluster_config.references import environments, references
+from tests.settings.conftest import apply_edits
 from trainyard.cluster_config import render
 
 ROOT = Path(__file__).parents[2]
@@ -151,7 +152,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     local = GOOD["local"]
     for name, bad in BAD.items():
         configuration = json.loads(json.dumps(render(local, references(local))))
-        bad.break_it(configuration)
+        apply_edits(configuration, bad.edits)
         account[name] = {"zone_id": local.network.zone, **bad.account}
         _write(folder, name, configuration)
     (folder / "account").write_text(json.dumps(account), "utf-8")

@@ -57,12 +57,8 @@ def good() -> dict[str, Any]:
     return copy.deepcopy(BASE)
 
 
-def write_edited(edits: Mapping[str, object], folder: Path) -> Path:
-    """Writes the good environment with edits: `{"storage.lustre.0.efa": True}`.
-
-    `...` removes a key; an index at the end of a list appends.
-    """
-    data = copy.deepcopy(BASE)
+def apply_edits(data: dict[str, Any], edits: Mapping[str, object]) -> None:
+    """Changes data by path: `{"storage.lustre.0.efa": True}`; `...` removes, an index at a list's end appends."""
     for path, value in edits.items():
         at: Any = data
         *way, last = [int(step) if step.isdigit() else step for step in path.split(".")]
@@ -74,6 +70,12 @@ def write_edited(edits: Mapping[str, object], folder: Path) -> Path:
             at.append(copy.deepcopy(value))
         else:
             at[last] = copy.deepcopy(value)
+
+
+def write_edited(edits: Mapping[str, object], folder: Path) -> Path:
+    """Writes the good environment with edits, see `apply_edits`."""
+    data = copy.deepcopy(BASE)
+    apply_edits(data, edits)
     file = folder / "edited.yaml"
     file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
     if any(path.startswith("cluster.hooks") for path in edits):

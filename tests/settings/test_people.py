@@ -13,7 +13,7 @@ import yaml
 import settings
 from settings.model.people import PeopleFile
 from settings.rules.people import RESERVED, key_fault
-from tests.settings.conftest import write_edited
+from tests.settings.conftest import apply_edits, write_edited
 
 ADA = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIYo2G8a9t7eiqvkENLqetS2LQg9E+XcERA3LIF2obOO ada@example.com"
 GRACE = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINPWKWEE4LRxw5/HVVxrY+aKIpweccb0q/+ZeGk0HLH0 grace"
@@ -48,17 +48,9 @@ def load(folder: Path, text: str, top: dict[str, Any] | None = None) -> settings
 
 
 def edited(edits: dict[str, Any]) -> str:
-    """The good people file with edits, as write_edited has them."""
+    """The good people file with edits."""
     data = copy.deepcopy(GOOD)
-    for path, value in edits.items():
-        at: Any = data
-        *way, last = [int(step) if step.isdigit() else step for step in path.split(".")]
-        for step in way:
-            at = at[step]
-        if isinstance(at, list) and last == len(at):
-            at.append(value)
-        else:
-            at[last] = value
+    apply_edits(data, edits)
     return yaml.safe_dump(data, sort_keys=False)
 
 
