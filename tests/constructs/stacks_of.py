@@ -13,9 +13,11 @@ from aws_cdk.assertions import Template
 from constructs import Construct
 
 from settings.model import Environment
+from stacks.api import ApiStack
 from stacks.data_links import DataLinksStack
 from stacks.images import ImagesStack
 from stacks.network import NetworkStack
+from stacks.observability import ObservabilityStack
 from stacks.storage import StorageStack
 
 _SMALLEST: dict[str, Any] = {
@@ -69,6 +71,13 @@ def build(app: Construct, settings: Environment) -> tuple[cdk.Stack, cdk.Stack, 
     storage = StorageStack(app, environment=settings, network=network)
     data_links = DataLinksStack(app, environment=settings, storage=storage)
     return network, storage, data_links, ImagesStack(app, environment=settings)
+
+
+def observability(app: Construct, settings: Environment) -> ObservabilityStack:
+    network = NetworkStack(app, environment=settings)
+    storage = StorageStack(app, environment=settings, network=network)
+    api = ApiStack(app, environment=settings)
+    return ObservabilityStack(app, environment=settings, network=network, storage=storage, api=api)
 
 
 def only(template: Template, kind: str, **matching: object) -> Mapping[str, Any]:

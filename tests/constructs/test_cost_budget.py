@@ -10,11 +10,8 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Template
 
-from stacks.api import ApiStack
-from stacks.network import NetworkStack
 from stacks.observability import ObservabilityStack
-from stacks.storage import StorageStack
-from tests.constructs.stacks_of import allowed, app_without_bundling, environment, function_role, only
+from tests.constructs.stacks_of import allowed, app_without_bundling, environment, function_role, observability, only
 from tests.constructs.test_rules import rules_find_nothing
 
 BUDGET = "arn:<AWS::Partition>:budgets::111122223333:budget/trainyard-unit-eu-central-1"
@@ -22,11 +19,7 @@ BUDGET = "arn:<AWS::Partition>:budgets::111122223333:budget/trainyard-unit-eu-ce
 
 def build(app: Any, mode: str, at_limit: str) -> ObservabilityStack:  # noqa: ANN401
     budget = {"monthly_usd": 90000, "emails": ["finance@example.com"], "at_limit": at_limit}
-    given = environment(observability={"mode": mode}, cost={"budget": budget})
-    network = NetworkStack(app, environment=given)
-    storage = StorageStack(app, environment=given, network=network)
-    api = ApiStack(app, environment=given)
-    return ObservabilityStack(app, environment=given, network=network, storage=storage, api=api)
+    return observability(app, environment(observability={"mode": mode}, cost={"budget": budget}))
 
 
 @functools.cache

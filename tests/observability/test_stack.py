@@ -20,11 +20,8 @@ from ops.cost.estimate import estimate
 from ops.cost.prices import Prices
 from ops.review.stacks import Stack
 from settings.model.observability import MODES
-from stacks.api import ApiStack
 from stacks.network import NetworkStack
-from stacks.observability import ObservabilityStack
-from stacks.storage import StorageStack
-from tests.constructs.stacks_of import allowed, app_without_bundling, environment, listed, only
+from tests.constructs.stacks_of import allowed, app_without_bundling, environment, listed, observability, only
 from trainyard import monitoring_bundle
 
 HOST = Path(monitoring_bundle.__file__).parents[2] / "cluster_assets" / "monitoring" / "host"
@@ -34,14 +31,7 @@ HOST = Path(monitoring_bundle.__file__).parents[2] / "cluster_assets" / "monitor
 def template(mode: str, logs: str = "delete", **network: str) -> Template:
     parts: dict[str, Any] = {"observability": {"mode": mode}, "retention": {"logs": logs}, "region": "us-east-1"}
     made = environment(**parts, network={"zone": "use1-az4", **network})
-    app = app_without_bundling()
-    base = NetworkStack(app, environment=made)
-    storage = StorageStack(app, environment=made, network=base)
-    stack = ObservabilityStack(
-        app, environment=made, network=base, storage=storage, api=ApiStack(app, environment=made)
-    )
-    app.synth()
-    return Template.from_stack(stack)
+    return Template.from_stack(observability(app_without_bundling(), made))
 
 
 def types(mode: str) -> set[str]:
