@@ -193,11 +193,6 @@ def test_file_systems_by_id_without_other_keys() -> None:
     ]
 
 
-def test_permissions_boundary() -> None:
-    boundary = "arn:aws:iam::123456789012:policy/boundary"
-    assert rendered(cluster={"permissions_boundary": boundary})["Iam"] == {"PermissionsBoundary": boundary}
-
-
 def test_tags_are_sorted() -> None:
     assert rendered(tags={"team": "ml", "cost": "42"})["Tags"] == [
         {"Key": "cost", "Value": "42"},

@@ -34,12 +34,3 @@ def test_a_failure_of_scontrol_is_a_failure_of_the_command(tmp_path: Path, actio
     status, output = run(tmp_path, action, answer)
     assert status != 0
     assert output == ""
-
-
-def test_what_changed_is_printed_and_remembered(tmp_path: Path) -> None:
-    answer = f'[[ $1 == show ]] && printf "{PARTITIONS}" || echo "$@" >>{tmp_path}/calls'
-    assert run(tmp_path, "stop", answer) == (0, "gpu")
-    assert (tmp_path / "calls").read_text() == "update PartitionName=gpu State=DOWN\n"
-    assert (tmp_path / "new-jobs-stopped").read_text() == "gpu\n"
-    # cpu is DOWN, but not by this script.
-    assert run(tmp_path, "resume", answer) == (0, "")

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from cli import main
 from ops.drift.findings import Finding, Report
-from ops.report import FORMATS, html, json_text, markdown, text, write
+from ops.report import html, json_text, markdown, text
 from ops.report.commands import drift_report
 from ops.report.model import Report as Shown
 from ops.review.structure import ABSENT
@@ -71,13 +71,6 @@ def test_other_formats() -> None:
     found = json.loads(json_text(report()))
     assert (found["level"], found["exit"], found["undeployed"]) == ("drift", 1, {"demo-images": 1})
     assert found["findings"][1]["expected"] is None
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_into_a_file(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(report(), form=form, output=tmp_path / "report")
-    assert "tcp 22" in (tmp_path / "report").read_text()
-    assert capsys.readouterr().out == ""
 
 
 def test_no_credentials(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
