@@ -23,14 +23,7 @@ def run(program: list[str], folder: Path, words: str, env: dict[str, str]) -> su
 
 
 def test_the_laboratory_s_aws_answers_as_awscli(emulator: launch.Emulator, tmp_path: Path) -> None:
-    env = {
-        "AWS_ENDPOINT_URL": emulator.endpoint,
-        "AWS_ACCESS_KEY_ID": emulator.account,
-        "AWS_SECRET_ACCESS_KEY": "local",
-        "AWS_DEFAULT_REGION": emulator.region,
-        "HOME": str(tmp_path),
-        "PATH": "/usr/bin:/bin",
-    }
+    env = emulator.env() | {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     lab = tmp_path / "lab"
     (lab / "s3/data").mkdir(parents=True)
     (tmp_path / "aws").write_text(STAND_IN.read_text().replace("/run/lab", str(lab)))
@@ -82,14 +75,8 @@ def test_the_laboratory_s_aws_answers_as_awscli(emulator: launch.Emulator, tmp_p
 
 def test_s3_of_the_validation_with_awscli(emulator: launch.Emulator, tmp_path: Path) -> None:
     """The check of S3 (s3_speed.py) writes, reads and reports errors with the real CLI."""
-    env = {
-        "AWS_ENDPOINT_URL": emulator.endpoint,
-        "AWS_ACCESS_KEY_ID": emulator.account,
-        "AWS_SECRET_ACCESS_KEY": "local",
-        "AWS_MAX_ATTEMPTS": "1",
-        "HOME": str(tmp_path),
-        "PATH": f"{ROOT / '.venv/bin'}:/usr/bin:/bin",
-    }
+    path = f"{ROOT / '.venv/bin'}:/usr/bin:/bin"
+    env = emulator.env() | {"AWS_MAX_ATTEMPTS": "1", "HOME": str(tmp_path), "PATH": path}
     place = f"--create-bucket-configuration LocationConstraint={emulator.region}"
     aws = run([str(ROOT / ".venv/bin/aws")], tmp_path, f"s3api create-bucket --bucket checks {place}", env)
     assert aws.returncode == 0, aws.stderr

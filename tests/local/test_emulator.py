@@ -96,29 +96,6 @@ def test_dry_runs_are_judged(client: Clients, subnet: str) -> None:
     assert "32 network cards" in refused(ec2.run_instances, **right | {"NetworkInterfaces": cards})
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        # Enums and limits are those of botocore's model of FSx, not of our settings.
-        ({"LustreConfiguration": {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 2000}}, "at most 1000"),
-        ({"LustreConfiguration": {"DeploymentType": "PERSISTENT_9"}}, "PERSISTENT_9"),
-        ({"SubnetIds": ["subnet-0123456789abcdef0"]}, "subnet-0123456789abcdef0"),
-        ({}, "988"),
-    ],
-)
-def test_lustre_refuses_what_fsx_refuses(client: Clients, subnet: str, change: dict[str, Any], said: str) -> None:
-    request = {
-        "FileSystemType": "LUSTRE",
-        "StorageCapacity": 4800,
-        "SubnetIds": [subnet],
-        "FileSystemTypeVersion": "2.15",
-        "LustreConfiguration": {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 250},
-    }
-    vpc = client("ec2").describe_subnets(SubnetIds=[subnet])["Subnets"][0]["VpcId"]
-    closed = client("ec2").create_security_group(GroupName=f"closed-{said}", Description="closed", VpcId=vpc)["GroupId"]
-    assert said in refused(client("fsx").create_file_system, **request | {"SecurityGroupIds": [closed]} | change)
-
-
 def test_cloudformation_judges_types_by_the_registry(client: Clients) -> None:
     stacks = client("cloudformation")
     resource = {"Type": "AWS::EC2::PlacementGroup", "Properties": {"Strategy": "cluster", "NoSuchProperty": 1}}
@@ -154,9 +131,22 @@ def file_system(client: Clients, subnet: str) -> Callable[..., dict[str, Any]]:
     return request
 
 
+def test_lustre_refuses_an_unknown_subnet_and_a_closed_security_group(
+    client: Clients, subnet: str, file_system: Callable[..., dict[str, Any]]
+) -> None:
+    ec2, create = client("ec2"), client("fsx").create_file_system
+    assert "subnet-0123456789abcdef0" in refused(create, **file_system() | {"SubnetIds": ["subnet-0123456789abcdef0"]})
+    vpc = ec2.describe_subnets(SubnetIds=[subnet])["Subnets"][0]["VpcId"]
+    closed = ec2.create_security_group(GroupName="closed", Description="closed", VpcId=vpc)["GroupId"]
+    assert "988" in refused(create, **file_system() | {"SecurityGroupIds": [closed]})
+
+
 @pytest.mark.parametrize(
     ("lustre", "said"),
     [
+        # Enums and limits are those of botocore's model of FSx, not of our settings.
+        ({"PerUnitStorageThroughput": 2000}, "at most 1000"),
+        ({"DeploymentType": "PERSISTENT_9"}, "PERSISTENT_9"),
         ({"PerUnitStorageThroughput": 200}, "PerUnitStorageThroughput 200 is not valid for PERSISTENT_2"),
         ({"DeploymentType": "PERSISTENT_1", "MetadataConfiguration": {"Mode": "AUTOMATIC"}}, "MetadataConfiguration"),
         ({"DeploymentType": "PERSISTENT_1", "EfaEnabled": True}, "EFA"),
