@@ -1,4 +1,4 @@
-"""boto3 clients and an HTTP server that answer what a test queued.
+"""Commands, boto3 clients and an HTTP server that answer what a test says.
 
 botocore checks the calls of the clients, and their answers, against its models of AWS.
 """
@@ -7,12 +7,21 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import boto3
 from botocore.stub import Stubber
+
+
+def fake_command(path: Path, body: str) -> Path:
+    """A program of bash, or of what its first line says."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(body if body.startswith("#!") else f"#!/bin/bash\n{body}\n")
+    path.chmod(0o755)
+    return path
 
 
 def activated(service: str, region: str = "us-east-1") -> tuple[Any, Stubber]:

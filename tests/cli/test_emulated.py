@@ -25,6 +25,7 @@ from ops.aws import cdk as runner
 from ops.aws import progress
 from ops.problem import Problem
 from settings import environment_file, load
+from tests.stubs import fake_command
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -129,10 +130,7 @@ def test_seeds_hold_the_reservations_that_the_file_names(tmp_path: Path) -> None
 
 @pytest.fixture
 def a_cdk_that_never_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    sleeper = tmp_path / "node_modules" / ".bin" / "cdk"
-    sleeper.parent.mkdir(parents=True)
-    sleeper.write_text("#!/bin/sh\nexec sleep 600\n")
-    sleeper.chmod(0o755)
+    fake_command(tmp_path / "node_modules" / ".bin" / "cdk", "exec sleep 600")
     monkeypatch.setattr(runner, "ROOT", tmp_path)
     monkeypatch.setattr(runner, "GUARD_INTERVAL_S", 0.1)
 

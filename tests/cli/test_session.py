@@ -25,6 +25,7 @@ from ops.problem import Problem
 from settings import environment_file, load
 from tests.settings.conftest import write_edited
 from tests.settings.examples import HOOK, HOOKS
+from tests.stubs import fake_command
 
 FORMER = {"name": "base", "account": "111122223333", "region": "us-east-1"}
 
@@ -151,10 +152,7 @@ def test_a_second_command_is_refused_with_the_holder_and_a_kill_releases_the_loc
 
 
 def test_the_cdk_cli_ends_with_a_killed_command(tmp_path: Path) -> None:
-    sleeper = tmp_path / "node_modules" / ".bin" / "cdk"
-    sleeper.parent.mkdir(parents=True)
-    sleeper.write_text("#!/bin/sh\necho $$\nexec sleep 600\n")
-    sleeper.chmod(0o755)
+    fake_command(tmp_path / "node_modules" / ".bin" / "cdk", "echo $$\nexec sleep 600")
     log = tmp_path / "cdk.log"
     program = f"""
         from pathlib import Path

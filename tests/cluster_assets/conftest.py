@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from tests.stubs import fake_command
+
 ASSETS = Path(__file__).parents[2] / "cluster_assets"
 BUCKET = "local-assets"
 REGION = "us-east-1"
@@ -119,8 +121,7 @@ class Node:
 
     def command(self, name: str, body: str) -> None:
         """Replace a command by a script."""
-        (self.fake / "bin" / name).write_text(f"#!/usr/bin/env bash\n{body}\n")
-        (self.fake / "bin" / name).chmod(0o755)
+        fake_command(self.fake / "bin" / name, body)
 
     def publish(
         self, settings: dict[str, Any], *, changed: dict[str, str] | None = None, current: dict[str, str] | None = None
@@ -194,11 +195,9 @@ def settings() -> dict[str, Any]:
 def node(tmp_path: Path) -> Node:
     """A node as an official AMI boots it: mounts there, Pyxis present and switched off, local NVMe at /scratch."""
     fake, root = tmp_path / "fake", tmp_path / "root"
-    (fake / "bin").mkdir(parents=True)
-    (fake / "refuse").mkdir()
+    (fake / "refuse").mkdir(parents=True)
     for name, body in FAKES.items():
-        (fake / "bin" / name).write_text(f"#!/usr/bin/env bash\n{body}\n")
-        (fake / "bin" / name).chmod(0o755)
+        fake_command(fake / "bin" / name, body)
     (fake / "mounts").write_text("/lustre\n/shared\n/scratch\n")
     (fake / "disks").write_text("Amazon Elastic Block Store\nAmazon EC2 NVMe Instance Storage\n")
     files = {

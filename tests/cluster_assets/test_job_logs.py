@@ -14,6 +14,7 @@ import pytest
 from ops.logs import _JOB_LOG, JOB_STREAMS
 from tests.cluster_assets.conftest import ASSETS
 from tests.jobs.conftest import load_module
+from tests.stubs import fake_command
 
 if TYPE_CHECKING:
     from tests.cluster_assets.conftest import Node
@@ -30,9 +31,7 @@ PROGRAM = load_module(ASSETS / "monitoring" / "job-logs.py")
 def head(node: Node) -> Node:
     """A head node of ParallelCluster with its agent, which records its calls."""
     node.path("/etc/chef/dna.json").write_text(json.dumps({"cluster": {"log_group_name": GROUP}}))
-    node.path(CTL).parent.mkdir(parents=True)
-    node.path(CTL).write_text('#!/usr/bin/env bash\necho "$*" >>"${FAKE}/agent-calls"\n[[ ! -e "${FAKE}/refuses" ]]\n')
-    node.path(CTL).chmod(0o755)
+    fake_command(node.path(CTL), 'echo "$*" >>"${FAKE}/agent-calls"\n[[ ! -e "${FAKE}/refuses" ]]')
     for folder in ("/lustre/logs", "/lustre/model1/logs"):
         node.path(folder).mkdir(parents=True)
     return node

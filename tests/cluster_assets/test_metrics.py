@@ -15,6 +15,7 @@ import pytest
 
 from tests.cluster_assets.conftest import ASSETS, gpu_rows
 from tests.cluster_assets.test_health import health, write_gpus, write_settings
+from tests.stubs import fake_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,10 +52,7 @@ def monitored(node: Node, settings: Settings) -> Node:
     node.command("uname", "echo x86_64")
     for phase in ("prolog", "epilog"):
         node.path(f"/opt/slurm/etc/scripts/{phase}.d").mkdir(parents=True)
-    agent = node.path(AGENT)
-    agent.parent.mkdir(parents=True)
-    agent.write_text('#!/bin/bash\necho "$*" >>"${FAKE}/agent-calls"\n[[ ! -e "${FAKE}/agent-fails" ]]\n')
-    agent.chmod(0o755)
+    fake_command(node.path(AGENT), 'echo "$*" >>"${FAKE}/agent-calls"\n[[ ! -e "${FAKE}/agent-fails" ]]')
     dna = json.loads(node.path("/etc/chef/dna.json").read_text())
     dna["cluster"]["log_group_name"] = "/aws/parallelcluster/local-202611231811"
     node.path("/etc/chef/dna.json").write_text(json.dumps(dna))

@@ -16,6 +16,7 @@ from aws_cdk.assertions import Template
 
 from tests.constructs.stacks_of import allowed, listed, only, synthesize
 from tests.jobs.conftest import load_module
+from tests.stubs import fake_command
 from trainyard.image_build import CONTEXT
 
 pytestmark = pytest.mark.xdist_group("constructs-image-build")
@@ -190,8 +191,7 @@ def test_the_image_check_runs_programs(
     check_image: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: dict[str, str], expected: str
 ) -> None:
     for name, script in programs.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
-        (tmp_path / name).chmod(0o755)
+        fake_command(tmp_path / name, script)
     monkeypatch.setenv("PATH", str(tmp_path))
     found = check_image.fault("fio", "--version", "fio-")
     assert expected in found and bool(found) is bool(expected)

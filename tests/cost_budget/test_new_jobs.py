@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.stubs import fake_command
 from trainyard.head_node_documents import NEW_JOBS
 
 PARTITIONS = (
@@ -15,9 +16,7 @@ PARTITIONS = (
 
 
 def run(folder: Path, action: str, scontrol: str) -> tuple[int, str]:
-    program = folder / "scontrol"
-    program.write_text(f"#!/bin/bash\n{scontrol}\n", "utf-8")
-    program.chmod(0o755)
+    program = fake_command(folder / "scontrol", scontrol)
     text = NEW_JOBS.read_text("utf-8").replace("{{ Action }}", action)
     text = text.replace("/opt/slurm/bin/scontrol", str(program)).replace("/var/lib/trainyard", str(folder))
     done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=False)

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from tests.stubs import fake_command
+
 from .conftest import LIMIT_S, ROOT, Local, users_environment
 
 pytestmark = pytest.mark.e2e
@@ -68,10 +70,8 @@ def test_every_documented_command_works_as_printed(local_of: Callable[[str], Loc
     local = local_of("guide-2xg5")
     # Stacks that keep data have termination protection, with which `cdk destroy` fails.
     local.edit("(?m)^name: guide", f"name: mine\n{KEEPS_NOTHING}")
-    docker, log = tmp_path / "docker-without-emulation" / "docker", tmp_path / "docker.log"
-    docker.parent.mkdir()
-    docker.write_text(DOCKER.format(log=log))
-    docker.chmod(0o755)
+    log = tmp_path / "docker.log"
+    docker = fake_command(tmp_path / "docker-without-emulation" / "docker", DOCKER.format(log=log))
     env = users_environment(local.home)
     # CDK_OUTPUT as --output: other tests synthesize in this checkout meanwhile.
     env |= {"PATH": f"{docker.parent}:{env['PATH']}", "CDK_OUTPUT": str(tmp_path / "cdk.out")}

@@ -14,6 +14,7 @@ import pytest
 from local.slurm import make
 from settings import load
 from tests.jobs.conftest import JOBS, ROOT, SHARING
+from tests.stubs import fake_command
 
 FILES = sorted(path.name for path in JOBS.glob("*.sbatch"))
 
@@ -28,6 +29,16 @@ def settings(tmp_path: Path) -> Path:
 def run(file: str, *words: str, settings: Path, path: str = "") -> subprocess.CompletedProcess[str]:
     env = {"PATH": f"{path}:{os.environ['PATH']}", "HOME": "/nonexistent", "TRAINYARD_SETTINGS": str(settings)}
     return subprocess.run([JOBS / file, *words], capture_output=True, text=True, check=False, env=env)
+
+
+def in_job(file: str, *words: str, settings: Path, path: str, **job: str) -> subprocess.CompletedProcess[str]:
+    """Run a job file as Slurm does, from a copy."""
+    copy = settings.with_name("slurm_script")
+    shutil.copy(JOBS / file, copy)
+    env = {"PATH": f"{path}:{os.environ['PATH']}", "TRAINYARD_SETTINGS": str(settings), "TRAINYARD_JOBS": str(JOBS)}
+    env |= {"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "a", **job}
+    line = ["bash", str(copy), *words]
+    return subprocess.run(line, capture_output=True, text=True, check=False, env=env, timeout=300)
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -49,8 +60,8 @@ def test_variables_of_the_table_are_unique_and_read(file: str, settings: Path) -
 
 
 def test_a_first_node_without_an_address_is_named(slurm: str, settings: Path) -> None:
-    write_command(Path(slurm), "scontrol", "echo gpu-9")
-    write_command(Path(slurm), "getent", "exit 2")  # getent(1): the key is not in the database
+    fake_command(Path(slurm) / "scontrol", "echo gpu-9")
+    fake_command(Path(slurm) / "getent", "exit 2")  # getent(1): the key is not in the database
     script = (
         """set -euo pipefail; JOB_FILE=job; TRAINYARD_JOBS="$1"; . "$1/lib/distributed.sh"; distributed::rendezvous"""
     )
@@ -61,25 +72,18 @@ def test_a_first_node_without_an_address_is_named(slurm: str, settings: Path) ->
 
 
 def test_pair_test_mixes_no_rounds_of_two_runs(slurm: str, settings: Path, tmp_path: Path) -> None:
-    write_command(Path(slurm), "scontrol", "true")
-    copy = tmp_path / "slurm_script"
-    shutil.copy(JOBS / "pair-test.sbatch", copy)
+    fake_command(Path(slurm) / "scontrol", "true")
     (tmp_path / "nodes").touch()
-    env = {"PATH": f"{slurm}:{os.environ['PATH']}", "TRAINYARD_SETTINGS": str(settings), "TRAINYARD_JOBS": str(JOBS)}
-    env |= {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "3", "SLURMD_NODENAME": "a"}
-    done = subprocess.run(["bash", copy, "--results", tmp_path], capture_output=True, text=True, check=False, env=env)
+    words = ["--results", str(tmp_path)]
+    done = in_job("pair-test.sbatch", *words, settings=settings, path=slurm, SLURM_JOB_NUM_NODES="3")
     assert done.returncode == 1 and "give --results a new folder" in done.stderr
 
 
-def test_a_job_reads_its_options_from_the_copy_of_slurm(settings: Path, slurm: str, tmp_path: Path) -> None:
+def test_a_job_reads_its_options_from_the_copy_of_slurm(settings: Path, slurm: str) -> None:
     """The original may be gone, and scontrol cuts a path with a space."""
     for name, text in (("scontrol", 'echo "JobId=7 Command=/gone/hello WorkDir=/"'), ("srun", 'echo "$@"')):
-        write_command(Path(slurm), name, text)
-    copy = tmp_path / "slurm_script"
-    shutil.copy(JOBS / "hello-gpu.sbatch", copy)
-    env = {"PATH": f"{slurm}:{os.environ['PATH']}", "TRAINYARD_SETTINGS": str(settings), "TRAINYARD_JOBS": str(JOBS)}
-    env |= {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURMD_NODENAME": "a"}
-    done = subprocess.run(["bash", copy, "--gpus", "3"], capture_output=True, text=True, check=False, env=env)
+        fake_command(Path(slurm) / name, text)
+    done = in_job("hello-gpu.sbatch", "--gpus", "3", settings=settings, path=slurm, SLURM_JOB_NUM_NODES="2")
     assert done.returncode == 0, done.stderr
     assert "passed: 2 nodes with 3 GPUs each" in done.stderr
 
@@ -99,26 +103,13 @@ def test_nccl_tests_ends_a_hung_collective_and_leaves_out_the_others(
     hung: str, slurm: str, settings: Path, tmp_path: Path
 ) -> None:
     """srun finds the programs, then measures all_reduce and hangs in all_gather."""
-    write_command(Path(slurm), "scontrol", "[ $2 != hostnames ] || echo localhost")
+    fake_command(Path(slurm) / "scontrol", "[ $2 != hostnames ] || echo localhost")
     table = JOBS.parents[1] / "tests/jobs/nccl/slurm-all_reduce.txt"
     hangs = f'case "$*" in *" -c "*) echo nccl-tests ;; *all_reduce_perf*) cat {table} ;; *) {hung} ;; esac'
-    write_command(Path(slurm), "srun", hangs)
-    copy = tmp_path / "slurm_script"
-    shutil.copy(JOBS / "nccl-tests.sbatch", copy)
-    env = {"PATH": f"{slurm}:{os.environ['PATH']}", "TRAINYARD_SETTINGS": str(settings), "TRAINYARD_JOBS": str(JOBS)}
-    env |= {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1", "SLURMD_NODENAME": "a", "SLURM_GPUS_ON_NODE": "2"}
-    env |= {"SLURM_JOB_NODELIST": "a"}
-    line = [
-        "bash",
-        str(copy),
-        "--results",
-        str(tmp_path / "results"),
-        "--limit",
-        "5",
-        "--tests",
-        "all_reduce,all_gather,reduce",
-    ]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, env=env, timeout=300)
+    fake_command(Path(slurm) / "srun", hangs)
+    words = ["--results", str(tmp_path / "results"), "--limit", "5", "--tests", "all_reduce,all_gather,reduce"]
+    job = {"SLURM_JOB_NUM_NODES": "1", "SLURM_GPUS_ON_NODE": "2", "SLURM_JOB_NODELIST": "a"}
+    done = in_job("nccl-tests.sbatch", *words, settings=settings, path=slurm, **job)
     assert done.returncode == 1
     assert [path.stem for path in sorted((tmp_path / "results").glob("*.txt"))] == ["all_gather", "all_reduce"]
     assert re.search(r"(?m)^all_reduce .* passed$", done.stdout), done.stderr
@@ -185,15 +176,9 @@ def slurm(settings: Path, tmp_path: Path) -> str:
     """A folder of commands whose sbatch prints its arguments; the models' folders are below tmp_path."""
     settings.write_text(settings.read_text().replace('"/fsx', f'"{tmp_path}/fsx'))
     fake = tmp_path / "bin"
-    fake.mkdir()
     for name, text in (("sbatch", 'printf "%s\\n" "$@"'), ("sinfo", "true")):
-        write_command(fake, name, text)
+        fake_command(fake / name, text)
     return str(fake)
-
-
-def write_command(folder: Path, name: str, text: str) -> None:
-    (folder / name).write_text(f"#!/bin/bash\n{text}\n")
-    (folder / name).chmod(0o755)
 
 
 def test_a_model_brings_its_queue_nodes_and_folder_for_logs(settings: Path, tmp_path: Path, slurm: str) -> None:
@@ -236,7 +221,7 @@ def test_a_queue_that_gives_whole_nodes_is_refused(settings: Path, slurm: str) -
     partitions = (
         "PartitionName=whole Default=YES OverSubscribe=EXCLUSIVE\nPartitionName=part Default=NO OverSubscribe=NO"
     )
-    write_command(Path(slurm), "scontrol", f'[[ "$*" == *config* ]] || echo "{partitions}"')
+    fake_command(Path(slurm) / "scontrol", f'[[ "$*" == *config* ]] || echo "{partitions}"')
     done = run("train-small.sbatch", settings=settings, path=slurm)
     assert done.returncode == 64
     assert "queue 'whole' gives each job whole nodes: give --queue one of: part" in done.stderr

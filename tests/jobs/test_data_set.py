@@ -12,6 +12,7 @@ import pytest
 
 from ops.data import manifest
 from tests.jobs.conftest import JOBS, TRAINING, load_module
+from tests.stubs import fake_command
 
 data_set = load_module(JOBS / "lib" / "data_set.py")
 token_shards = load_module(TRAINING / "token_shards.py")
@@ -50,11 +51,8 @@ def corpus(tmp_path: Path) -> Path:
 @pytest.fixture
 def lfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     def install(refused: str = "") -> Path:
-        program = tmp_path / "bin" / "lfs"
-        program.parent.mkdir(exist_ok=True)
         log = tmp_path / "lfs.log"
-        program.write_text(LFS.format(log=log, refused=refused))
-        program.chmod(0o755)
+        program = fake_command(tmp_path / "bin" / "lfs", LFS.format(log=log, refused=refused))
         monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
         return log
 
@@ -181,11 +179,9 @@ def test_a_sweep_removes_old_temporary_files_only(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs = tmp_path.parent / f"{tmp_path.name}-bin"
-    programs.mkdir()
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     for answer, reason in (("echo down >&2; exit 1", "squeue does not answer"), ("echo 12", "")):
-        (programs / "squeue").write_text(f"#!/bin/sh\n{answer}\n")
-        (programs / "squeue").chmod(0o755)
+        fake_command(programs / "squeue", answer)
         assert data_set.main(["sweep", str(tmp_path), "--days", "7"]) == bool(reason)
         assert reason in capsys.readouterr().err
     old = (".partial-step-00000100-7/x", ".removed-step-00000100-9/x", ".tmp-job-7/attempts", "run/y.trainyard-part")

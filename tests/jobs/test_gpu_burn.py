@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.jobs.conftest import JOBS, load_module
-from tests.jobs.test_verdicts import fake
+from tests.stubs import fake_command
 
 FILE = JOBS / "lib" / "gpu_burn.py"
 TORCH = """
@@ -63,7 +63,7 @@ def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., di
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
 
     def measured(*uuids: str) -> dict[str, Any]:
-        fake(tmp_path / "bin", "nvidia-smi", f"#!{sys.executable}\nUUIDS = {uuids!r}\n{SMI}")
+        fake_command(tmp_path / "bin" / "nvidia-smi", f"#!{sys.executable}\nUUIDS = {uuids!r}\n{SMI}")
         report: dict[str, Any] = module.measure(0.6)
         return report
 
@@ -158,8 +158,8 @@ def with_tools(
         module, "_TOOLS", {name: (line, 60 if programs.get(name) else 1) for name, (line, _) in module._TOOLS.items()}
     )
     for name, text in programs.items():
-        fake(
-            folder / "bin", name, f"#!{sys.executable}\nimport time\nprint({text!r})\ntime.sleep({600 * (not text)})\n"
+        fake_command(
+            folder / "bin" / name, f"#!{sys.executable}\nimport time\nprint({text!r})\ntime.sleep({600 * (not text)})\n"
         )
     (folder / "results").mkdir()
     for where, earlier in (("host", ()), ("container", (str(folder / "results" / "n1-host.txt"),))):

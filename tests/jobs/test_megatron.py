@@ -20,6 +20,7 @@ from local.slurm import make
 from settings import load
 from tests.jobs.conftest import JOBS, ROOT, TRAINING, load_module
 from tests.jobs.test_documented_jobs import commands
+from tests.stubs import fake_command
 
 FACTS: dict[str, Any] = json.loads((Path(__file__).parent / "megatron" / "facts.json").read_text())
 RECIPES = sorted(path.stem for path in (TRAINING / "megatron").glob("*.json"))
@@ -207,10 +208,7 @@ def fake_cluster(tmp_path: Path, environment: str) -> dict[str, str]:
         ("srun", 'while [[ "$1" == --* ]]; do shift; done; exec "$@"'),
         ("scontrol", "true"),
     ):
-        path = tmp_path / "bin" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"#!/bin/bash\n{text}\n")
-        path.chmod(0o755)
+        fake_command(tmp_path / "bin" / name, text)
     env = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "TRAINYARD_SETTINGS": str(tmp_path / "settings.json")}
     return {**env, "HOME": str(tmp_path), "TRAINYARD_JOBS": str(JOBS)}
 

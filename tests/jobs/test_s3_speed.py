@@ -14,7 +14,7 @@ import pytest
 from settings import environment_file, load
 from settings.lifecycle import Expiring, expiring
 from tests.jobs.conftest import JOBS
-from tests.jobs.test_verdicts import fake
+from tests.stubs import fake_command
 
 FILE = JOBS / "lib" / "s3_speed.py"
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ def run(*words: str | Path, path: Path = Path("/nonexistent")) -> tuple[int, str
 
 
 def measured(folder: Path, node: str) -> dict[str, Any]:
-    fake(folder / "bin", "aws", f"#!{sys.executable}\n{AWS}")
+    fake_command(folder / "bin" / "aws", f"#!{sys.executable}\n{AWS}")
     target = f"s3://bucket/tmp/validation/7/{node}"
     limit = "0.5" if node == "hangs" else "20"
     _, text = run(

@@ -12,17 +12,12 @@ from typing import Any
 import pytest
 
 from tests.jobs.conftest import JOBS
+from tests.stubs import fake_command
 
 LIB = JOBS / "lib"
 # `nvidia-smi nvlink --status` of each GPU, and `topo -p2p n`, of a host of H200s, 21 November 2026, driver 580.
 LINKS = "".join(f"\t Link {number}: 26.562 GB/s\n" for number in range(18))
 PEERS = " \t\x1b[4mGPU0\tGPU1\x1b[0m\n GPU0\tX\tOK\n GPU1\tOK\tX\n\nLegend:\n\n  X    = Self\n  NS   = Not supported\n"
-
-
-def fake(folder: Path, name: str, text: str) -> None:
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(text)
-    (folder / name).chmod(0o755)
 
 
 def nvidia_smi(folder: Path, *, gpus: int = 2, links: str = LINKS, peers: str = PEERS) -> None:
@@ -31,7 +26,7 @@ def nvidia_smi(folder: Path, *, gpus: int = 2, links: str = LINKS, peers: str = 
         "nvlink": "".join(f"GPU {number}: NVIDIA H200 (UUID: GPU-{number})\n{links}" for number in range(gpus)),
         "topo": peers,
     }
-    fake(folder, "nvidia-smi", f"#!{sys.executable}\nimport sys\nprint({answers!r}[sys.argv[1]], end='')\n")
+    fake_command(folder / "nvidia-smi", f"#!{sys.executable}\nimport sys\nprint({answers!r}[sys.argv[1]], end='')\n")
 
 
 def fi_info(folder: Path, interfaces: int) -> None:
@@ -39,7 +34,7 @@ def fi_info(folder: Path, interfaces: int) -> None:
         f"provider: efa\\n    fabric: efa\\n    domain: rdmap{number}s0-rdm\\n    type: FI_EP_RDM\\n"
         for number in range(interfaces)
     ]
-    fake(folder, "fi_info", f"#!/bin/sh\nprintf '{''.join(lines)}'\n")
+    fake_command(folder / "fi_info", f"printf '{''.join(lines)}'")
 
 
 def check(folder: Path, *words: str) -> tuple[int, dict[str, tuple[str, str]]]:
@@ -221,7 +216,7 @@ production::export
 def export(folder: Path, style: str, *, refused: str = "nothing") -> subprocess.CompletedProcess[str]:
     """Export a checkpoint with an aws that records its calls, and refuses those that contain `refused`."""
     place = folder.parent
-    fake(place / "bin", "aws", f'#!/bin/bash\necho "$*" >>{place}/calls\n[[ "$*" != *"{refused}"* ]]\n')
+    fake_command(place / "bin" / "aws", f'echo "$*" >>{place}/calls\n[[ "$*" != *"{refused}"* ]]')
     return subprocess.run(
         ["bash", "-c", EXPORT, "export", folder, style, sys.executable],
         capture_output=True,

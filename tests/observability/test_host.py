@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import pytest
 
 from settings.loader import load
+from tests.stubs import fake_command
 from trainyard import monitoring_bundle
 
 HOST = monitoring_bundle.MONITORING / "host"
@@ -59,7 +60,6 @@ class Machine:
         self.root, self.fake, self.bundle = folder / "root", folder / "fake", folder / "bundle"
         tools = folder / "bin"
         for path in (
-            tools,
             self.fake / "s3",
             self.fake / "web",
             self.root / "etc/systemd/system",
@@ -67,9 +67,7 @@ class Machine:
         ):
             path.mkdir(parents=True)
         for name, text in COMMANDS.items():
-            tool = tools / name
-            tool.write_text(f'#!/bin/bash\necho "{name} $*" >>"${{FAKE}}/calls"\n{text}\n')
-            tool.chmod(0o755)
+            fake_command(tools / name, f'echo "{name} $*" >>"${{FAKE}}/calls"\n{text}')
         made = load(Path("environments") / ("local.yaml" if mode == "self-hosted" else "megatron-2xp5.yaml"))
         content = monitoring_bundle.build(made, "arn:aws:sns:us-east-1:000000000000:topic").content
         with tarfile.open(fileobj=io.BytesIO(content)) as archive:
@@ -249,8 +247,7 @@ def test_managed_sends_to_the_workspace_and_writes_dashboards(tmp_path: Path) ->
 
 
 def test_a_workspace_that_is_not_ready_is_an_error_of_one_line(tmp_path: Path) -> None:
-    (tmp_path / "aws").write_text("#!/bin/sh\necho 'ResourceNotFoundException' >&2\nexit 254\n")
-    (tmp_path / "aws").chmod(0o755)
+    fake_command(tmp_path / "aws", "echo 'ResourceNotFoundException' >&2\nexit 254")
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "GRAFANA_ID": "g-1", "REGION": "us-east-1"}
     done = subprocess.run(
         [sys.executable, str(HOST / "publish_dashboards.py"), str(tmp_path)],

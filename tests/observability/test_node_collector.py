@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from tests.jobs.conftest import load_module
+from tests.stubs import fake_command
 
 PROGRAM = Path(__file__).parents[2] / "cluster_assets/monitoring/node-collector.py"
 SERIES = Path(__file__).parent / "series.json"
@@ -175,8 +176,7 @@ def test_one_bad_efa_interface_hides_no_other(root: Path, tmp_path: Path) -> Non
 def test_killed_nvidia_smi_is_not_a_missing_gpu(
     collector: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nkill -KILL $$\n")
-    (tmp_path / "nvidia-smi").chmod(0o755)
+    fake_command(tmp_path / "nvidia-smi", "kill -KILL $$")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     gpus = collector.Gpus(2)
     list(gpus())
@@ -191,9 +191,7 @@ def test_gpus_that_answer_and_a_driver_that_hangs(
     """A lost GPU is not in the list; while nvidia-smi hangs there is one process of it, and no count."""
     answer = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-a)\nUnable to determine the device handle for gpu 0000:64:00.0\n"
     (tmp_path / "answer").write_text(answer)
-    command = tmp_path / "nvidia-smi"
-    command.write_text(f"#!/bin/sh\n[ ! -e {tmp_path}/hang ] || exec sleep 600\ncat {tmp_path}/answer\n")
-    command.chmod(0o755)
+    fake_command(tmp_path / "nvidia-smi", f"[ ! -e {tmp_path}/hang ] || exec sleep 600\ncat {tmp_path}/answer")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     gpus = collector.Gpus(2)
     assert [name for name, _, _ in gpus()] == ["trainyard_gpus_expected"], "not yet answered"

@@ -21,6 +21,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.jobs.conftest import ROOT, load_module
+from tests.stubs import fake_command
 
 MONITORING = ROOT / "cluster_assets" / "monitoring"
 sys.path.insert(0, str(MONITORING))
@@ -46,14 +47,9 @@ def newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def commands(source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("sinfo", "squeue", "sshare"):
         (folder / f"{name}.out").write_bytes((source / name).read_bytes())
-        command(folder, name, f"cat {folder}/{name}.out")
+        fake_command(folder / name, f"cat {folder}/{name}.out")
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     return folder
-
-
-def command(folder: Path, name: str, body: str) -> None:
-    (folder / name).write_text(f"#!/bin/sh\n{body}\n")
-    (folder / name).chmod(0o755)
 
 
 def record(fields: dict[str, int], **values: str) -> bytes:
@@ -144,14 +140,14 @@ def test_without_gpus_in_tres_the_nodes_count(newest: Path) -> None:
 @pytest.mark.parametrize("output", ["echo garbage", "printf 'a%.0s' $(seq 900)", "exit 1", "echo; echo; exit 0"])
 def test_a_broken_answer_is_refused(newest: Path, output: str) -> None:
     for name in ("sinfo", "squeue"):
-        command(newest, name, output)
+        fake_command(newest / name, output)
         with pytest.raises((ValueError, subprocess.SubprocessError)):
             exporter.Slurm().read()
 
 
 @pytest.mark.parametrize("output", ["exit 1", "echo '|||'; echo x; printf '\\377|a|b\\n'", "echo 'a|b|nan'"])
 def test_without_shares_the_rest_is_there(newest: Path, output: str) -> None:
-    command(newest, "sshare", output)
+    fake_command(newest / "sshare", output)
     found = samples(exporter.Slurm().read())
     assert "slurm_fair_share" not in found and found["slurm_node_state"]
 
@@ -204,7 +200,7 @@ def test_100_000_waiting_tasks_are_100_records(newest: Path) -> None:
     pending = {"State": "PENDING", "PendingTime": "5", "UserID": "1", "Partition": "cpu"}
     rows = [record(slurm_output.JOB, JobID=str(n), ArrayTaskID="0-999%4", **pending) for n in range(100)]
     (newest / "squeue.out").write_bytes(b"".join(rows))
-    command(newest, "squeue", f'echo "$*" >{newest}/words; cat {newest}/squeue.out')
+    fake_command(newest / "squeue", f'echo "$*" >{newest}/words; cat {newest}/squeue.out')
     found = samples(exporter.Slurm().read())
     assert found["slurm_jobs"] == {("cpu", "pending", "", ""): 100_000} and len(found["slurm_job_wait_seconds"]) == 100
     assert "--array" not in (newest / "words").read_text()
@@ -355,7 +351,7 @@ def test_the_newest_file_since_the_start_counts(tmp_path: Path) -> None:
 @pytest.fixture
 def address(newest: Path) -> Iterator[tuple[str, int]]:
     """The exporter as a process, on a free port, with readings in quick succession, while sinfo fails."""
-    command(newest, "sinfo", "echo 'slurm_load_partitions: Unable to contact slurm controller' >&2; exit 1")
+    fake_command(newest / "sinfo", "echo 'slurm_load_partitions: Unable to contact slurm controller' >&2; exit 1")
     words = [sys.executable, "-u", str(MONITORING / "slurm-exporter.py"), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(
         [*words, "--interval", "0.05", "--jobs", str(newest)], stdout=subprocess.PIPE, text=True
@@ -387,13 +383,13 @@ def test_a_slurm_that_fails_hangs_and_returns(newest: Path, address: tuple[str, 
     assert get(address, "/metrics")[1] == "# TYPE slurm_up gauge\nslurm_up 0\n"
     assert get(address, "/targets")[0] == 503
     assert get(address, "/")[0] == 404
-    command(newest, "sinfo", good)
+    fake_command(newest / "sinfo", good)
     assert samples(until(address, "/metrics", "slurm_up 1"))["slurm_node_state"]
     targets = json.loads(until(address, "/targets", "gpu-dy-p5-1"))
-    command(newest, "sinfo", "exec sleep 300")
+    fake_command(newest / "sinfo", "exec sleep 300")
     assert samples(until(address, "/metrics", "slurm_up 0"))["slurm_node_state"]
     assert json.loads(get(address, "/targets")[1]) == targets
-    command(newest, "sinfo", good)
+    fake_command(newest / "sinfo", good)
     until(address, "/metrics", "slurm_up 1")
 
 

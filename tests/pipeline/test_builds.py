@@ -14,6 +14,7 @@ import yaml
 
 from tests.pipeline.conftest import Synthesis
 from tests.stacks.conftest import ROOT
+from tests.stubs import fake_command
 from trainyard.pipeline import steps
 
 pytestmark = pytest.mark.xdist_group("pipeline")
@@ -48,10 +49,7 @@ def test_cdk_cli_version_is_that_of_package_json() -> None:
 
 def _run(commands: list[str], folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     """Run commands as CodeBuild does, in one shell, the first failure ending it; `program` replaces the command."""
-    trainyard = folder / ".venv" / "bin" / "trainyard"
-    trainyard.parent.mkdir(parents=True)
-    trainyard.write_text(f"#!/bin/sh\n{program}\n", "utf-8")
-    trainyard.chmod(0o755)
+    fake_command(folder / ".venv" / "bin" / "trainyard", program)
     script = "\n".join(["set -e", *commands, "env | grep -E '^(LEVEL|HEADLINE|PERMISSIONS|REPORT_URL|AWS_)' | sort"])
     variables = {
         "PATH": os.environ["PATH"],

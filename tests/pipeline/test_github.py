@@ -16,6 +16,7 @@ import yaml
 import settings.pipeline
 from tests.pipeline.conftest import FILE
 from tests.stacks.conftest import ROOT
+from tests.stubs import fake_command
 from trainyard.pipeline.access import DEPLOYMENT_HOURS
 from trainyard.pipeline.names import target_role
 
@@ -228,10 +229,8 @@ def test_a_failing_query_is_refused(tmp_path: Path) -> None:
 
 def require_reviewers(folder: Path, answer: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Run the script with a `gh` that runs `answer`."""
-    gh = folder / "gh"
     query = "api repos/example/trainyard/environments/prod --jq"
-    gh.write_text(f'#!/bin/sh\n[ "$1 $2 $3" = "{query}" ] || exit 9\n{answer}\n', "utf-8")
-    gh.chmod(0o755)
+    fake_command(folder / "gh", f'[ "$1 $2 $3" = "{query}" ] || exit 9\n{answer}')
     return subprocess.run(
         ["bash", "scripts/require-reviewers.sh", *options, "prod"],
         cwd=ROOT,

@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 
 from tests.cluster_assets.conftest import P5, gpu_rows, queue
+from tests.stubs import fake_command
 
 SCANS = Path(__file__).parents[2] / "cluster_assets/scans"
 SCHEMA = json.loads((SCANS / "report.schema.json").read_text())
@@ -58,8 +59,7 @@ class Machine:
     def tool(self, name: str, body: str) -> None:
         """Install or replace a command."""
         (self.tools / name).unlink(missing_ok=True)
-        (self.tools / name).write_text(f"#!/bin/bash\n{body}\n")
-        (self.tools / name).chmod(0o755)
+        fake_command(self.tools / name, body)
 
     def without(self, name: str) -> None:
         (self.tools / name).unlink()

@@ -18,6 +18,7 @@ from ops.problem import Problem
 from settings import Environment
 from settings.model.people import PeopleFile, User
 from tests.cluster_config.builder import environment
+from tests.stubs import fake_command
 
 NODE = "i-0123456789abcdef0"
 NODES = {"small": NODE, "small-login-1": "i-0123456789abcdef1"}
@@ -45,9 +46,7 @@ def test_openssh_connects_through_systems_manager(folder: str, system: str, user
     assert ssh_reads(file, "small-login-1")["hostname"] == NODES["small-login-1"]
 
     tools = tmp_path / "bin"
-    tools.mkdir()
-    (tools / "aws").write_text('#!/bin/sh\nprintf "%s\\n" "$@" END >> "$CALLS"\n')
-    (tools / "aws").chmod(0o755)
+    fake_command(tools / "aws", 'printf "%s\\n" "$@" END >> "$CALLS"')
     calls = tmp_path / "calls"
     paths = {"PATH": f"{tools}:{os.environ['PATH']}", "CALLS": str(calls), "HOME": str(tmp_path)}
     subprocess.run(["ssh", "-F", str(file), "small", "true"], env=paths, capture_output=True, timeout=300, check=False)

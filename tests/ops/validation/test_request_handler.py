@@ -16,6 +16,7 @@ import pytest
 from aws_cdk.assertions import Template
 
 from tests.ops.validation.fakes import request_handler, results
+from tests.stubs import fake_command
 from trainyard.head_node_documents import REQUEST, ValidationDocument
 
 PROGRAM = Path(__file__).resolve().parents[3] / "cluster_assets" / "validation" / "request_handler.py"
@@ -29,10 +30,7 @@ class HeadNode:
     folder: Path
 
     def tool(self, name: str, body: str) -> None:
-        path = self.folder / "bin" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f'#!/bin/bash\necho "{name} $*" >>{self.folder}/calls\n{body}\n')
-        path.chmod(0o755)
+        fake_command(self.folder / "bin" / name, f'echo "{name} $*" >>{self.folder}/calls\n{body}')
 
     @property
     def calls(self) -> list[str]:
