@@ -13,6 +13,7 @@ from settings.model.network import Network as NetworkSettings
 from settings.model.observability import Observability
 from trainyard.addresses import split
 from trainyard.endpoint_policies import endpoint_policy
+from trainyard.nag import acknowledge
 from trainyard.retention import log_group, retain
 from trainyard.security import ClosedDefaultSecurityGroup
 
@@ -67,6 +68,7 @@ class Network(Construct):
             if existing.public_subnet_id
             else None
         )
+        acknowledge(self, {"Annotation::@aws-cdk/aws-ec2:noSubnetRouteTableId": "Nothing here reads a route table."})
 
     def _create(
         self, network: NetworkSettings, public_login_nodes: bool, *, keep_logs: bool, keep_for_file_systems: bool
