@@ -198,8 +198,13 @@ import::main() {
     trap import::end EXIT
     IMPORT_WORK="$(mktemp -d)"
     local force=() status
+    # Not as a condition, in which set -e has no effect.
     set +e
-    (set -e && registry::inspect && import::skips)
+    (
+      set -e
+      registry::inspect
+      import::skips
+    )
     status=$?
     set -e
     case "${status}" in

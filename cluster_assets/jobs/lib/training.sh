@@ -82,9 +82,10 @@ training::experiment_folders() {
   TENSORBOARD_DIR="${LOG_DIR}/tensorboard"
   OUTPUT_DIR="${results}/${EXPERIMENT_NAME}"
   RESUME_FROM=""
+  mkdir -p -- "${CHECKPOINT_DIR}" "${LOG_DIR}" "${OUTPUT_DIR}" || log::fail "cannot create the folders of ${EXPERIMENT_NAME}"
+  job::require_owner "${CHECKPOINT_DIR}" "${LOG_DIR}" "${OUTPUT_DIR}"
   training::claim
   training::make_folders
-  job::require_owner "${CHECKPOINT_DIR}" "${LOG_DIR}" "${OUTPUT_DIR}"
 }
 
 # claim: two jobs of one experiment or model would mix their checkpoints. The file .job has the id of the one that runs; a requeued job keeps its id.
