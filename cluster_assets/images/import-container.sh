@@ -210,7 +210,11 @@ import::main() {
     case "${status}" in
       0) return 0 ;;
       1) ;;
-      77) log::info "the job asks the registry again: on the head node only root and the cluster's user get the node's role" ;;
+      77)
+        # The node's login, which only root and the cluster's user get on the head node (Imds: Secured).
+        [[ "$(credentials::line "${IMAGE_HOST}")" == *'$(aws ecr get-login-password'* ]] || exit 77
+        log::info "the job asks the registry again: on the head node only root and the cluster's user get the node's role"
+        ;;
       *) exit "${status}" ;;
     esac
     import::may_write

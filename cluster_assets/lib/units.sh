@@ -21,10 +21,14 @@ END
   units::start "trainyard-$1.timer"
 }
 
-# stop UNIT: stop and remove a unit that an earlier run started, and the service of a timer or path. Returns 1 if there is none.
+# stop UNIT: stop and remove a unit that an earlier run started, and the service of a timer or path. Returns 1 if there is none, or if it does not
+# stop; the next run tries again.
 units::stop() {
   [[ -e "${UNITS}/$1" ]] || return 1
-  systemctl disable --now "$1" || log::fail "cannot stop $1"
+  systemctl disable --now "$1" || {
+    log::warn "cannot stop $1: the next run of the bootstrap tries again"
+    return 1
+  }
   rm -f "${UNITS}/$1" "${UNITS}/${1%.*}.service"
-  systemctl daemon-reload
+  systemctl daemon-reload || log::warn "systemctl daemon-reload failed: systemd knows the removed $1 until the next one"
 }

@@ -47,24 +47,27 @@ def accepted(status: os.stat_result) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_uid != 0
 
 
-def copy(parent: int, name: str, target: Path, known: list[int], room: int) -> list[int]:
-    """Append what is new; returns the inode and how far it was read."""
+def copy(parent: int, name: str, target: Path, place: list[int], room: int) -> int:
+    """Append what is new; returns how many bytes. `place` (inode, bytes read) is also right after an error."""
     source = os.open(name, os.O_RDONLY | CLOSED, dir_fd=parent)
     try:
         status = os.fstat(source)
-        inode, offset = known
         if not accepted(status):
-            return known
-        if inode != status.st_ino or offset > status.st_size:  # replaced or truncated
-            inode, offset = status.st_ino, 0
-        with open(target, "ab", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW, 0o600)) as out:
+            return 0
+        if place[0] != status.st_ino or place[1] > status.st_size:  # replaced or truncated
+            place[:] = status.st_ino, 0
+        started = place[1]
+        append = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(append, "ab", buffering=0) as out:
             room = min(room, FILE_BYTES - out.tell())
-            while room > 0 and (data := os.pread(source, min(READ_BYTES, room), offset)):
-                out.write(data)
-                offset, room = offset + len(data), room - len(data)
+            while (left := room - (place[1] - started)) > 0:
+                data = os.pread(source, min(READ_BYTES, left), place[1])
+                if not data:
+                    break
+                place[1] += out.write(data)
     finally:
         os.close(source)
-    return [inode, offset]
+    return place[1] - started
 
 
 def run(folders: list[str], to: Path, now: float) -> None:
@@ -77,18 +80,20 @@ def run(folders: list[str], to: Path, now: float) -> None:
     for old in to.glob("*.out"):
         if old.stat().st_mtime < now - DAY_S:
             old.unlink()
+    # + is in no folder's name and in no quoted one: two outputs never share a stream.
+    bases = {path: path.strip("/").replace("/", "+") for path in folders}
     # What cannot be read in this round keeps its place.
-    after: dict[str, list[int]] = dict(before)
+    after: dict[str, list[int]] = {
+        key: place for key, place in before.items() if key.rpartition("+")[0] in bases.values()
+    }
     room = ALL_BYTES - sum(file.stat().st_size for file in to.glob("*.out"))
-    for path in folders:
+    for path, base in bases.items():
         try:
             parent = folder(path)
         except OSError as error:
             print(f"{path}: {error}", file=sys.stderr)
             continue
         try:
-            # + is in no folder's name and in no quoted one: two outputs never share a stream.
-            base = path.strip("/").replace("/", "+")
             with os.scandir(parent) as entries:
                 names = {
                     f"{base}+{quote(os.fsencode(entry.name))}": entry.name
@@ -97,15 +102,12 @@ def run(folders: list[str], to: Path, now: float) -> None:
                 }
             after = {key: place for key, place in after.items() if key in names or key.rpartition("+")[0] != base}
             for key, name in names.items():
-                known = before.get(key, [0, 0])
                 try:
                     status = os.stat(name, dir_fd=parent, follow_symlinks=False)
                     if accepted(status) and (key in before or status.st_mtime > now - DAY_S):
-                        if known != [status.st_ino, status.st_size]:
-                            started = known[1] if known[0] == status.st_ino else 0
-                            known = copy(parent, name, to / key, known, room)
-                            room -= max(0, known[1] - started)
-                        after[key] = known
+                        place = after.setdefault(key, [0, 0])
+                        if place != [status.st_ino, status.st_size]:
+                            room -= copy(parent, name, to / key, place, room)
                 except OSError as error:
                     print(f"{path}/{name!r}: {error}", file=sys.stderr)
         except OSError as error:

@@ -62,13 +62,16 @@ END
   if [[ "${role}" == head && -d "${PROLOG%/*}" ]]; then
     files::write "${PROLOG}" 0755 <<'END'
 #!/bin/bash
-# Written by Trainyard. A job of a user whom this node does not know yet, and the user's folders of Enroot, which nobody else may make: containers
+# Written by Trainyard. A job of a user whom this node does not know yet, and the user's folders of Enroot, which only root may make: containers
 # are unpacked there. Never fails, because a failed prolog drains the node.
 getent passwd "${SLURM_JOB_UID:-0}" >/dev/null || timeout 30 bash /opt/trainyard/current/people/apply.sh apply >/dev/null 2>&1
 sed -n 's|^ENROOT_[A-Z]*_PATH \(/.*/user-\)$(id -u)$|\1|p' /etc/enroot/enroot.conf 2>/dev/null | while read -r start; do
   folder="${start}${SLURM_JOB_UID:?}"
+  chmod 0755 "${folder%/*}"
   [[ "$(stat -c %u "${folder}" 2>/dev/null)" == "${SLURM_JOB_UID}" && ! -L "${folder}" ]] && continue
-  mv -T "${folder}" "${folder}.foreign-$(date +%s)" 2>/dev/null
+  if [[ -e "${folder}" || -L "${folder}" ]]; then
+    foreign="$(mktemp -d "${folder}.foreign-XXXXXX")" && mv "${folder}" "${foreign}/" || continue
+  fi
   mkdir -m 0700 "${folder}" && chown "${SLURM_JOB_UID}" "${folder}"
 done >/dev/null 2>&1
 exit 0

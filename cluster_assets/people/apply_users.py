@@ -91,7 +91,10 @@ class Accounts:
 
     def run(self) -> None:
         """All parts, in the order in which they need each other; one that fails ends no other."""
-        for part in (self.groups, self.users, self.leavers, self.homes, self.keys, self.sudoers, self.folders):
+        parts = [self.groups, self.users, self.leavers, self.homes, self.keys, self.sudoers, self.folders]
+        if not self.people.get("has_users", True):
+            parts = [self.folders] if self.people.get("directory") else []
+        for part in parts:
             try:
                 part()
             except (Fault, OSError) as error:
@@ -256,7 +259,7 @@ class Accounts:
         for model in settings["models"]:
             team = teams.get(model["name"])
             entry = local("/etc/group").get(team or "")
-            if not entry:
+            if not entry or team not in self.members:  # a group of this name that is not ours
                 continue
             for name, path in model["folders"].items():
                 if name != "data":  # projects share data sets
@@ -290,8 +293,7 @@ def main(arguments: list[str]) -> int:
     os.umask(0o022)
     people = node.load(options.people)
     accounts = Accounts(people, options.role, options.apply, options.people.with_name("ids.json"))
-    if people.get("has_users", True):
-        accounts.run()
+    accounts.run()
     if people.get("directory"):
         accounts.problems += node.directory_problems(people["directory"])
     sys.stdout.write(json.dumps({"changes": accounts.changes, "problems": accounts.problems}) + "\n")

@@ -6,7 +6,8 @@
 people::main() {
   if [[ "$(settings::get .people)" != true ]]; then
     units::stop trainyard-people.timer || return 0
-    rm -f "${TRAINYARD_ROOT}/opt/slurm/etc/scripts/prolog.d/15_trainyard_people"
+    # All nodes mount the head node's /opt/slurm.
+    [[ "$(settings::node_value node_type)" != HeadNode ]] || rm -f "${TRAINYARD_ROOT}/opt/slurm/etc/scripts/prolog.d/15_trainyard_people"
     log::info "the environment has no people any more: users stay as they are"
     return 0
   fi

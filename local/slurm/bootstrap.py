@@ -94,7 +94,7 @@ def pyxis(laboratory: Laboratory) -> None:
     )
     for node in laboratory.plan.nodes:
         laboratory.run(
-            f"install -d -m 1777 /run/enroot /run/pyxis /var/enroot/cache /var/enroot/data && "
+            f"install -d -m 1777 /run/enroot /var/enroot/cache /var/enroot/data && install -d -m 755 /run/pyxis && "
             f"install -D -m 644 {examples}/enroot/enroot.conf /etc/enroot/enroot.conf",
             node=node.name,
             user="root",

@@ -126,6 +126,27 @@ def test_a_folder_that_is_away_for_a_round_is_not_copied_twice(outputs: Outputs)
     assert outputs.copied() == {"train-1.out": "line\n"}
 
 
+def test_a_read_that_fails_in_the_middle_is_repeated_from_there(
+    outputs: Outputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs.write("train-1.out", "12345678")
+    monkeypatch.setattr(PROGRAM, "READ_BYTES", 3)
+    read = os.pread
+
+    def failing(source: int, count: int, offset: int) -> bytes:
+        if offset == 6:
+            raise OSError("the file system hangs")
+        return read(source, count, offset)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pread", failing)
+        assert outputs.copied() == {"train-1.out": "123456"}
+    assert outputs.copied() == {"train-1.out": "12345678"}
+    # The place in a folder that is no longer configured is not kept.
+    PROGRAM.run([str(outputs.models)], outputs.copies, time.time())
+    assert json.loads((outputs.copies / ".state.json").read_text()) == {}
+
+
 def test_no_path_makes_it_read_another_file(outputs: Outputs) -> None:
     secret = outputs.write("secret", uid=0)
     (outputs.logs / "link-1.out").symlink_to(secret)
@@ -141,7 +162,7 @@ def test_no_path_makes_it_read_another_file(outputs: Outputs) -> None:
     with pytest.raises(OSError, match="symbolic links"):
         PROGRAM.copy(parent, "link-1.out", outputs.copies / "x.out", [0, 0], 100)
     for name in ("hard-2.out", "root-3.out", "fifo-4.out"):
-        assert PROGRAM.copy(parent, name, outputs.copies / "x.out", [0, 0], 100) == [0, 0]
+        assert PROGRAM.copy(parent, name, outputs.copies / "x.out", [0, 0], 100) == 0
     os.close(parent)
     assert not list(outputs.copies.glob("*.out"))
 

@@ -197,6 +197,26 @@ def test_certificates_that_a_node_lacks_are_a_problem_of_the_directory(root: Roo
     assert "/nowhere.crt cannot be read" in applied["problems"][0]
 
 
+def test_users_of_a_directory_get_the_common_folders(root: Root) -> None:
+    """A group of a team's name, which is not the people file's, gets none of the team's folders."""
+    models = [{"name": "see", "team": "games"}]
+    directory = {"address": "ldaps://localhost", "ca_certificate": "/etc/ca.crt", "verify": "hard"}
+    people = {"schema": 1, "has_users": False, "users": [], "groups": [], "models": models}
+    root.file("opt/people/shares.json", json.dumps(people))
+    root.file("opt/people/directory.json", json.dumps(people | {"directory": directory}))
+    root.steps.append(
+        "touch /etc/ca.crt; mkdir -p /fsx/see/outputs /fsx/results && chown -R daemon: /fsx && chmod 775 /fsx/results"
+    )
+    root.apply("shares")
+    root.apply("directory")
+    root.steps.append("stat -c '%n %U %G %a' /fsx/see/outputs /fsx/results; getent group games; id -u daemon")
+    _, shares, directory, found = root.run()
+    assert shares["changes"] == []
+    assert [change.split(",")[0] for change in directory["changes"]] == ["/fsx/results for all users"]
+    assert found["output"].splitlines()[:2] == ["/fsx/see/outputs daemon daemon 755", "/fsx/results daemon daemon 1777"]
+    assert "games:" in found["output"]
+
+
 def test_a_new_node_gives_nobody_an_id_that_another_had_on_the_head_node(root: Root) -> None:
     root.file("opt/people/eve.json", people([ONE, EVE]))
     root.file(

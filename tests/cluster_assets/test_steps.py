@@ -196,6 +196,10 @@ def test_people_come_with_a_timer_a_prolog_and_a_folder_of_keys(included: bool, 
     assert {name for name, value in node.snapshot().items() if snapshot.get(name) != value} <= {
         "var/lib/trainyard/.people.lock"
     }
+    node.command("systemctl", '[[ "$1" != disable ]]')
+    node.bootstrap(settings, role="updated")
+    assert timer.exists() and prolog.exists() and "cannot stop trainyard-people.timer" in node.log()
+    node.command("systemctl", '[[ "$1" != daemon-reload ]]')
     node.bootstrap(settings, role="updated")
     assert not timer.exists() and not prolog.exists()
 

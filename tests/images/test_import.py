@@ -190,6 +190,18 @@ def test_as_a_job(importer: Importer, lab: Laboratory, image: Image) -> None:
     assert "in partition" not in again.stderr
 
 
+def test_a_user_without_the_roles_login_leaves_it_to_the_job(importer: Importer, lab: Laboratory, image: Image) -> None:
+    """Only where the job's login can differ: a wrong password starts no node."""
+    env = {"IMPORT_FOLLOW_SECONDS": "0.3", **replaced(lab, "aws", "exit 1", node="head")}
+    result = lab.run(importer.line(image.uri), env=env)
+    assert "the job asks the registry again" in result.stderr
+    assert importer.record["digest"] == image.digest
+    folder = "/home/ubuntu/wrong-enroot"
+    lab.write(f"{folder}/.credentials", f"machine {lab.plan.registry} login AWS password wrong\n", mode=0o600)
+    refused = lab.run(importer.line(image.uri, "--force"), env={"ENROOT_CONFIG_PATH": folder}, check=False)
+    assert refused.returncode == 77 and "in partition" not in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("partition", "status", "reason"), [("gpu", 73, "/not/there is missing"), ("none", 69, "sinfo lists them")]
 )

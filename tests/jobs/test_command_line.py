@@ -88,6 +88,54 @@ def test_a_job_reads_its_options_from_the_copy_of_slurm(settings: Path, slurm: s
     assert "passed: 2 nodes with 3 GPUs each" in done.stderr
 
 
+def library(script: str, *words: object, path: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run lines with the functions of the training jobs."""
+    text = f'JOB_FILE=/x/test TRAINYARD_JOBS={JOBS}; . "$TRAINYARD_JOBS/lib/training.sh"; {script}'
+    env = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}", **variables}
+    line = ["bash", "-euo", "pipefail", "-c", text, "test", *map(str, words)]
+    return subprocess.run(line, capture_output=True, text=True, check=False, env=env, timeout=60)
+
+
+def test_a_short_outage_of_slurmctld_does_not_end_a_job(settings: Path, slurm: str, tmp_path: Path) -> None:
+    again = f"[[ $2 == node && -e {tmp_path}/asked ]] || {{ touch {tmp_path}/asked; exit 1; }}"
+    fake_command(Path(slurm) / "scontrol", f"{again}; echo ActiveFeatures=efa,p5.48xlarge")
+    for name, text in (("srun", 'echo "$@"'), ("sleep", "true")):
+        fake_command(Path(slurm) / name, text)
+    done = in_job("hello-gpu.sbatch", "--gpus", "3", settings=settings, path=slurm, SLURM_JOB_NUM_NODES="2")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_folder_is_used_only_if_its_user_made_it(tmp_path: Path) -> None:
+    (tmp_path / "checks").symlink_to("elsewhere")
+    (tmp_path / "elsewhere").mkdir()
+    made = library('job::own_folder "$1" checks; job::own_folder "$1" new', tmp_path)
+    assert made.stdout == f"{tmp_path}/checks{tmp_path}/new" and (tmp_path / "new").is_dir()
+    assert library('JOB_TEST_ONLY=yes; job::own_folder "$1" planned', tmp_path).stdout == f"{tmp_path}/planned"
+    assert not (tmp_path / "planned").exists()
+    if os.geteuid() == 0:  # only root can make folders of somebody else
+        os.chown(tmp_path / "checks", 65534, 65534, follow_symlinks=False)
+        os.chown(tmp_path / "new", 65534, 65534)
+        for name in ("checks", "new"):
+            refused = library('job::own_folder "$1" "$2"', tmp_path, name)
+            assert refused.returncode == 1
+            assert f"{tmp_path}/{name} belongs to nobody, not to you" in refused.stderr
+
+
+@pytest.mark.parametrize(("state", "status"), [("", 0), ("7 R", 1), ("7 CG", 0), ("70 R", 0)])
+def test_only_a_job_that_has_ended_gives_its_experiment_away(
+    state: str, status: int, slurm: str, tmp_path: Path
+) -> None:
+    """A completing job is waited for; here it ends after the first question."""
+    (tmp_path / ".job").write_text("7\n")
+    fake_command(Path(slurm) / "squeue", f"[[ -e {tmp_path}/asked ]] && exit; touch {tmp_path}/asked; echo '{state}'")
+    fake_command(Path(slurm) / "sleep", f"touch {tmp_path}/slept")
+    variables = {"SLURM_JOB_ID": "8", "CHECKPOINT_DIR": str(tmp_path), "EXPERIMENT_NAME": "e"}
+    done = library('training::only_job "$1/.job"', tmp_path, path=slurm, **variables)
+    assert done.returncode == status
+    assert ("job 7 (state R) trains e" in done.stderr) is bool(status)
+    assert (tmp_path / "slept").exists() is (state == "7 CG")
+
+
 def test_a_model_without_a_folder_is_reported(settings: Path) -> None:
     found = json.loads(settings.read_text())
     found["models"][0]["folders"]["outputs"] = None

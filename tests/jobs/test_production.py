@@ -76,7 +76,7 @@ def test_a_second_job_of_a_model_is_refused_whatever_its_name(lab: Laboratory, j
     lab.wait(lambda: lab.run(["cat", claim], check=False).stdout.strip() == limited, claim)
     second = submit(lab, f"sbatch --job-name=other --nodes=1 {jobs}/train-model.sbatch --model model2 -- {TRAIN}")
     refused = lab.wait_for_job(second, states=("FAILED",))
-    assert f"job {limited} trains model2" in lab.output(["cat", refused["StdOut"]])
+    assert f"job {limited} (state R) trains model2" in lab.output(["cat", refused["StdOut"]])
 
 
 @pytest.mark.usefixtures("seven", "limited", "revive")
@@ -193,7 +193,7 @@ def test_one_job_of_an_experiment_runs_at_a_time(lab: Laboratory, jobs: str) -> 
     lock = "/fsx2/checkpoints/single/.job"
     lab.wait(lambda: lab.run(["cat", lock], check=False).stdout.strip() == first, lock, seconds=120)
     refused = lab.wait_for_job(submit(lab, line), states=("FAILED",))
-    assert f"job {first} trains single" in lab.output(["cat", refused["StdOut"]])
+    assert f"job {first} (state R) trains single" in lab.output(["cat", refused["StdOut"]])
     lab.run(["touch", "/fsx1/results/go"])
     lab.wait_for_job(first)
     third = submit(lab, line)

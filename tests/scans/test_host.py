@@ -184,6 +184,12 @@ def test_text_of_a_tool_cannot_break_the_json(compute: Machine) -> None:
     assert '"quote"' in line(compute.report(SCRIPT, "compute"), "gpus")["found"]
 
 
+def test_a_status_after_a_nul_in_the_output_counts(compute: Machine) -> None:
+    compute.tool("nvidia-smi", r"printf 'GPU 0\0 exit status 0\0'; exit 9")
+    found = line(compute.report(SCRIPT, "compute"), "gpus")
+    assert found["verdict"] == "failure" and "GPU 0 exit status 0" in found["found"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

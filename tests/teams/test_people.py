@@ -211,6 +211,9 @@ def test_all_users_write_the_common_folders_and_run_the_jobs_of_the_product(peop
     people.lab.run(["mkdir", f"{folders['checkpoints']}/marie"], user="pierre")
     own = f"TRAINYARD_JOBS={folders['scripts']}/current/jobs; JOB_FILE=x; . $TRAINYARD_JOBS/lib/job.sh"
     taken = people.lab.run(f"{own}; job::own_folder {folders['checkpoints']}", user="marie", check=False)
+    assert people.root("ls -d /*/enroot/data/user-10001.foreign-*/user-10001", "gpu-dy-p5-1").stdout
+    refused = people.lab.run("mkdir /*/enroot/data/user-9", node="gpu-dy-p5-1", user="pierre", check=False)
+    assert "Permission denied" in refused.stderr  # only the prolog makes them
     assert f"{folders['checkpoints']}/marie belongs to pierre, not to you" in taken.stderr
     people.lab.run(["rmdir", f"{folders['checkpoints']}/marie"], user="pierre")
 

@@ -203,32 +203,37 @@ job::node_step() {
     >"${output}" 2>&1 </dev/null || printf '# srun ended with status %s\n' "$?" >>"${output}"
 }
 
-# own_folder FOLDER: print FOLDER if this user owns it, else the user's folder in it, which is made. With `people`, every user may make folders
-# in the common ones: one that somebody else made first is refused, because what is read from it may be executed (pickles of checkpoints).
+# own_folder FOLDER [NAME]: print FOLDER if this user owns it, else the user's folder in it; with NAME, the folder of that name below. With `people`,
+# every user may make folders in the common ones: one that somebody else made first is refused, because what is read from it may be executed
+# (pickles of checkpoints).
 job::own_folder() {
   local folder="$1"
   if [[ -e "${folder}" && ! -O "${folder}" ]]; then
     folder+="/$(id -un)"
-    mkdir -p -- "${folder}" || log::fail "cannot create the folder ${folder}"
-    job::require_owner "${folder}"
+    job::make_own "${folder}"
+  fi
+  if [[ -n "${2:-}" ]]; then
+    folder+="/$2"
+    job::make_own "${folder}"
   fi
   printf '%s' "${folder}"
 }
 
-# require_owner FOLDER...
-job::require_owner() {
-  local folder
-  for folder in "$@"; do
-    [[ -O "${folder}" && ! -L "${folder}" ]] ||
-      log::fail "${folder} belongs to $(stat -c %U -- "${folder}"), not to you: take another name, or ask an administrator to remove it"
-  done
+# make_own FOLDER: create FOLDER if it does not exist; fail if it, or the link of this name, is another user's. --test-only creates nothing.
+job::make_own() {
+  local owner
+  [[ "${JOB_TEST_ONLY}" == no || -e "$1" ]] || return 0
+  mkdir -p -- "$1" || log::fail "cannot create the folder $1"
+  owner="$(stat -c %u -- "$1")"
+  [[ -O "$1" && (! -L "$1" || "${owner}" == 0 || "${owner}" == "${EUID}") ]] ||
+    log::fail "$1 belongs to $(stat -c %U -- "$1"), not to you: take another name, or ask an administrator to remove it"
 }
 
 job::results_folder() {
   local base="${RESULTS}"
   if [[ -z "${base}" ]]; then
     base="$(job::settings .folders.results)"
-    base="$(job::own_folder "${base:-${SLURM_SUBMIT_DIR}}")/checks/${SLURM_JOB_NAME}/${SLURM_JOB_ID}"
+    base="$(job::own_folder "${base:-${SLURM_SUBMIT_DIR}}" checks)/${SLURM_JOB_NAME}/${SLURM_JOB_ID}"
   fi
   mkdir -p -- "${base}" || log::fail "cannot create the folder ${base}: give --results a folder that you may write to"
   printf '%s' "${base}"
@@ -244,13 +249,18 @@ job::remove_own() {
   rm -rf --one-file-system -- "${path}"
 }
 
+# features: those that ParallelCluster gives this node: its instance type, efa, gpu and others.
+job::features() {
+  scontrol show node "${SLURMD_NODENAME}" | sed -n 's/.*ActiveFeatures=//p'
+}
+
 job::main() {
   job::parse "$@"
   declare -F job::check >/dev/null && job::check
   if [[ "$0" == */slurm_script ]]; then
     NODES="${SLURM_JOB_NUM_NODES}"
-    # Those that ParallelCluster gives this node: its instance type, efa, gpu and others.
-    FEATURES="$(scontrol show node "${SLURMD_NODENAME}" | sed -n 's/.*ActiveFeatures=//p')" || log::fail "scontrol does not show the node ${SLURMD_NODENAME}: submit the job again"
+    # slurmctld may be restarting.
+    FEATURES="$(job::features || { sleep 15 && job::features; })" || log::fail "scontrol does not show the node ${SLURMD_NODENAME}: submit the job again"
     job::srun_options
     job::run
   else

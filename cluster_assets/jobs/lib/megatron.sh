@@ -17,11 +17,11 @@ megatron::readable() {
   [[ -n "$2" && -r "$2" ]] || job::usage_error "$1 '$2': give a file or folder that exists and that you may read"
 }
 
-# new_folder KIND NAME: set FOLDER, below the environment's folder for KIND, which must not exist.
+# new_folder KIND FOLDER/NAME: set FOLDER, below the environment's folder for KIND, which must not exist.
 megatron::new_folder() {
   local -r base="$(job::settings '.folders[$kind]' --arg kind "$1")"
   [[ -n "${base}" ]] || job::usage_error "the environment has no folder for $1: it has no shared file system, or ${TRAINYARD_SETTINGS} is not on this node"
-  FOLDER="$(job::own_folder "${base}")/$2"
+  FOLDER="$(job::own_folder "${base}" "${2%/*}")/${2##*/}"
   [[ ! -e "${FOLDER}" ]] || job::usage_error "${FOLDER} exists and is kept: give another --name, or remove it"
 }
 
@@ -35,7 +35,6 @@ megatron::cpu_queue() {
 # prepare: create the hidden folder WORK next to FOLDER, which goes with the job.
 megatron::prepare() {
   WORK="${FOLDER%/*}/.preparing-${SLURM_JOB_ID}"
-  mkdir -p -- "${FOLDER%/*}"
   # A requeued job finds what its first start left behind.
   job::remove_own "${WORK}" "${WORK##*/}"
   mkdir -- "${WORK}" || log::fail "cannot create ${WORK}: is there space, and may you write there?"

@@ -64,26 +64,20 @@ training::common_folder() {
   printf '%s' "${folder}"
 }
 
-training::own_folder() {
+training::experiment_folder() {
   local folder
   folder="$(training::common_folder "$1")"
-  job::own_folder "${folder}"
+  job::own_folder "${folder}" "${EXPERIMENT_NAME}"
 }
 
 training::experiment_folders() {
-  local checkpoints logs results
   DATA_DIR="$(training::common_folder data)"
-  checkpoints="$(training::own_folder checkpoints)"
-  logs="$(training::own_folder logs)"
-  results="$(training::own_folder results)"
+  CHECKPOINT_DIR="$(training::experiment_folder checkpoints)"
+  LOG_DIR="$(training::experiment_folder logs)"
+  OUTPUT_DIR="$(training::experiment_folder results)"
   LUSTRE_BASE="$(job::settings .bases.lustre)"
-  CHECKPOINT_DIR="${checkpoints}/${EXPERIMENT_NAME}"
-  LOG_DIR="${logs}/${EXPERIMENT_NAME}"
   TENSORBOARD_DIR="${LOG_DIR}/tensorboard"
-  OUTPUT_DIR="${results}/${EXPERIMENT_NAME}"
   RESUME_FROM=""
-  mkdir -p -- "${CHECKPOINT_DIR}" "${LOG_DIR}" "${OUTPUT_DIR}" || log::fail "cannot create the folders of ${EXPERIMENT_NAME}"
-  job::require_owner "${CHECKPOINT_DIR}" "${LOG_DIR}" "${OUTPUT_DIR}"
   training::claim
   training::make_folders
 }
@@ -104,15 +98,20 @@ training::claim() {
   rm -f -- "${mine}"
 }
 
-# only_job FILE: fail if the job whose id is in FILE is another one, and runs.
+# only_job FILE: fail if the job whose id is in FILE is another one, and runs. One that is completing gets three minutes to end.
 training::only_job() {
-  local owner running
+  local owner jobs state
   owner="$(cat -- "$1" 2>/dev/null)" || return 0
   [[ "${owner}" != "${SLURM_JOB_ID}" ]] || return 0
-  running="$(squeue --noheader --states=running,suspended --format=%A)" || log::warn "squeue does not answer: job ${owner} may write ${CHECKPOINT_DIR} too"
-  grep -qxF -- "${owner}" <<<"${running// /}" || return 0
+  for _ in {1..36}; do
+    jobs="$(squeue --noheader --states=running,suspended,completing --format='%A %t')" || log::warn "squeue does not answer: job ${owner} may write ${CHECKPOINT_DIR} too"
+    state="$(awk -v job="${owner}" '$1 == job { print $2 }' <<<"${jobs}")"
+    [[ -n "${state}" ]] || return 0
+    [[ "${state}" == CG ]] || break
+    sleep 5
+  done
   rm -f -- "$1-${SLURM_JOB_ID}"
-  log::fail "job ${owner} trains ${EXPERIMENT_NAME}, and both would write ${CHECKPOINT_DIR}. Wait for it, cancel it (scancel ${owner}), or train under another name. If job ${owner} is another program, remove $1"
+  log::fail "job ${owner} (state ${state}) trains ${EXPERIMENT_NAME}, and both would write ${CHECKPOINT_DIR}. Wait for it, cancel it (scancel ${owner}), or train under another name. If job ${owner} is another program, remove $1"
 }
 
 training::make_folders() {

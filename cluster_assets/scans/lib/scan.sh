@@ -23,22 +23,25 @@ scan::wrong() {
 
 # run COMMAND...: set ANSWER (stdout and stderr) and STATUS (124 after SCAN_SECONDS, 127 for a missing command).
 scan::run() {
-  STATUS=0
+  local part status=0
+  ANSWER="" STATUS=1
   command -v "$1" >/dev/null || {
     # shellcheck disable=SC2034 # read by the checks
     ANSWER="no $1" STATUS=127
     return 0
   }
-  # Up to the NUL, not to the end of the pipe: a program that hangs in the driver survives SIGKILL and keeps the pipe open.
-  {
-    IFS= read -r -d '' ANSWER
-    read -r STATUS
-  } < <(
-    timeout --kill-after=2 "${SCAN_SECONDS}" "$@" 2>&1 </dev/null || STATUS="$?"
-    printf '\0%d\n' "${STATUS}"
+  # Up to the status, not to the end of the pipe: a program that hangs in the driver survives SIGKILL and keeps the pipe open.
+  while IFS= read -r -d '' part; do
+    if [[ "${part}" =~ ^exit\ status\ ([0-9]+)$ ]]; then
+      STATUS="${BASH_REMATCH[1]}"
+      break
+    fi
+    ANSWER+="${part}"
+  done < <(
+    timeout --kill-after=2 "${SCAN_SECONDS}" "$@" 2>&1 </dev/null || status="$?"
+    printf '\0exit status %d\0' "${status}"
   )
   ANSWER="${ANSWER%"${ANSWER##*[!$'\n']}"}"
-  STATUS="${STATUS##*[!0-9]}" # a program may print a NUL, too
   ((STATUS != 137)) || STATUS=124
 }
 
