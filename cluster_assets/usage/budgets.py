@@ -7,17 +7,14 @@ published once a month; an alert that fails is tried again in the next hour. The
 
 from __future__ import annotations
 
-import argparse
-import json
 import subprocess
 import sys
-import time
 from collections import defaultdict
-from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import timed
 import usage
 
 LEVELS = (100, 80, 50)
@@ -60,7 +57,7 @@ def check(settings: dict[str, Any], people: dict[str, Any], folder: Path, now: f
     about = people["budgets"]
     begin = datetime.fromtimestamp(now, timezone.utc).replace(day=1, hour=0, minute=0, second=0)  # noqa: UP017 - Python 3.9
     month, file = f"{begin:%Y-%m}", folder / "budgets.json"
-    known = json.loads(file.read_text()) if file.is_file() else {}
+    known = timed.read(file)
     sent: dict[str, int] = known.get("sent", {}) if known.get("month") == month else {}
     amounts, partial = spent(usage.collect(settings, (begin.timestamp(), now)), about["hourly"])
     published = 0
@@ -71,24 +68,9 @@ def check(settings: dict[str, Any], people: dict[str, Any], folder: Path, now: f
         subject, text = message(team, level, amounts[team], budget, month=month, partial=team in partial)
         if publish(about["topic_arn"], settings["region"], subject, text):
             sent[team], published = level, published + 1
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_suffix(".tmp")
-    temporary.write_text(json.dumps({"month": month, "sent": sent}))
-    temporary.replace(file)
+    timed.write(file, {"month": month, "sent": sent})
     return published
 
 
-def main(arguments: Sequence[str]) -> int:
-    """The command line; see the module's docstring."""
-    parser = argparse.ArgumentParser(prog="budgets.py", description="Alerts about the budgets of teams.")
-    for name in ("settings", "people", "folder"):
-        parser.add_argument(f"--{name}", type=Path, required=True)
-    options = parser.parse_args(arguments)
-    if options.people.is_file():
-        people = json.loads(options.people.read_text())
-        check(json.loads(options.settings.read_text()), people, options.folder, time.time())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    timed.main("Alerts about the budgets of teams.", check)

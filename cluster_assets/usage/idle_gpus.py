@@ -9,20 +9,19 @@ warning that reached the job, nothing ends. The standard library only, Python 3.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "monitoring"))
 
+import timed
 from slurm_output import Row, hosts, run, table
 
 MAIL = Path(__file__).resolve().parent.parent / "monitoring" / "slurm-mail.sh"
@@ -149,7 +148,7 @@ def check(settings: dict[str, Any], people: dict[str, Any], folder: Path, now: f
     if not limits or not shared:
         return
     file = folder / "idle-gpus.json"
-    known: dict[str, float] = json.loads(file.read_text()) if file.is_file() else {}
+    known: dict[str, float] = timed.read(file)
     warned: dict[str, float] = {}
     scripts = settings["folders"].get("scripts")
     products = [Path("/opt/trainyard"), *([Path(scripts)] if scripts else [])]
@@ -165,23 +164,8 @@ def check(settings: dict[str, Any], people: dict[str, Any], folder: Path, now: f
             warned[key] = now
         elif decision == "wait" or (decision == "end" and not act(job, decision, minutes)):
             warned[key] = known[key]
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_suffix(".tmp")
-    temporary.write_text(json.dumps(warned))
-    temporary.replace(file)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """The command line; see the module's docstring."""
-    parser = argparse.ArgumentParser(prog="idle_gpus.py", description="Ends interactive jobs with idle GPUs.")
-    for name in ("settings", "people", "folder"):
-        parser.add_argument(f"--{name}", type=Path, required=True)
-    options = parser.parse_args(arguments)
-    if options.people.is_file():
-        people = json.loads(options.people.read_text())
-        check(json.loads(options.settings.read_text()), people, options.folder, time.time())
-    return 0
+    timed.write(file, warned)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    timed.main("Ends interactive jobs with idle GPUs.", check)
