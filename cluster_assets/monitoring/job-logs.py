@@ -84,7 +84,7 @@ def run(folders: list[str], to: Path, now: float) -> None:
     bases = {path: path.strip("/").replace("/", "+") for path in folders}
     # What cannot be read in this round keeps its place.
     after: dict[str, list[int]] = {
-        key: place for key, place in before.items() if key.rpartition("+")[0] in bases.values()
+        key: place for key, place in before.items() if key.rpartition("+")[0] in bases.values() or (to / key).exists()
     }
     room = ALL_BYTES - sum(file.stat().st_size for file in to.glob("*.out"))
     for path, base in bases.items():

@@ -65,6 +65,8 @@ END
 # Written by Trainyard. A job of a user whom this node does not know yet, and the user's folders of Enroot, which only root may make: containers
 # are unpacked there. Never fails, because a failed prolog drains the node.
 getent passwd "${SLURM_JOB_UID:-0}" >/dev/null || timeout 30 bash /opt/trainyard/current/people/apply.sh apply >/dev/null 2>&1
+umask 077
+exec 9>/run/trainyard-enroot.lock && flock --wait 20 9 # two jobs of one user may start at once
 sed -n 's|^ENROOT_[A-Z]*_PATH \(/.*/user-\)$(id -u)$|\1|p' /etc/enroot/enroot.conf 2>/dev/null | while read -r start; do
   folder="${start}${SLURM_JOB_UID:?}"
   chmod 0755 "${folder%/*}"

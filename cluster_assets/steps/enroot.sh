@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Enroot on this node: its cache, data and temporary files on the local NVMe where the node has some, on the root volume otherwise.
-# Each folder is sticky and open to all, as /tmp is; Enroot keeps each user's things in a folder of that user's own.
+# Each folder is sticky and open to all, as /tmp is; Enroot keeps each user's things in a folder of that user's own. With `people`, Slurm's prolog makes
+# these, and closes the folder around them.
 . "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 # shellcheck source=cluster_assets/lib/pyxis.sh
 . "${TRAINYARD_LIB}/pyxis.sh"

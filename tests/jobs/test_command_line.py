@@ -97,7 +97,7 @@ def library(script: str, *words: object, path: str = "", **variables: str) -> su
 
 
 def test_a_short_outage_of_slurmctld_does_not_end_a_job(settings: Path, slurm: str, tmp_path: Path) -> None:
-    again = f"[[ $2 == node && -e {tmp_path}/asked ]] || {{ touch {tmp_path}/asked; exit 1; }}"
+    again = f"[[ -e {tmp_path}/$2 ]] || {{ touch {tmp_path}/$2; exit 1; }}"
     fake_command(Path(slurm) / "scontrol", f"{again}; echo ActiveFeatures=efa,p5.48xlarge")
     for name, text in (("srun", 'echo "$@"'), ("sleep", "true")):
         fake_command(Path(slurm) / name, text)
@@ -121,19 +121,22 @@ def test_a_folder_is_used_only_if_its_user_made_it(tmp_path: Path) -> None:
             assert f"{tmp_path}/{name} belongs to nobody, not to you" in refused.stderr
 
 
-@pytest.mark.parametrize(("state", "status"), [("", 0), ("7 R", 1), ("7 CG", 0), ("70 R", 0)])
+@pytest.mark.parametrize(("state", "status"), [("", 0), ("7 R", 1), ("7 CG", 0), ("70 R", 0), ("failed", 0)])
 def test_only_a_job_that_has_ended_gives_its_experiment_away(
     state: str, status: int, slurm: str, tmp_path: Path
 ) -> None:
-    """A completing job is waited for; here it ends after the first question."""
+    """A completing job is waited for, and so is squeue; here both end after the first question."""
     (tmp_path / ".job").write_text("7\n")
-    fake_command(Path(slurm) / "squeue", f"[[ -e {tmp_path}/asked ]] && exit; touch {tmp_path}/asked; echo '{state}'")
+    fake_command(
+        Path(slurm) / "squeue",
+        f"[[ ! -e {tmp_path}/asked ]] || exit 0; touch {tmp_path}/asked; [[ '{state}' != failed ]] && echo '{state}'",
+    )
     fake_command(Path(slurm) / "sleep", f"touch {tmp_path}/slept")
     variables = {"SLURM_JOB_ID": "8", "CHECKPOINT_DIR": str(tmp_path), "EXPERIMENT_NAME": "e"}
     done = library('training::only_job "$1/.job"', tmp_path, path=slurm, **variables)
     assert done.returncode == status
     assert ("job 7 (state R) trains e" in done.stderr) is bool(status)
-    assert (tmp_path / "slept").exists() is (state == "7 CG")
+    assert (tmp_path / "slept").exists() is (state in ("7 CG", "failed"))
 
 
 def test_a_model_without_a_folder_is_reported(settings: Path) -> None:

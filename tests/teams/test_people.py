@@ -212,8 +212,11 @@ def test_all_users_write_the_common_folders_and_run_the_jobs_of_the_product(peop
     own = f"TRAINYARD_JOBS={folders['scripts']}/current/jobs; JOB_FILE=x; . $TRAINYARD_JOBS/lib/job.sh"
     taken = people.lab.run(f"{own}; job::own_folder {folders['checkpoints']}", user="marie", check=False)
     assert people.root("ls -d /*/enroot/data/user-10001.foreign-*/user-10001", "gpu-dy-p5-1").stdout
-    refused = people.lab.run("mkdir /*/enroot/data/user-9", node="gpu-dy-p5-1", user="pierre", check=False)
-    assert "Permission denied" in refused.stderr  # only the prolog makes them
+    refused = people.lab.run("cd /*/enroot/data && mkdir user-9", node="gpu-dy-p5-1", user="pierre", check=False)
+    assert "Permission denied" in refused.stderr  # only the prolog makes them, also for two jobs at once
+    prolog = "SLURM_JOB_UID=10001 bash /opt/slurm/etc/scripts/prolog.d/15_trainyard_people"
+    at_once = f"for _ in {{1..20}}; do rm -rf user-10001*; {prolog} & {prolog}; wait; done; ls -d user-10001*"
+    assert people.root(f"cd /*/enroot/data && {at_once}", "gpu-dy-p5-1").stdout == "user-10001\n"
     assert f"{folders['checkpoints']}/marie belongs to pierre, not to you" in taken.stderr
     people.lab.run(["rmdir", f"{folders['checkpoints']}/marie"], user="pierre")
 

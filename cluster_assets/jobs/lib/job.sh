@@ -222,7 +222,7 @@ job::own_folder() {
 # make_own FOLDER: create FOLDER if it does not exist; fail if it, or the link of this name, is another user's. --test-only creates nothing.
 job::make_own() {
   local owner
-  [[ "${JOB_TEST_ONLY}" == no || -e "$1" ]] || return 0
+  [[ "${JOB_TEST_ONLY}" == no || "$0" == */slurm_script || -e "$1" ]] || return 0
   mkdir -p -- "$1" || log::fail "cannot create the folder $1"
   owner="$(stat -c %u -- "$1")"
   [[ -O "$1" && (! -L "$1" || "${owner}" == 0 || "${owner}" == "${EUID}") ]] ||

@@ -104,12 +104,18 @@ training::only_job() {
   owner="$(cat -- "$1" 2>/dev/null)" || return 0
   [[ "${owner}" != "${SLURM_JOB_ID}" ]] || return 0
   for _ in {1..36}; do
-    jobs="$(squeue --noheader --states=running,suspended,completing --format='%A %t')" || log::warn "squeue does not answer: job ${owner} may write ${CHECKPOINT_DIR} too"
-    state="$(awk -v job="${owner}" '$1 == job { print $2 }' <<<"${jobs}")"
-    [[ -n "${state}" ]] || return 0
-    [[ "${state}" == CG ]] || break
+    state=unknown
+    if jobs="$(squeue --noheader --states=running,suspended,completing --format='%A %t')"; then
+      state="$(awk -v job="${owner}" '$1 == job { print $2 }' <<<"${jobs}")"
+      [[ -n "${state}" ]] || return 0
+      [[ "${state}" == CG ]] || break
+    fi
     sleep 5
   done
+  if [[ "${state}" == unknown ]]; then
+    log::warn "squeue does not answer: job ${owner} may write ${CHECKPOINT_DIR} too"
+    return 0
+  fi
   rm -f -- "$1-${SLURM_JOB_ID}"
   log::fail "job ${owner} (state ${state}) trains ${EXPERIMENT_NAME}, and both would write ${CHECKPOINT_DIR}. Wait for it, cancel it (scancel ${owner}), or train under another name. If job ${owner} is another program, remove $1"
 }
