@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The folders for jobs and users: common ones, those of each model, one for reports of bad nodes, which the health check counts, and one for tests
-# on each file system, whose root belongs to root.
+# The folders for jobs and users: common ones, those of each model, one for tests on each file system, whose root belongs to root, and in the folder
+# for results those that no other user may make first: for reports of bad nodes, which the health check counts, for checks and for validations.
 # Mode 775, owned by the cluster's user. Only the head node creates them.
 . "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 
@@ -10,7 +10,7 @@ folders::main() {
   id -u "${user}" >/dev/null 2>&1 || log::fail "the cluster's user '${user}' does not exist on this node"
   # Each folder with the mount that is its longest prefix. One call of jq for all: jq 1.6 needs 20 to 40 ms to start.
   # shellcheck disable=SC2016 # $path and $mount are jq's
-  paths="$(settings::get '[.mounts[].path] as $mounts | .folders[], (.folders.results | values + "/bad-nodes"), .models[].folders[] | values | . as $path
+  paths="$(settings::get '[.mounts[].path] as $mounts | .folders[], (.folders.results | values + ("/bad-nodes", "/checks", "/validation")), .models[].folders[] | values | . as $path
     | [$mounts[] | select(. as $mount | $path | startswith($mount + "/"))] | "\($path)\t\(max_by(length) // "")"')"
   while IFS=$'\t' read -r path mount; do
     [[ -n "${path}" ]] || continue

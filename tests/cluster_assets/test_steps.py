@@ -63,7 +63,7 @@ def test_folders_of_the_environment_and_of_its_models(node: Node, settings: Sett
     for folder in (
         *settings["folders"].values(),
         *settings["models"][0]["folders"].values(),
-        f"{settings['folders']['results']}/bad-nodes",
+        *(f"{settings['folders']['results']}/{name}" for name in ("bad-nodes", "checks", "validation")),
         "/lustre/model1",
         "/shared/containers",
     ):
@@ -121,9 +121,9 @@ def test_folder_steps_at_once_on_one_share(node: Node, settings: Settings) -> No
     outputs = [process.communicate(timeout=120)[1] for process in processes]
     assert [process.returncode for process in processes] == [0] * 8, outputs
     made = re.findall(r"created (\S+)", "".join(outputs))
-    # Twelve folders of the settings and of the model, one for reports of bad nodes, and one for tests on each of two
+    # Twelve folders of the settings and of the model, three in the one for results, and one for tests on each of two
     # file systems.
-    assert len(made) == len(set(made)) == 15
+    assert len(made) == len(set(made)) == 17
 
 
 def test_timer_of_the_schedule(node: Node, settings: Settings) -> None:

@@ -82,6 +82,18 @@ def test_job_has_low_priority_and_its_own_folder(head: HeadNode) -> None:
     } <= set(line.split())  # fmt: skip
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user: needs root")
+def test_a_folder_that_another_user_made_is_refused(head: HeadNode) -> None:
+    folder = head.folder / "results" / "validation"
+    folder.mkdir(parents=True)
+    os.chown(folder, 65534, 65534)
+    for words in ("submit hello-gpu gpu p5 2 10 run-1", "history", "keep run 1 1 x"):
+        refused = head.ask(*words.split())
+        assert (refused.returncode, list(folder.iterdir())) == (1, [])
+        assert f"{folder} belongs to another user" in refused.stderr
+    assert head.calls == []
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
