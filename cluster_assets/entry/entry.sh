@@ -114,7 +114,11 @@ entry::main() {
   done
 
   mkdir -p "${HOME_FOLDER}"
+  # Whoever can read a file can lock it.
+  umask 077
   exec 9>>"${HOME_FOLDER}/.lock"
+  chmod 0600 "${HOME_FOLDER}/.lock"
+  umask 022
   flock --wait "${TRAINYARD_LOCK_SECONDS}" 9 ||
     entry::fail 75 "another run of the bootstrap held ${HOME_FOLDER}/.lock for ${TRAINYARD_LOCK_SECONDS} s; see ${TRAINYARD_LOG}"
   WORK="$(mktemp -d "${HOME_FOLDER}/.work.XXXXXX")"

@@ -118,12 +118,19 @@ import::clean_target() {
 }
 
 import::fetch() {
-  local login user="" folder="" status=0
+  local login cache user="" folder="" status=0
   login="$(credentials::for_enroot "${IMAGE_HOST}")"
   [[ -z "${login}" ]] || read -r user folder <<<"${login}"
   # By digest: the record describes what was fetched, even if the tag moves meanwhile.
   local -r uri="docker://${user:+${user}@}${IMAGE_HOST}#${IMAGE_REPOSITORY}:${REGISTRY_MANIFEST}"
   local variables=("ENROOT_TEMP_PATH=${IMPORT_WORK}" "ENROOT_MAX_PROCESSORS=$(nproc)" "ENROOT_SQUASH_OPTIONS=$(import::squash_options)")
+  # Enroot takes layers from its cache as they are: not from one that another user has made for this one.
+  cache="$(credentials::enroot_value ENROOT_CACHE_PATH)"
+  if [[ -n "${cache}" ]]; then
+    mkdir -m 0700 "${cache}" 2>/dev/null || true
+    [[ -O "${cache}" && ! -L "${cache}" ]] || cache="${IMPORT_WORK}/cache"
+    variables+=("ENROOT_CACHE_PATH=${cache}")
+  fi
   [[ -z "${folder}" ]] || variables+=("ENROOT_CONFIG_PATH=${folder}")
   watch::run "${IMPORT_WORK}/image.sqsh" "" "importing" env "${variables[@]}" enroot import --output "${IMPORT_WORK}/image.sqsh" "${uri}" || status=$?
   if ((status)); then

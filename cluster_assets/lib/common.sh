@@ -42,10 +42,11 @@ files::write() {
   log::info "wrote ${path}"
 }
 
-# folder PATH MODE: a system folder, owned by root.
+# folder PATH MODE: a system folder, owned by root. A link, or a folder of somebody else's, was made by a user and is refused.
 files::folder() {
   local -r path="$1" mode="$2"
   mkdir -p "${path}"
+  [[ ! -L "${path}" && -O "${path}" ]] || log::fail "${path} is a link or belongs to $(stat -c %U "${path}"): remove it, then run the bootstrap again"
   [[ "$(stat -c %a "${path}")" == "${mode#0}" ]] || chmod "${mode}" "${path}"
 }
 
@@ -54,7 +55,8 @@ files::folder() {
 # data repository association, or by an interrupted run, and becomes OWNER's. Links are refused: users can write here, and this runs as root.
 files::user_folder() {
   local -r base="$1" relative="$2" mode="$3" owner="$4"
-  local path="${base}" part parts created
+  local path part parts created
+  path="$(readlink -f "${base}")"
   IFS=/ read -r -a parts <<<"${relative}"
   for part in "${parts[@]}"; do
     [[ -n "${part}" ]] || continue
@@ -67,9 +69,8 @@ files::user_folder() {
     fi
     [[ -d "${path}" ]] || log::fail "cannot create ${path}: a file of that name exists, or the file system is full or read-only"
     if [[ "${created}" == yes ]] || [[ -O "${path}" && "$(stat -c %U "${path}")" != "${owner}" ]]; then
-      # The owner last: an interrupted run leaves a folder of root, which the next run repairs.
-      chmod "${mode}" "${path}"
-      chown -h "${owner}:" "${path}" || log::fail "cannot give ${path} to '${owner}'"
+      # The owner last: an interrupted run leaves a folder of root, which the next run repairs. From inside, because a user may exchange the name.
+      (cd -P "${path}" && [[ "$(pwd -P)" == "${path}" && -O . ]] && chmod "${mode}" . && chown "${owner}:" .) || log::fail "cannot give ${path} to '${owner}'"
     fi
   done
 }

@@ -17,6 +17,7 @@ import re
 import stat
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
@@ -26,6 +27,8 @@ FILE_BYTES = 32 << 20
 """Of one output in a day; the rest stays on the file system."""
 ALL_BYTES = 1 << 30
 """Of all outputs of a day, for the head node's root volume."""
+USER_FILES = 5000
+"""Outputs of one user in a day: each is a stream of the log group."""
 READ_BYTES = 1 << 20
 CLOSED = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # O_NONBLOCK: a FIFO must not hold this program
 
@@ -86,7 +89,8 @@ def run(folders: list[str], to: Path, now: float) -> None:
     after: dict[str, list[int]] = {
         key: place for key, place in before.items() if key.rpartition("+")[0] in bases.values() or (to / key).exists()
     }
-    room = ALL_BYTES - sum(file.stat().st_size for file in to.glob("*.out"))
+    room = ALL_BYTES - sum(512 * file.stat().st_blocks for file in to.glob("*.out"))
+    copies: Counter[int] = Counter()
     for path, base in bases.items():
         try:
             parent = folder(path)
@@ -104,7 +108,9 @@ def run(folders: list[str], to: Path, now: float) -> None:
             for key, name in names.items():
                 try:
                     status = os.stat(name, dir_fd=parent, follow_symlinks=False)
-                    if accepted(status) and (key in before or status.st_mtime > now - DAY_S):
+                    of_today = status.st_mtime > now - DAY_S
+                    copies[status.st_uid] += key in before or of_today
+                    if accepted(status) and (key in before or (of_today and copies[status.st_uid] <= USER_FILES)):
                         place = after.setdefault(key, [0, 0])
                         if place != [status.st_ino, status.st_size]:
                             room -= copy(parent, name, to / key, place, room)
@@ -114,6 +120,8 @@ def run(folders: list[str], to: Path, now: float) -> None:
             print(f"{path}: {error}", file=sys.stderr)
         finally:
             os.close(parent)
+    for uid in [uid for uid, count in copies.items() if count > USER_FILES]:
+        print(f"uid {uid} has {copies[uid]} outputs of today; {USER_FILES} are sent at most", file=sys.stderr)
     written = state_file.with_suffix(".new")
     written.write_text(json.dumps(after))
     written.replace(state_file)

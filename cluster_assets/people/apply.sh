@@ -69,12 +69,12 @@ umask 077
 exec 9>/run/trainyard-enroot.lock && flock --wait 20 9 # two jobs of one user may start at once
 sed -n 's|^ENROOT_[A-Z]*_PATH \(/.*/user-\)$(id -u)$|\1|p' /etc/enroot/enroot.conf 2>/dev/null | while read -r start; do
   folder="${start}${SLURM_JOB_UID:?}"
-  chmod 0755 "${folder%/*}"
+  [[ -O "${folder%/*}" && ! -L "${folder%/*}" ]] && chmod 0755 "${folder%/*}" || continue
   [[ "$(stat -c %u "${folder}" 2>/dev/null)" == "${SLURM_JOB_UID}" && ! -L "${folder}" ]] && continue
   if [[ -e "${folder}" || -L "${folder}" ]]; then
     foreign="$(mktemp -d "${folder}.foreign-XXXXXX")" && mv "${folder}" "${foreign}/" || continue
   fi
-  mkdir -m 0700 "${folder}" && chown "${SLURM_JOB_UID}" "${folder}"
+  mkdir -m 0700 "${folder}" && chown -h "${SLURM_JOB_UID}" "${folder}"
 done >/dev/null 2>&1
 exit 0
 END
@@ -147,7 +147,11 @@ people::main() {
   role="$(people::role)"
   readonly FOLDER="${TRAINYARD_ROOT}/var/lib/trainyard"
   files::folder "${FOLDER}" 0755
+  # Whoever can read a file can lock it.
+  umask 077
   exec 8>>"${FOLDER}/.people.lock"
+  chmod 0600 "${FOLDER}/.people.lock"
+  umask 022
   flock --wait 120 8 || log::fail "another run held ${FOLDER}/.people.lock for 120 s"
   file="${TRAINYARD_PEOPLE}/people.json"
   if [[ "${role}" == head ]]; then

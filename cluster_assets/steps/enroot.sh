@@ -31,6 +31,8 @@ enroot::main() {
   pyxis::check_plugin
   local base name
   base="$(enroot::base)"
+  # Scratch is open to all.
+  files::folder "${TRAINYARD_ROOT}${base}" 0755
   for name in cache data tmp; do
     files::folder "${TRAINYARD_ROOT}${base}/${name}" 1777
   done

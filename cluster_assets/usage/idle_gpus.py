@@ -43,7 +43,7 @@ def interactive(job: Row, folders: Sequence[Path]) -> bool:
     try:
         own = path.is_absolute() and any(path.resolve().is_relative_to(folder.resolve()) for folder in folders)
         return own and str(path).endswith(f"/{NOTEBOOK}") and path.stat().st_uid == 0
-    except OSError:
+    except (OSError, RuntimeError):  # a loop of links
         return False
 
 
@@ -64,7 +64,11 @@ def figures(file: Path, now: float) -> Optional[dict[str, Any]]:  # noqa: UP045 
 def gpus_of(job: str) -> Iterator[tuple[str, list[int]]]:
     """Node and indices of a job's GPUs, as `scontrol --details` lists them."""
     text = run("scontrol", "--details", "show", "job", job).decode(errors="replace")
-    for nodes, indices in re.findall(r"^\s+Nodes=(\S+) .*GRES=\S*?gpu\S*?\(IDX:([\d,-]+)\)", text, re.M):
+    for nodes, indices in re.findall(
+        r"^\s+Nodes=(\S+) .*GRES=\S*?gpu\S*?\(IDX:(\d{1,3}(?:[,-]\d{1,3})*)\)", text, re.M
+    ):
+        if re.search(r"\[[^]]*\d{6}", nodes):  # a job's name or comment may look like this line, too
+            continue
         found: list[int] = []
         for part in indices.split(","):
             first, _, last = part.partition("-")

@@ -171,10 +171,14 @@ def test_no_path_makes_it_read_another_file(outputs: Outputs) -> None:
 def test_copies_are_bounded(outputs: Outputs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PROGRAM, "FILE_BYTES", 6)
     monkeypatch.setattr(PROGRAM, "ALL_BYTES", 8)
-    outputs.write("a-1.out", "12345678")
-    outputs.write("b-2.out", "12345678")
+    monkeypatch.setattr(PROGRAM, "USER_FILES", 1)
+    for number in (1, 2):
+        outputs.write(f"a-{number}.out", "12345678")
     for _ in range(2):
-        assert sorted(map(len, outputs.copied().values())) in ([2, 6], [6])
+        assert list(map(len, outputs.copied().values())) == [6]  # the blocks of the first file are more than 8 bytes
+    monkeypatch.setattr(PROGRAM, "ALL_BYTES", 1 << 20)
+    outputs.write("of-another-3.out", "12345678", uid=1001)
+    assert list(map(len, outputs.copied().values())) == [6, 6]
 
 
 def test_a_stopped_timer_is_started_and_a_hang_is_a_warning(head: Node, settings: Settings) -> None:

@@ -104,6 +104,15 @@ def test_folder_step_follows_no_link(node: Node, settings: Settings) -> None:
     assert mode(target) == "700"
 
 
+def test_a_model_s_folder_that_its_team_replaced_fails_no_head_node(node: Node, settings: Settings) -> None:
+    folder = node.path(settings["models"][0]["folders"]["logs"])
+    folder.parent.mkdir(parents=True)
+    folder.symlink_to("/etc")
+    node.bootstrap(settings, role="head-configured")
+    assert f"{folder} is a symbolic link" in node.log() and "cannot be used" in node.log()
+    assert node.path(settings["folders"]["logs"]).is_dir()
+
+
 def test_folder_outside_the_mounts_is_refused(node: Node, settings: Settings) -> None:
     settings["folders"]["results"] = "/lustrex/results"
     result = node.bootstrap(settings, role="head-configured", code=70)
@@ -191,6 +200,8 @@ def test_people_come_with_a_timer_a_prolog_and_a_folder_of_keys(included: bool, 
     assert sshd.read_text().endswith(before)
     prolog = node.path("/opt/slurm/etc/scripts/prolog.d/15_trainyard_people")
     assert prolog.stat().st_mode & 0o111
+    for lock in ("/var/lib/trainyard/.people.lock", "/opt/trainyard/.lock"):  # who can read it could hold it
+        assert mode(node.path(lock)) == "600"
     snapshot = node.snapshot()
     node.run("updated")
     assert {name for name, value in node.snapshot().items() if snapshot.get(name) != value} <= {
@@ -251,6 +262,19 @@ def test_enroot_keeps_its_files_on_local_nvme(node: Node, settings: Settings) ->
     assert "ENROOT_CACHE_PATH /scratch/enroot/cache/user-$(id -u)\n" in conf
     assert "ENROOT_RUNTIME_PATH /run/enroot/user-$(id -u)\n" in conf
     assert "d /run/enroot 1777 root root -\n" in node.path("/etc/tmpfiles.d/trainyard.conf").read_text()
+
+
+@pytest.mark.parametrize("folder", ["/scratch/enroot", "/scratch/enroot/cache"])
+def test_a_system_folder_that_a_user_made_first_is_refused(folder: str, node: Node, settings: Settings) -> None:
+    """Scratch is open to all, and root would open what the link names."""
+    target = node.path("/etc/important")
+    target.mkdir(parents=True)
+    node.path(folder).parent.mkdir(parents=True, exist_ok=True)
+    node.path(folder).symlink_to(target)
+    before = mode(target)
+    result = node.bootstrap(settings, role="compute-configured", code=70)
+    assert f"{folder} is a link or belongs to" in result.stderr
+    assert (mode(target), list(target.iterdir())) == (before, [])
 
 
 @pytest.mark.parametrize("why", ["the queue has no scratch", "the node has no local NVMe", "no queue"])

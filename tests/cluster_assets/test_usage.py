@@ -159,6 +159,8 @@ def test_batch_jobs_are_left_alone_but_for_the_notebook(tmp_path: Path, monkeypa
         return idle_gpus.interactive({"BatchFlag": flag, "Command": str(command)}, folders)
 
     assert judged("0", "") and judged("1", own)
+    (users.parent / "loop").symlink_to("loop")
+    assert not judged("1", users.parent / "loop" / "notebook.sbatch")
     assert not judged("1", users) and not judged("1", own.with_name("train.sbatch")) and not judged("1", "")
     monkeypatch.setattr(Path, "stat", lambda _: os.stat_result((0o100644, 0, 0, 1, 1000, 1000, 0, 0, 0, 0)))
     assert not judged("1", own), "a file that is not root's"
@@ -176,6 +178,8 @@ JOB = {"JobID": "7", "NodeList": "n1", "StartTime": "50"}
 def gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Job 7 has the GPU of index 0 on n1."""
     text = "JobId=7\n   JOB_GRES=gpu:h100:1\n     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:h100:1(IDX:0)\n"
+    # As a user may write them in a comment.
+    text += "  Nodes=n[1-999999999] GRES=gpu(IDX:0)\n  Nodes=n1 GRES=gpu(IDX:-)\n  Nodes=n1 GRES=gpu(IDX:0-99999999)\n"
     monkeypatch.setattr(idle_gpus, "run", lambda *_: text.encode())
 
 

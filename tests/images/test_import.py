@@ -166,6 +166,18 @@ def test_the_nodes_own_credentials_are_used(importer: Importer, lab: Laboratory,
     assert result.returncode == 0, result.stdout
 
 
+def test_a_cache_that_another_user_made_is_not_used(importer: Importer, lab: Laboratory, image: Image) -> None:
+    """Enroot takes a layer that is in its cache as it is."""
+    env = replaced(lab, "enroot", 'echo "cache=${ENROOT_CACHE_PATH}"; exit 1')
+    folder = f"/scratch/enroot/cache/user-{lab.output('id -u', node=NODE)}"
+    assert f"cache={folder}\n" in importer.run(image.uri, env=env).stdout
+    lab.run(f"rm -rf {folder} && install -d -o ada -m 777 {folder}", node=NODE, user="root")
+    try:
+        assert "cache=/scratch/enroot/tmp/" in importer.run(image.uri, env=env).stdout
+    finally:
+        lab.run(f"rm -rf {folder}", node=NODE, user="root")
+
+
 def test_another_user_of_the_group(importer: Importer, lab: Laboratory, image: Image) -> None:
     """Users who can write to the folder can replace an image, all can read it; others get the reason."""
     assert importer.run(image.uri).returncode == 0

@@ -218,8 +218,8 @@ def call(file: str, words: list[str], env: dict[str, str]) -> subprocess.Complet
 
 
 def test_the_commands_of_the_page_are_accepted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the environment and the files that the page assumes. The files are not in the settings' folders: a job that
-    creates one of them refuses what exists."""
+    """With the environment and the files that the page assumes, and a file system of 1 PiB. The files are not in the
+    settings' folders: a job that creates one of them refuses what exists."""
     env, files = fake_cluster(tmp_path, "megatron-2xp5"), tmp_path / "files"
     model = files / "models" / "Meta-Llama-3-8B"
     for folder in (model, files / "checkpoints" / "first", files / "checkpoints" / "converted" / "llama-3-8b"):
@@ -237,6 +237,8 @@ def test_the_commands_of_the_page_are_accepted(tmp_path: Path, capsys: pytest.Ca
     (files / "data").mkdir()
     (files / "data" / "text.jsonl").write_text('{"text": "a"}\n')
     assert seal(write_set(files / "data/megatron/text", [5]), files / "data/text.jsonl", model, capsys)[0] == 0
+    petabyte = "import shutil\nshutil.disk_usage = lambda _: shutil._ntuple_diskusage(1 << 50, 0, 1 << 50)\n"
+    (tmp_path / "sitecustomize.py").write_text(petabyte)
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "current").symlink_to(JOBS.parent)
     lines = [line.replace("/fsx/", f"{files}/") for line in commands("docs/megatron.md")]
@@ -248,7 +250,7 @@ def test_the_commands_of_the_page_are_accepted(tmp_path: Path, capsys: pytest.Ca
             lines[at] = f"{words}\n((${{#arguments[@]}} > 50))"
     done = subprocess.run(
         ["bash", "-euxc", "\n".join(lines)], capture_output=True, text=True, check=False,
-        env={**env, "SCRIPTS_DIR": str(tmp_path / "scripts")},
+        env={**env, "SCRIPTS_DIR": str(tmp_path / "scripts"), "PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("--partition=p5") + done.stdout.count("--partition=cpu") >= 4, done.stdout

@@ -65,6 +65,16 @@ FAULTS: dict[str, tuple[Callable[[Machine], object], dict[str, str], str]] = {
         {"scratch-size": "failure"},
         "Input/output error",
     ),
+    "a job filled scratch": (
+        tool("mktemp", "echo 'mktemp: failed to create file: No space left on device' >&2; exit 1"),
+        {"scratch-write": "warning"},
+        "No space left",
+    ),
+    "scratch cannot be written": (
+        tool("mktemp", "echo 'mktemp: failed to create file: Read-only file system' >&2; exit 1"),
+        {"scratch-write": "failure"},
+        "Read-only",
+    ),
     "services are off": (
         tool("systemctl", "echo inactive; exit 3"), {"fabric-manager": "failure", "slurmd": "failure"}, "inactive",
     ),

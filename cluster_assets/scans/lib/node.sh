@@ -6,10 +6,10 @@ for part in ../../lib/base ../../lib/settings ../../lib/pyxis gpus fabric disks 
 done
 
 # Empty where jq or settings.json is missing: the other checks still run.
-NODE_ENVIRONMENT="" NODE_SCRATCH="" NODE_RESULTS="" NODE_MOUNTS=() NODE_INSTANCES=()
+NODE_ENVIRONMENT="" NODE_USER="" NODE_SCRATCH="" NODE_RESULTS="" NODE_MOUNTS=() NODE_INSTANCES=()
 
-# settings: read from settings.json what the checks need: NODE_ENVIRONMENT, NODE_SCRATCH, NODE_RESULTS, NODE_MOUNTS, and in NODE_INSTANCES the possible
-# instance types of this node with their figures (all types if its queue is unknown). One call of jq, because slurmd runs the checks on busy
+# settings: read from settings.json what the checks need: NODE_ENVIRONMENT, NODE_USER (the cluster's), NODE_SCRATCH, NODE_RESULTS, NODE_MOUNTS, and in
+# NODE_INSTANCES the possible instance types of this node with their figures (all types if its queue is unknown). One call of jq, because slurmd runs the checks on busy
 # nodes and jq 1.6 needs 40 ms to start.
 node::settings() {
   local -r dna="${TRAINYARD_ROOT}/etc/chef/dna.json"
@@ -19,7 +19,7 @@ node::settings() {
     ($dna[0].cluster // {}) as $node | $settings[0] | select(.schema == 1)
     | [.queues[] | select(.name == ($node.scheduler_queue_name // .name))] as $queues
     | [$queues[].compute[]? | select(.name == ($node.scheduler_compute_resource_name // .name)) | .instances[]] as $instances
-    | "environment=\(.environment)", "results=\(.folders.results // "")", "scratch=\([$queues[].scratch | values] | first // "")", "mount=\(.mounts[].path)",
+    | "environment=\(.environment)", "user=\(.cluster.user)", "results=\(.folders.results // "")", "scratch=\([$queues[].scratch | values] | first // "")", "mount=\(.mounts[].path)",
       ($instances | sort_by(.efa_interfaces) | reverse[]
         | "instance=\([.type, .gpus, .gpu, .efa_interfaces, .nvme_gb, .nvswitch] | map(tostring) | join("|"))")
   ' 2>/dev/null)" || return 1
@@ -27,6 +27,7 @@ node::settings() {
     # shellcheck disable=SC2034 # read by disks.sh and node-health.sh
     case "${key}" in
       environment) NODE_ENVIRONMENT="${value}" ;;
+      user) NODE_USER="${value}" ;;
       scratch) NODE_SCRATCH="${value}" ;;
       results) NODE_RESULTS="${value}" ;;
       mount) NODE_MOUNTS+=("${value}") ;;
