@@ -45,9 +45,18 @@ files::write() {
 # folder PATH MODE: a system folder, owned by root. A link, or a folder of somebody else's, was made by a user and is refused.
 files::folder() {
   local -r path="$1" mode="$2"
-  mkdir -p "${path}"
+  [[ -L "${path}" ]] || mkdir -p "${path}"
   [[ ! -L "${path}" && -O "${path}" ]] || log::fail "${path} is a link or belongs to $(stat -c %U "${path}"): remove it, then run the bootstrap again"
   [[ "$(stat -c %a "${path}")" == "${mode#0}" ]] || chmod "${mode}" "${path}"
+}
+
+# give MODE OWNER: the current folder, unless another run was faster.
+files::give() {
+  if [[ -O . ]]; then
+    chmod "$1" . && chown "$2:" .
+  else
+    [[ "$(stat -c %U .)" == "$2" ]]
+  fi
 }
 
 # user_folder BASE RELATIVE MODE OWNER: create each folder from BASE (exclusive) down to BASE/RELATIVE.
@@ -56,7 +65,7 @@ files::folder() {
 files::user_folder() {
   local -r base="$1" relative="$2" mode="$3" owner="$4"
   local path part parts created
-  path="$(readlink -f "${base}")"
+  path="$(readlink -e "${base}")" || log::fail "${base} does not exist"
   IFS=/ read -r -a parts <<<"${relative}"
   for part in "${parts[@]}"; do
     [[ -n "${part}" ]] || continue
@@ -70,7 +79,7 @@ files::user_folder() {
     [[ -d "${path}" ]] || log::fail "cannot create ${path}: a file of that name exists, or the file system is full or read-only"
     if [[ "${created}" == yes ]] || [[ -O "${path}" && "$(stat -c %U "${path}")" != "${owner}" ]]; then
       # The owner last: an interrupted run leaves a folder of root, which the next run repairs. From inside, because a user may exchange the name.
-      (cd -P "${path}" && [[ "$(pwd -P)" == "${path}" && -O . ]] && chmod "${mode}" . && chown "${owner}:" .) || log::fail "cannot give ${path} to '${owner}'"
+      (cd -P "${path}" && [[ "$(pwd -P)" == "${path}" ]] && files::give "${mode}" "${owner}") || log::fail "cannot give ${path} to '${owner}'"
     fi
   done
 }

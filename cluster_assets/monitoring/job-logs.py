@@ -17,7 +17,6 @@ import re
 import stat
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
@@ -27,8 +26,8 @@ FILE_BYTES = 32 << 20
 """Of one output in a day; the rest stays on the file system."""
 ALL_BYTES = 1 << 30
 """Of all outputs of a day, for the head node's root volume."""
-USER_FILES = 5000
-"""Outputs of one user in a day: each is a stream of the log group."""
+ALL_FILES = 20_000
+"""Outputs of a day: each is a file on the root volume, and a stream of the log group."""
 READ_BYTES = 1 << 20
 CLOSED = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # O_NONBLOCK: a FIFO must not hold this program
 
@@ -55,7 +54,7 @@ def copy(parent: int, name: str, target: Path, place: list[int], room: int) -> i
     source = os.open(name, os.O_RDONLY | CLOSED, dir_fd=parent)
     try:
         status = os.fstat(source)
-        if not accepted(status):
+        if not accepted(status) or (room <= 0 and not target.exists()):
             return 0
         if place[0] != status.st_ino or place[1] > status.st_size:  # replaced or truncated
             place[:] = status.st_ino, 0
@@ -90,7 +89,7 @@ def run(folders: list[str], to: Path, now: float) -> None:
         key: place for key, place in before.items() if key.rpartition("+")[0] in bases.values() or (to / key).exists()
     }
     room = ALL_BYTES - sum(512 * file.stat().st_blocks for file in to.glob("*.out"))
-    copies: Counter[int] = Counter()
+    copies = {file.name for file in to.glob("*.out")}
     for path, base in bases.items():
         try:
             parent = folder(path)
@@ -108,20 +107,20 @@ def run(folders: list[str], to: Path, now: float) -> None:
             for key, name in names.items():
                 try:
                     status = os.stat(name, dir_fd=parent, follow_symlinks=False)
-                    of_today = status.st_mtime > now - DAY_S
-                    copies[status.st_uid] += key in before or of_today
-                    if accepted(status) and (key in before or (of_today and copies[status.st_uid] <= USER_FILES)):
+                    if accepted(status) and (key in before or status.st_mtime > now - DAY_S):
                         place = after.setdefault(key, [0, 0])
                         if place != [status.st_ino, status.st_size]:
-                            room -= copy(parent, name, to / key, place, room)
+                            may = room if key in copies or len(copies) < ALL_FILES else 0
+                            room -= copy(parent, name, to / key, place, may)
+                            copies.add(key)
                 except OSError as error:
                     print(f"{path}/{name!r}: {error}", file=sys.stderr)
         except OSError as error:
             print(f"{path}: {error}", file=sys.stderr)
         finally:
             os.close(parent)
-    for uid in [uid for uid, count in copies.items() if count > USER_FILES]:
-        print(f"uid {uid} has {copies[uid]} outputs of today; {USER_FILES} are sent at most", file=sys.stderr)
+    if len(copies) > ALL_FILES or room <= 0:
+        print(f"not all outputs are sent: {ALL_FILES} and {ALL_BYTES} bytes in a day at most", file=sys.stderr)
     written = state_file.with_suffix(".new")
     written.write_text(json.dumps(after))
     written.replace(state_file)

@@ -103,10 +103,11 @@ health::check_reports() {
   # A node of the laboratory is younger than its kernel. Field 22 of stat, in hundredths of a second.
   ticks="$(sed 's/.*) //' /proc/1/stat | cut -d ' ' -f 20)"
   # Those of the cluster's user. From the folder above: find follows no link in it.
-  scan::run find "${folder%/*}" -maxdepth 2 -path "${folder}/[!.]*.json" -type f -user "${NODE_USER}" -newermt "@$((booted + ticks / 100))"
+  scan::run find "${folder%/*}" -mindepth 1 -maxdepth 2 ! -path "${folder}" ! -path "${folder}/*" -prune -o \
+    -path "${folder}/[!.]*.json" -type f -user "${NODE_USER}" -newermt "@$((booted + ticks / 100))" -print
   if ((STATUS == 124)); then
     report::timeout job-reports "${wanted}" "${action}"
-  elif ((STATUS == 0)); then # find fails where the folder does not exist
+  elif ((STATUS == 0)); then # find fails where nothing was ever reported: the folder does not exist
     count="$(grep -c . <<<"${ANSWER}")" || true
     report::require job-reports "${count}" "${wanted}" "${action}" "${count}" -lt "${HEALTH_REPORTS}"
   fi

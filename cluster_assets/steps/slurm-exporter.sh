@@ -52,7 +52,8 @@ slurm_exporter::mail() {
     rm -rf -- "${MAILS}"
     return
   fi
-  files::folder "${MAILS}" 0700
+  mkdir -p "${MAILS}"
+  chmod 0700 "${MAILS}"
   chown slurm: "${MAILS}"
   files::write "${UNITS}/trainyard-mail.service" 0644 <<END
 [Unit]

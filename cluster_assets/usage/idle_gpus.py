@@ -33,6 +33,12 @@ JOB = {
     "Command": 1024,
 }  # fmt: skip
 COMMAND_S = 30
+_NODE = r"[\w.-]+(?:\[\d{1,4}(?:[,-]\d{1,4})*\])?"
+GPUS = re.compile(
+    rf"^\s+Nodes=({_NODE}(?:,{_NODE})*) .*GRES=\S*?gpu\S*?\(IDX:(\d{{1,3}}(?:[,-]\d{{1,3}})*)\)",
+    re.ASCII | re.MULTILINE,
+)
+"""Nodes and indices of a job. The bounds are for its name and comment, which may look like such a line, too."""
 
 
 def interactive(job: Row, folders: Sequence[Path]) -> bool:
@@ -64,11 +70,7 @@ def figures(file: Path, now: float) -> Optional[dict[str, Any]]:  # noqa: UP045 
 def gpus_of(job: str) -> Iterator[tuple[str, list[int]]]:
     """Node and indices of a job's GPUs, as `scontrol --details` lists them."""
     text = run("scontrol", "--details", "show", "job", job).decode(errors="replace")
-    for nodes, indices in re.findall(
-        r"^\s+Nodes=(\S+) .*GRES=\S*?gpu\S*?\(IDX:(\d{1,3}(?:[,-]\d{1,3})*)\)", text, re.M
-    ):
-        if re.search(r"\[[^]]*\d{6}", nodes):  # a job's name or comment may look like this line, too
-            continue
+    for nodes, indices in GPUS.findall(text):
         found: list[int] = []
         for part in indices.split(","):
             first, _, last = part.partition("-")

@@ -86,7 +86,11 @@ def base_folder(settings: dict[str, Any]) -> Path:
     """The parent of the folders of validations; with `people`, every user may make folders next to it."""
     folder = Path(settings["folders"].get("results") or Path.home()) / "validation"
     own = os.getuid()
-    if os.path.lexists(folder) and (folder.lstat().st_uid not in (0, own) or folder.stat().st_uid != own):
+    try:
+        foreign = folder.lstat().st_uid not in (0, own) or folder.stat().st_uid != own
+    except FileNotFoundError:
+        foreign = folder.is_symlink()
+    if foreign:
         refuse(f"{folder} belongs to another user: move it away, and run the bootstrap on the head node again")
     return folder
 

@@ -179,7 +179,9 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Job 7 has the GPU of index 0 on n1."""
     text = "JobId=7\n   JOB_GRES=gpu:h100:1\n     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:h100:1(IDX:0)\n"
     # As a user may write them in a comment.
-    text += "  Nodes=n[1-999999999] GRES=gpu(IDX:0)\n  Nodes=n1 GRES=gpu(IDX:-)\n  Nodes=n1 GRES=gpu(IDX:0-99999999)\n"
+    for nodes in ("n[1-999999999]", "n[1-9999][1-9999]", "n[1-²]", "n" + "[1]" * 1100):
+        text += f"  Nodes={nodes} GRES=gpu(IDX:0)\n"
+    text += "  Nodes=n1 GRES=gpu(IDX:-)\n  Nodes=n1 GRES=gpu(IDX:0-99999999)\n"
     monkeypatch.setattr(idle_gpus, "run", lambda *_: text.encode())
 
 
