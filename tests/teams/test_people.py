@@ -215,8 +215,9 @@ def test_all_users_write_the_common_folders_and_run_the_jobs_of_the_product(peop
     refused = people.lab.run("cd /*/enroot/data && mkdir user-9", node="gpu-dy-p5-1", user="pierre", check=False)
     assert "Permission denied" in refused.stderr  # only the prolog makes them, also for two jobs at once
     prolog = "SLURM_JOB_UID=10001 bash /opt/slurm/etc/scripts/prolog.d/15_trainyard_people"
-    at_once = f"for _ in {{1..20}}; do rm -rf user-10001*; {prolog} & {prolog}; wait; done; ls -d user-10001*"
-    assert people.root(f"cd /*/enroot/data && {at_once}", "gpu-dy-p5-1").stdout == "user-10001\n"
+    found = "/run/enroot/user-10001* /*/enroot/*/user-10001*"
+    at_once = f"for _ in {{1..50}}; do rm -rf {found}; {prolog} & {prolog} & wait; ls -d {found}; done"
+    assert "foreign" not in people.root(at_once, "gpu-dy-p5-1").stdout
     assert f"{folders['checkpoints']}/marie belongs to pierre, not to you" in taken.stderr
     people.lab.run(["rmdir", f"{folders['checkpoints']}/marie"], user="pierre")
 
