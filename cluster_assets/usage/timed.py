@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-Mapping = dict[str, Any]
+Json = dict[str, Any]
 
 
-def main(description: str, check: Callable[[Mapping, Mapping, Path, float], object]) -> None:
+def main(description: str, check: Callable[[Json, Json, Path, float], object]) -> None:
     """Call `check` with the settings, people.json, the folder for its state and the time, if there is a people.json."""
     parser = argparse.ArgumentParser(description=description)
     for name in ("settings", "people", "folder"):
@@ -26,13 +26,13 @@ def main(description: str, check: Callable[[Mapping, Mapping, Path, float], obje
         check(json.loads(options.settings.read_text()), people, options.folder, time.time())
 
 
-def read(file: Path) -> Mapping:
+def read(file: Path) -> Json:
     """The state that the run before has written; empty without one."""
-    found: Mapping = json.loads(file.read_text()) if file.is_file() else {}
+    found: Json = json.loads(file.read_text()) if file.is_file() else {}
     return found
 
 
-def write(file: Path, state: Mapping) -> None:
+def write(file: Path, state: Json) -> None:
     """Replace the state."""
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_suffix(".tmp")

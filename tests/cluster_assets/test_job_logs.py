@@ -142,7 +142,7 @@ def test_a_read_that_fails_in_the_middle_is_repeated_from_there(
         patch.setattr(os, "pread", failing)
         assert outputs.copied() == {"train-1.out": "123456"}
     assert outputs.copied() == {"train-1.out": "12345678"}
-    # Of an output whose folder is no longer configured, the place is kept while the copy exists.
+    # When a folder leaves the configuration, places in its outputs are kept until their copies are removed.
     for now, places in ((time.time(), 1), (time.time() + 2 * DAY_S, 0)):
         PROGRAM.run([str(outputs.models)], outputs.copies, now)
         assert len(json.loads((outputs.copies / ".state.json").read_text())) == places

@@ -9,8 +9,8 @@ done
 NODE_ENVIRONMENT="" NODE_USER="" NODE_SCRATCH="" NODE_RESULTS="" NODE_MOUNTS=() NODE_INSTANCES=()
 
 # settings: read from settings.json what the checks need: NODE_ENVIRONMENT, NODE_USER (the cluster's), NODE_SCRATCH, NODE_RESULTS, NODE_MOUNTS,
-# and in NODE_INSTANCES the possible instance types of this node with their figures (all types if its queue is unknown). One call of jq, because slurmd runs the checks on busy
-# nodes and jq 1.6 needs 40 ms to start.
+# and in NODE_INSTANCES the possible instance types of this node with their figures (all types if its queue is unknown). One call of jq, because
+# slurmd runs the checks on busy nodes and jq 1.6 needs 40 ms to start.
 node::settings() {
   local -r dna="${TRAINYARD_ROOT}/etc/chef/dna.json"
   local recipes=/dev/null key value lines
