@@ -9,6 +9,7 @@ HEALTH_STATE="${HEALTH_STATE:-${TRAINYARD_ROOT}/run/trainyard}"
 HEALTH_SKIP="${HEALTH_SKIP:-${TRAINYARD_ROOT}/etc/trainyard/health.skip}"
 HEALTH_LOG="${HEALTH_LOG:-${TRAINYARD_ROOT}/var/log/trainyard/health.log}"
 HEALTH_REPORTS="${HEALTH_REPORTS:-3}" # of training jobs
+HEALTH_SECONDS="${HEALTH_SECONDS:-20}" # no check starts later, because slurmd kills a health check after 60 s; the longest takes 16 s
 # Written by ParallelCluster before custom actions run (aws-parallelcluster-cookbook f75d84c, aws-parallelcluster-slurm/recipes/init.rb).
 HEALTH_NODE_NAME="${HEALTH_NODE_NAME:-${TRAINYARD_ROOT}/etc/parallelcluster/slurm_plugin/slurm_nodename}"
 
@@ -81,7 +82,7 @@ health::metrics() {
 # out_of_service NODE: whether it is drained, down or failing already. POWERING_DOWN does not count.
 health::out_of_service() {
   local state
-  state="$(timeout 15 scontrol -o show node "$1" 2>/dev/null | grep -oE ' State=[^ ]+')" || return 1
+  state="$(timeout 10 scontrol -o show node "$1" 2>/dev/null | grep -oE ' State=[^ ]+')" || return 1
   [[ "${state}" =~ [=+](DRAIN|DOWN|FAIL) ]]
 }
 
@@ -123,7 +124,7 @@ health::take_out() {
     return 0
   fi
   # Slurm keeps some hundred characters of a reason.
-  if answer="$(timeout 15 scontrol update "NodeName=${node}" "State=$1" "Reason=trainyard: ${2:0:240}" 2>&1)"; then
+  if answer="$(timeout 10 scontrol update "NodeName=${node}" "State=$1" "Reason=trainyard: ${2:0:240}" 2>&1)"; then
     health::log "set ${node} to $1: $2"
   else
     health::log "cannot set ${node} to $1 (${answer:-no answer}): $2"
@@ -132,25 +133,22 @@ health::take_out() {
 }
 
 health::main() {
-  local mode=periodic failures
+  local mode=periodic failures check
   case "${1:-}" in
     -h | --help) health::usage && exit 0 ;;
     --boot) mode=boot ;;
     --report) mode=report ;;
-    # slurmd kills a health check after 60 s; all timeouts together must be shorter.
     "") SCAN_SECONDS=6 ;;
     *) scan::wrong "'$1' is not known; allowed: --boot, --report, --help" ;;
   esac
   (($# <= 1)) || scan::wrong "at most one option, not: $*"
   if minimums::readable; then
     node::identify compute
-    gpus::check
-    gpus::check_fabric_manager
-    fabric::check_devices
-    fabric::check_installer
-    disks::check_scratch
-    disks::check_mounts
-    health::check_reports
+    for check in gpus::check gpus::check_fabric_manager fabric::check_devices fabric::check_installer disks::check_scratch \
+      disks::check_mounts health::check_reports; do
+      [[ "${mode}" != periodic ]] || ((SECONDS < HEALTH_SECONDS)) || break
+      "${check}"
+    done
   fi
   health::metrics 2>/dev/null || true
   failures="$(health::failures "${mode}")"

@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 from rich.markup import escape
 
-from ops.aws.stacks import Operations, failure_reasons, operations, stacks_of
+from ops.aws.stacks import Operations, failure_reasons, operations, resources_of, stacks_of
 
 if TYPE_CHECKING:
     import boto3
@@ -92,7 +92,7 @@ class Progress:
         client, cluster = self._account.client("cloudformation"), self._environment.cluster_name
         try:
             status = client.describe_stacks(StackName=cluster)["Stacks"][0]["StackStatus"]
-            resources = client.describe_stack_resources(StackName=cluster)["StackResources"]
+            resources = list(resources_of(self._account, cluster))
         except (ClientError, BotoCoreError) as error:
             if "does not exist" in str(error):
                 return seen

@@ -56,14 +56,12 @@ def holdings(account: boto3.Session, environment: Environment) -> list[Holding]:
             continue
         name = stack["StackName"]
         declared: Mapping[str, Any] = template(client, name).get("Resources", {})
-        for page in client.get_paginator("list_stack_resources").paginate(StackName=name):
-            for item in page["StackResourceSummaries"]:
-                resource = declared.get(item["LogicalResourceId"], {})
-                kept = resource.get("DeletionPolicy", "Delete") in _KEPT
-                emptied = _EMPTIED in resource.get("Properties", {}).get("Tags", ())
-                exists = item.get("PhysicalResourceId") and item["ResourceStatus"] not in stacks.GONE
-                if exists and (kept or item["ResourceType"] in _WITH_DATA):
-                    found.append(Holding(item["ResourceType"], item["PhysicalResourceId"], kept, emptied))
+        for item in stacks.existing(account, name):
+            resource = declared.get(item["LogicalResourceId"], {})
+            kept = resource.get("DeletionPolicy", "Delete") in _KEPT
+            emptied = _EMPTIED in resource.get("Properties", {}).get("Tags", ())
+            if kept or item["ResourceType"] in _WITH_DATA:
+                found.append(Holding(item["ResourceType"], item["PhysicalResourceId"], kept, emptied))
     return found
 
 

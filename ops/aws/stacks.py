@@ -15,7 +15,7 @@ from settings.stacks import ENVIRONMENT_TAG, STACKS, stack_name
 if TYPE_CHECKING:
     import boto3
     from rich.console import Console
-    from types_boto3_cloudformation.type_defs import StackEventTypeDef
+    from types_boto3_cloudformation.type_defs import StackEventTypeDef, StackResourceSummaryTypeDef
 
     from settings import Environment
 
@@ -26,7 +26,7 @@ SETTLE_ON_AWS_S = 4 * 3600
 """On AWS: longer than file systems, their associations and a cluster take one after the other."""
 
 POLL_S = 2.0
-GONE = ("DELETE_COMPLETE", "CREATE_FAILED")
+_GONE = ("DELETE_COMPLETE", "CREATE_FAILED")
 """States of resources that CloudFormation still lists and that do not exist."""
 
 
@@ -38,6 +38,18 @@ def stacks_of(account: boto3.Session, environment: Environment) -> list[dict[str
     names = {stack_name(environment, part) for part in STACKS}
     own = {stack["StackId"] for stack in found if stack["StackName"] in names and "RootId" not in stack}
     return [stack for stack in found if stack.get("RootId", stack["StackId"]) in own]
+
+
+def resources_of(account: boto3.Session, stack: str) -> Iterator[StackResourceSummaryTypeDef]:
+    """All resources that CloudFormation lists of a stack; describe_stack_resources gives a hundred of them."""
+    pages = account.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=stack)
+    return (resource for page in pages for resource in page["StackResourceSummaries"])
+
+
+def existing(account: boto3.Session, stack: str) -> Iterator[StackResourceSummaryTypeDef]:
+    """The resources of a stack that exist."""
+    listed = resources_of(account, stack)
+    return (item for item in listed if item.get("PhysicalResourceId") and item["ResourceStatus"] not in _GONE)
 
 
 def is_promotion(stack: Mapping[str, Any], environment: Environment) -> bool:
@@ -181,9 +193,8 @@ def allow_deletion(account: boto3.Session, environment: Environment, statuses: t
         if wanted and stack.get("EnableTerminationProtection") and not is_promotion(stack, environment):
             client.update_termination_protection(StackName=stack["StackName"], EnableTerminationProtection=False)
         if stack["StackName"] == stack_name(environment, "database") and not statuses:
-            resources = client.describe_stack_resources(StackName=stack["StackName"])["StackResources"]
-            for item in resources:
-                if item["ResourceType"] == "AWS::RDS::DBCluster" and item["ResourceStatus"] not in GONE:
+            for item in existing(account, stack["StackName"]):
+                if item["ResourceType"] == "AWS::RDS::DBCluster":
                     rds = account.client("rds")
                     with suppress(rds.exceptions.DBClusterNotFoundFault):  # deleted by hand
                         rds.modify_db_cluster(

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from ops.aws.stacks import GONE, stacks_of
+from ops.aws.stacks import existing, stacks_of
 from ops.cost.estimate import file_system_label
 from ops.drift.cluster import DeployedCluster, Reader, Unreadable
 from ops.preflight.aws import code_of
@@ -39,13 +39,10 @@ def show(account: boto3.Session, environment: Environment, name: str, console: C
 
 
 def _resources(account: boto3.Session, environment: Environment) -> Rows:
-    client = account.client("cloudformation")
     ids: dict[str, list[str]] = {}
     for stack in stacks_of(account, environment):
-        for page in client.get_paginator("list_stack_resources").paginate(StackName=stack["StackName"]):
-            for resource in page["StackResourceSummaries"]:
-                if resource.get("PhysicalResourceId") and resource["ResourceStatus"] not in GONE:
-                    ids.setdefault(resource["ResourceType"], []).append(resource["PhysicalResourceId"])
+        for resource in existing(account, stack["StackName"]):
+            ids.setdefault(resource["ResourceType"], []).append(resource["PhysicalResourceId"])
 
     def described(kind: str, operation: str, argument: str, answer: str) -> list[dict[str, Any]]:
         if kind not in ids:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from ops.aws.stacks import existing
 from ops.problem import Problem
 from settings.stacks import stack_name
 
@@ -121,10 +122,5 @@ def state(session: boto3.Session, environment: Environment, bucket: str, key: st
 
 def _resources(session: boto3.Session, stack: str, kind: str) -> dict[str, str]:
     """Physical ids by logical id."""
-    pages = session.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=stack)
-    return {
-        item["LogicalResourceId"]: item["PhysicalResourceId"]
-        for page in pages
-        for item in page["StackResourceSummaries"]
-        if item["ResourceType"] == kind and item.get("PhysicalResourceId")
-    }
+    found = existing(session, stack)
+    return {item["LogicalResourceId"]: item["PhysicalResourceId"] for item in found if item["ResourceType"] == kind}

@@ -93,6 +93,11 @@ FAULTS: dict[str, tuple[Callable[[Machine], object], dict[str, str], str]] = {
         "not mounted: /fsx",
     ),
     "no /fsx": (tool("mountpoint", '[[ "$2" != */fsx ]]'), {"file-systems": "failure"}, "not mounted: /fsx"),
+    "file systems hang": (
+        tool("stat", '[[ "$*" == *%S* ]] && exec /usr/bin/stat "$@"; sleep 600'),
+        {"file-systems": "failure"},
+        "no answer in 2 s",
+    ),
     "Enroot is gone": (without("enroot"), {"enroot": "failure"}, "no enroot"),
     "Slurm is gone": (without("sinfo"), {"slurm": "failure"}, "no sinfo"),
     "Pyxis is off": (gone(PYXIS), {"pyxis": "failure"}, f"not enabled: no /{PYXIS}"),
@@ -106,7 +111,7 @@ FAULTS: dict[str, tuple[Callable[[Machine], object], dict[str, str], str]] = {
 def test_one_fault_on_a_compute_node(compute: Machine, fault: str) -> None:
     cause, expected, found = FAULTS[fault]
     cause(compute)
-    compute.environment["SCAN_SECONDS"] = "2" if fault == "the driver hangs" else "60"
+    compute.environment["SCAN_SECONDS"] = "2" if "hang" in fault else "60"
     report = compute.report(SCRIPT, "compute")
     assert bad(report) == expected
     assert found in line(report, next(iter(expected)))["found"]

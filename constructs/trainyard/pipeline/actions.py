@@ -68,7 +68,6 @@ DEPLOYMENT: tuple[str, ...] = tuple(
             *DIFF,
             "cloudformation:ContinueUpdateRollback",
             "cloudformation:DescribeStackEvents",
-            "cloudformation:DescribeStackResources",
             "cloudformation:UpdateTerminationProtection",
             "ecr:DescribeRepositories",
             "fsx:DescribeBackups",

@@ -59,7 +59,7 @@ def resource(kind: str, name: str, status: str = "CREATE_COMPLETE") -> dict[str,
         "PhysicalResourceId": name,
         "ResourceType": kind,
         "ResourceStatus": status,
-        "Timestamp": WHEN,
+        "LastUpdatedTimestamp": WHEN,
     }
 
 
@@ -74,8 +74,13 @@ def test_a_removal_lifts_the_protection_of_the_database(status: str) -> None:
         StackName="unit-database",
         EnableTerminationProtection=False,
     )
-    found = [resource("AWS::RDS::DBCluster", "unit-accounting", status), resource("AWS::RDS::DBInstance", "instance")]
-    session.answer("cloudformation", "describe_stack_resources", {"StackResources": found}, StackName="unit-database")
+    first, second = (
+        {"StackResourceSummaries": [resource(*item)]}
+        for item in (("AWS::RDS::DBInstance", "instance"), ("AWS::RDS::DBCluster", "unit-accounting", status))
+    )
+    of_database = {"StackName": "unit-database"}
+    session.answer("cloudformation", "list_stack_resources", {**first, "NextToken": "second"}, **of_database)
+    session.answer("cloudformation", "list_stack_resources", second, NextToken="second", **of_database)
     session.client("rds")
     if status == "CREATE_COMPLETE":
         asked = {"DBClusterIdentifier": "unit-accounting", "DeletionProtection": False, "ApplyImmediately": True}
@@ -96,8 +101,8 @@ def test_a_deployment_lifts_no_protection_of_a_database() -> None:
 def test_a_database_deleted_by_hand_does_not_stop_a_removal() -> None:
     session = Session()
     session.answer("cloudformation", "describe_stacks", {"Stacks": [{**stack("database"), **UNPROTECTED}]})
-    found = {"StackResources": [resource("AWS::RDS::DBCluster", "unit-accounting")]}
-    session.answer("cloudformation", "describe_stack_resources", found, StackName="unit-database")
+    found = {"StackResourceSummaries": [resource("AWS::RDS::DBCluster", "unit-accounting")]}
+    session.answer("cloudformation", "list_stack_resources", found, StackName="unit-database")
     session.client("rds")
     session.stubs["rds"].add_client_error("modify_db_cluster", "DBClusterNotFoundFault")
     allow_deletion(cast(boto3.Session, session), environment())
@@ -124,8 +129,6 @@ def test_what_was_deleted_by_hand_is_not_shown_and_the_rest_is() -> None:
     session = Session()
     session.answer("cloudformation", "describe_stacks", {"Stacks": [stack("storage")]})
     found = [resource("AWS::FSx::FileSystem", "fs-0123456789abcdef0"), resource("AWS::S3::Bucket", "unit-data")]
-    for item in found:
-        item["LastUpdatedTimestamp"] = item.pop("Timestamp")
     session.answer("cloudformation", "list_stack_resources", {"StackResourceSummaries": found}, **OF_STORAGE)
     session.client("fsx")
     session.stubs["fsx"].add_client_error("describe_file_systems", "FileSystemNotFound")
