@@ -38,7 +38,6 @@ class LustreFileSystem(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         stack = Stack.of(self)
-        backed_up = lustre.backups.days > 0
         persistent, newest = lustre.deployment != "SCRATCH_2", lustre.deployment == "PERSISTENT_2"
         mode = "AUTOMATIC" if lustre.metadata_iops is None else "USER_PROVISIONED"
         metadata = fsx.CfnFileSystem.MetadataConfigurationProperty(mode=mode, iops=lustre.metadata_iops)
@@ -67,9 +66,11 @@ class LustreFileSystem(Construct):
                 efa_enabled=lustre.efa if newest else None,
                 metadata_configuration=metadata if newest else None,
                 weekly_maintenance_start_time=lustre.maintenance_window,
-                automatic_backup_retention_days=lustre.backups.days if persistent else None,
-                daily_automatic_backup_start_time=lustre.backups.window if backed_up else None,
-                copy_tags_to_backups=True if backed_up else None,
+                # FSx backs up no linked file system, and took an update with this property as a fault:
+                # https://github.com/aws-cloudformation/cloudformation-coverage-roadmap/issues/1687
+                automatic_backup_retention_days=lustre.backups.days if persistent and not lustre.associations else None,
+                # No CopyTagsToBackups: with it, CloudFormation would replace a file system that gets its first backups.
+                daily_automatic_backup_start_time=lustre.backups.window if lustre.backups.days else None,
                 log_configuration=fsx.CfnFileSystem.LogConfigurationProperty(
                     level="WARN_ERROR", destination=log_group_arn
                 ),

@@ -241,7 +241,6 @@ class PrivateEndpoints(Construct):
             "CloudWatchMetrics": service.CLOUDWATCH_MONITORING,
             "Ssm": service.SSM,
             "SsmMessages": service.SSM_MESSAGES,
-            "Ec2Messages": service.EC2_MESSAGES,
             "Sts": service.STS,
             "EcrApi": service.ECR,
             "EcrDocker": service.ECR_DOCKER,

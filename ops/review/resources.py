@@ -13,7 +13,7 @@ from ops.review.structure import ABSENT, Difference, differences
 
 Json = Mapping[str, Any]
 
-DATABASE = "AWS::RDS::DBCluster"
+DATABASE, ASSOCIATION = "AWS::RDS::DBCluster", "AWS::FSx::DataRepositoryAssociation"
 _ATTRIBUTES = ("DeletionPolicy", "UpdateReplacePolicy")
 _NAMES = ("ClusterName", "RepositoryName", "BucketName", "Name")
 
@@ -130,7 +130,7 @@ def _of_stack(key: str, old: Stacks, new: Stacks, replaced: Collection[Resource]
             if found := tuple(differences(_content(was, properties[0]), _content(now, properties[1]))):
                 changed = _changed(replace(change, differences=found), (was, now), properties)
                 # CloudFormation changes no export that is imported (user guide, "Get exported outputs").
-                imported = kind == DATABASE and changed.effect is Effect.REPLACED and _imported(old, key, logical_id)
+                imported = stateful and changed.effect is Effect.REPLACED and _imported(old, key, logical_id)
                 yield replace(changed, effect=Effect.REFUSED, data_disposition="") if imported else changed
 
 
@@ -141,7 +141,10 @@ def _content(resource: Json, properties: Json) -> dict[str, Any]:
 
 def _changed(change: ResourceChange, resources: tuple[Json, Json], properties: tuple[Json, Json]) -> ResourceChange:
     causes, refused = _causes(change.type, *properties), _refused(*resources)
-    if refused or (causes and change.type.startswith(CUSTOM)):
+    # CloudFormation creates a replacement before it deletes. FSx refuses an association beside another one of the same
+    # folder or prefix (CreateDataRepositoryAssociation).
+    beside = change.type == ASSOCIATION and causes and "FileSystemId" not in causes
+    if refused or beside or (causes and change.type.startswith(CUSTOM)):
         effect = Effect.REFUSED
     elif any(causes.values()):
         effect = Effect.REPLACED
@@ -154,9 +157,12 @@ def _changed(change: ResourceChange, resources: tuple[Json, Json], properties: t
 
 
 def _refused(was: Json, now: Json) -> tuple[str, ...]:
-    """What no update does: another type under one logical id; a size that shrinks, or of OpenZFS grows below 10 %."""
+    """What no update does: another type for one logical id, EFA, a size that shrinks or of OpenZFS grows below 10 %."""
     if was["Type"] != now["Type"]:
         return ("Type",)
+    efa = "LustreConfiguration.EfaEnabled"  # UpdateFileSystem has no such parameter
+    if len({_at(side.get("Properties", {}), efa) for side in (was, now)} - {ABSENT}) > 1:
+        return (efa,)
     key = {"AWS::FSx::FileSystem": "StorageCapacity", "AWS::EC2::Volume": "Size"}.get(was["Type"])
     sizes = [side.get("Properties", {}).get(key) for side in (was, now)] if key else []
     if key and all(isinstance(size, int) for size in sizes) and sizes[1] != sizes[0]:

@@ -17,6 +17,10 @@ from ops.review.stacks import Stack, Stacks
 # Replacing or removing one of these interrupts running jobs, although it has no data.
 _INTERRUPTING = ("AWS::EC2::", "AWS::FSx::")
 _LOG_GROUP = "AWS::Logs::LogGroup"
+_REFUSED = {
+    resources.DATABASE: "refused while the cluster stack imports its address: see docs/accounting.md, Restore",
+    "AWS::FSx::FileSystem": "refused: it cannot change this way. See docs/storage.md, Replace a file system",
+}
 _CLUSTER_LOGS = "Monitoring.Logs.CloudWatch.RetentionInDays"
 # ParallelCluster's default.
 _CLUSTER_LOG_DAYS = 180
@@ -207,7 +211,9 @@ def _of_resources(verdict: Verdict) -> Iterator[Reason]:
     rest = [change for change in verdict.resources if (change.stack, change.logical_id) not in data]
     for change in rest:
         if change.effect is Effect.REFUSED:
-            yield Reason(Level.DESTRUCTIVE, f"CloudFormation refuses {label(change)}: {', '.join(change.causes)}")
+            how = " (see docs/storage.md, Associations)" if change.type == resources.ASSOCIATION else ""
+            text = f"CloudFormation refuses {label(change)}: {', '.join(change.causes)}{how}"
+            yield Reason(Level.DESTRUCTIVE, text)
         elif change.gone and change.type.startswith(_INTERRUPTING):
             yield Reason(Level.DISRUPTIVE, f"{label(change)} {change.effect}")
         elif change.type == clusters.TYPE and any(one.path.startswith("Hooks") for one in change.differences):
@@ -232,10 +238,8 @@ def label(change: ResourceChange) -> str:
 
 def at_stake(change: ResourceChange) -> str:
     """What happens to a resource with data."""
-    if change.effect is Effect.REFUSED and change.type == resources.DATABASE:
-        return "refused while the cluster stack imports its address: see docs/accounting.md, Restore"
     if change.effect is Effect.REFUSED:
-        return "refused: it cannot change this way"
+        return _REFUSED.get(change.type, "refused: it cannot change this way")
     return ", ".join(change.expires) or f"{change.effect}; {_contents(change)} {change.data_disposition}"
 
 

@@ -147,7 +147,7 @@ class HeadNode:
                     f"Systems Manager has no agent on the head node {self.instance}: "
                     f"{error.response['Error'].get('Message', '')}\n"
                     "Check that the agent runs (systemctl status amazon-ssm-agent), that the instance role has "
-                    "AmazonSSMManagedInstanceCore, and that the node reaches ssm, ssmmessages and ec2messages."
+                    "AmazonSSMManagedInstanceCore, and that the node reaches ssm and ssmmessages."
                 ) from error
         return sent["Command"]["CommandId"]
 

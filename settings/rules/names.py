@@ -109,11 +109,15 @@ def tags(environment: Environment) -> Iterator[Finding]:
     """ParallelCluster allows 40 tags, of which Trainyard sets two: trainyard:environment and trainyard:owner.
 
     Source: ParallelCluster 3.16.1, MAX_TAGS_COUNT; its schema refuses `parallelcluster:`. CloudFormation API, TagValue.
+    IAM user guide, "Tags for AWS Identity and Access Management resources": keys of roles are the same in any case.
     """
     if len(environment.tags) > MAX_TAGS:
         yield Finding(("tags",), f"{len(environment.tags)} tags", f"at most {MAX_TAGS}")
+    first: dict[str, str] = {}
     for key, value in environment.tags.items():
         at = ("tags", key)
+        if (other := first.setdefault(key.lower(), key)) != key:
+            yield Finding(at, key, f"one of {other} and {key}: for IAM they are the same key")
         if key.lower().startswith(TAG_PREFIXES):
             yield Finding(at, key, f"a key that does not start with {', '.join(TAG_PREFIXES)}")
         elif not TAG_KEY.fullmatch(key):

@@ -17,7 +17,7 @@ DOCKER = IPv4Network("172.17.0.0/16")
 PRIVATE = tuple(IPv4Network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
 SHORTEST_CLIENT_PREFIX = 8
 RESERVED_BY_AWS = 5
-ENDPOINTS = 17
+ENDPOINTS = 16
 OF_DATABASE = 2  # the instance, and a second one while Aurora replaces it
 COMPASS = {"north": "n", "south": "s", "east": "e", "west": "w", "central": "c", "gov": "g"}
 

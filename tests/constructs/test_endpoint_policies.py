@@ -74,7 +74,6 @@ BOOT: list[Request] = [
     ("ssm", "ssm:GetDocument", f"arn:aws:ssm:{REGION}::document/AWS-RunShellScript", OWN, AWS),
     ("ssm", "ssm:UpdateInstanceInformation", f"arn:aws:ec2:{REGION}:{OWN}:instance/i-1", OWN, OWN),
     ("ssmmessages", "ssmmessages:OpenDataChannel", "*", OWN, OWN),
-    ("ec2messages", "ec2messages:GetMessages", "*", OWN, OWN),
     ("logs", "logs:PutLogEvents", f"arn:aws:logs:{REGION}:{OWN}:log-group:a", OWN, OWN),
     ("monitoring", "cloudwatch:PutMetricData", "*", OWN, OWN),
     ("sts", "sts:GetCallerIdentity", "*", OWN, OWN),

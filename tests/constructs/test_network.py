@@ -18,7 +18,7 @@ from trainyard.cluster_config import render
 
 pytestmark = pytest.mark.xdist_group("constructs-network")
 
-ENDPOINTS = ("cloudformation", "ec2", "logs", "monitoring", "ssm", "ssmmessages", "ec2messages", "ecr.api", "ecr.dkr")
+ENDPOINTS = ("cloudformation", "ec2", "logs", "monitoring", "ssm", "ssmmessages", "ecr.api", "ecr.dkr")
 
 
 @pytest.fixture(scope="module")

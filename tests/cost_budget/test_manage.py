@@ -47,6 +47,7 @@ BUDGET = {
     "TimeUnit": "MONTHLY",
     "BudgetLimit": {"Amount": "90000", "Unit": "USD"},
     "CostFilters": {"TagKeyValue": ["user:trainyard:environment$unit"]},
+    "CostTypes": {"IncludeCredit": False, "IncludeRefund": False},
 }
 
 

@@ -326,6 +326,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({f"{Q}.compute.1": TWIN, **NO_MODELS}, f"{Q0}.compute[1].name", "no other"),
     ({"tags": {f"t{i}": "v" for i in range(39)}}, "tags", "at most 38"),
     ({"tags": {"aws:x": "v"}}, "tags.aws:x", "aws:"),
+    ({"tags": {"Team": "a", "team": "b"}}, "tags.team", "one of Team and team"),
     ({"tags": {"AWS:x": "v"}}, "tags.AWS:x", "aws:"),
     ({"tags": {"trainyard:owner": "v"}}, "tags.trainyard:owner", "trainyard:"),
     ({"tags": {"k" * 129: "v"}}, f"tags.{'k' * 129}", "128"),

@@ -43,7 +43,7 @@ class Fsx:
         self.stub.add_response("describe_snapshots", {"Snapshots": found}, asked)
 
     def creates(self) -> None:
-        asked = {"VolumeId": VOLUME, "Name": name(5), "ClientRequestToken": name(5), "Tags": [TAG]}
+        asked = {"VolumeId": VOLUME, "Name": name(5), "ClientRequestToken": f"{VOLUME}-{name(5)}", "Tags": [TAG]}
         self.stub.add_response("create_snapshot", {"Snapshot": snapshot(name(5), "PENDING")}, asked)
 
 
@@ -92,14 +92,16 @@ def test_nothing_is_deleted_when_no_snapshot_could_be_taken(fsx: Fsx) -> None:
 
 @pytest.mark.parametrize("code", ["SnapshotNotFound", "AccessDeniedException"])
 def test_deleting_a_snapshot_that_is_gone_succeeds_and_other_errors_are_raised(fsx: Fsx, code: str) -> None:
-    fsx.shows(available(name(1), name(2)))
+    fsx.shows(available(name(1), name(2), name(3)))
     fsx.creates()
     fsx.stub.add_client_error("delete_snapshot", code)
+    fsx.stub.add_response("delete_snapshot", {}, {"SnapshotId": snapshot(name(2))["SnapshotId"]})
     if code == "SnapshotNotFound":
-        assert rotate(EVENT, fsx.client)["deleted"] == []
+        assert rotate(EVENT, fsx.client)["deleted"] == [name(2)]
         return
     with pytest.raises(ClientError, match="AccessDenied"):
         rotate(EVENT, fsx.client)
+    fsx.stub.assert_no_pending_responses()
 
 
 def test_an_event_that_would_delete_all_is_refused(fsx: Fsx) -> None:

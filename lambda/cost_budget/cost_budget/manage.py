@@ -61,6 +61,8 @@ def carry_out(event: Mapping[str, Any], budgets: Any) -> None:  # noqa: ANN401 -
         "TimeUnit": "MONTHLY",
         "BudgetLimit": {"Amount": str(given["MonthlyUsd"]), "Unit": "USD"},
         "CostFilters": {"TagKeyValue": [f"user:{given['TagKey']}${given['Environment']}"]},
+        # What is used, also where AWS credits pay for it.
+        "CostTypes": {"IncludeCredit": False, "IncludeRefund": False},
     }
     alerts = [{"Notification": _notification(*alert), "Subscribers": _subscribers(given)} for alert in ALERTS]
     tags = [{"Key": given["TagKey"], "Value": given["Environment"]}]

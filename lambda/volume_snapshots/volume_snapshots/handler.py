@@ -51,15 +51,26 @@ def rotate(event: Event, fsx: FSxClient) -> Outcome:
     pages = fsx.get_paginator("describe_snapshots").paginate(Filters=[{"Name": "volume-id", "Values": [volume_id]}])
     existing = [item for page in pages for item in page["Snapshots"]]
     if all(item.get("Name") != name for item in existing):
-        made = fsx.create_snapshot(VolumeId=volume_id, Name=name, ClientRequestToken=name, Tags=[TAG])
+        # FSx refuses a token that comes again for another volume (CreateSnapshot).
+        token = f"{volume_id}-{name}"
+        made = fsx.create_snapshot(VolumeId=volume_id, Name=name, ClientRequestToken=token, Tags=[TAG])
         existing.append(made["Snapshot"])
     scheduled = {
         item["Name"]: item["SnapshotId"]
         for item in existing
         if _SCHEDULED.match(item.get("Name", "")) and item.get("Lifecycle") != "DELETING"
     }
-    expired = sorted(scheduled)[:-keep]
-    return {"created": name, "deleted": [name for name in expired if _delete(fsx, scheduled[name])]}
+    deleted: list[str] = []
+    refused: list[ClientError] = []
+    for expired in sorted(scheduled)[:-keep]:
+        try:
+            if _delete(fsx, scheduled[expired]):
+                deleted.append(expired)
+        except ClientError as error:  # a volume may be a clone of this one; the others expire all the same
+            refused.append(error)
+    if refused:
+        raise refused[0]
+    return {"created": name, "deleted": deleted}
 
 
 def name_at(scheduled_time: str) -> str:

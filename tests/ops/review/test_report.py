@@ -36,7 +36,7 @@ def test_text_begins_with_the_data_at_stake_in_red(verdict: Verdict) -> None:
     text(review_report(verdict), console)
     first, second, *rest = said.getvalue().splitlines()
     assert first == "\x1b[1;31mDATA AT STAKE\x1b[0m"
-    assert second.startswith("\x1b[1;31mFSx FileSystem local-storage-training (storage)\x1b[0m  replaced; data kept")
+    assert second.startswith("\x1b[1;31mFSx FileSystem local-storage-training (storage)\x1b[0m  refused: it cannot")
     plain = "\n".join(rest)
     assert "because of: LustreConfiguration.PerUnitStorageThroughput" in plain
     assert "DESTRUCTIVE" in plain

@@ -28,6 +28,7 @@ class Case:
 
 
 NO_SHARED = ((r"      - name: shared\n(        .*\n)+", ""),)
+NO_ASSOCIATIONS = ((r"      associations:\n(        .*\n)+", ""),)
 NO_CHECKPOINTS = ((r"        - path: /checkpoints\n(          .*\n)+", ""),)
 KEEP = r"file_systems: delete", "file_systems: keep"
 GREEN, SUCCESSOR = (
@@ -58,8 +59,20 @@ CASES: dict[str, Case] = {
     "a faster file system": Case(
         DESTRUCTIVE,
         ((r"throughput: 125\b", "throughput: 250"),),
-        (r"FileSystem local-storage-training replaced .*kept",),
-        says="SharedStorage.training..FsxLustreSettings.FileSystemId",
+        (r"FileSystem local-storage-training refused",),
+        says="LustreConfiguration.PerUnitStorageThroughput",
+    ),
+    "a Lustre file system with its first backups": Case(
+        SAFE, ((r"(throughput: 125\n)", r"\1      backups: {days: 7}\n"),), before=NO_ASSOCIATIONS
+    ),
+    "a Lustre file system without EFA": Case(
+        DESTRUCTIVE,
+        ((r"      efa: true", "      efa: false"),),
+        (r"FileSystem .*training refused",),
+        file="megatron-2xp5",
+    ),
+    "another prefix of an association": Case(
+        DESTRUCTIVE, ((r"prefix: checkpoints/", "prefix: other/"),), says="refuses FSx DataRepositoryAssociation"
     ),
     "a volume removed": Case(DESTRUCTIVE, NO_SHARED, (r"Volume shared removed lost",)),
     "a volume removed that is kept": Case(DESTRUCTIVE, NO_SHARED, (r"Volume shared removed kept",), before=(KEEP,)),
@@ -69,7 +82,7 @@ CASES: dict[str, Case] = {
     "another zone": Case(
         DESTRUCTIVE,
         ((r"use1-az4", "use1-az6"),),
-        (*(f"FileSystem local-storage-{name} replaced" for name in ("homes", "training")), "Volume home", "Volume sh"),
+        (*(f"FileSystem local-storage-{name} refused" for name in ("homes", "training")), "Volume home", "Volume sh"),
         says="SubnetId",
     ),
     "the accounting database removed": Case(

@@ -71,7 +71,7 @@ SHRUNK = change_of(Effect.REFUSED, "AWS::FSx::FileSystem", stateful=True, causes
         (
             SHRUNK,
             "FSx FileSystem data cannot change this way (StorageCapacity, Type): the deployment fails",
-            "refused: it cannot change this way",
+            "refused: it cannot change this way. See docs/storage.md, Replace a file system",
         ),
         (
             replace(SHRUNK, type=resources.DATABASE),
