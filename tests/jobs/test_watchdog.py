@@ -191,22 +191,94 @@ def test_before_the_first_step_output_counts(folder: Path) -> None:
     assert found and "no step and no output" in found["text"]
 
 
+class Deputy:
+    """A deputy whose time passes only in its reads and pauses."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.options = argparse.Namespace(folder=folder, silence=30, nodes="gpu-0", job="7")
+        self.now, self.calls = 0.0, list[list[str]]()
+        monkeypatch.setattr(watchdog, "time", self)
+        monkeypatch.setattr(watchdog, "read", self.read)
+        monkeypatch.setattr(watchdog, "run", lambda words, _: self.calls.append(words))
+
+    def watch(self, signs: list[str], *, reads: dict[int, float], pauses: dict[int, float]) -> list[list[str]]:
+        """The commands it runs when it reads these signs. A read, or the pause after it, takes the seconds given."""
+        self.signs, self.reads, self.pauses, self.number = signs, reads, pauses, 0
+        watchdog.deputy(self.options)
+        return self.calls
+
+    def read(self, _: Path) -> str:
+        self.number += 1
+        self.now += self.reads.get(self.number, 0)
+        return self.signs[self.number - 1]
+
+    def sleep(self, seconds: float) -> None:
+        self.now += self.pauses.get(self.number, seconds)
+
+    def monotonic(self) -> float:
+        return self.now
+
+
 def test_the_deputy_requeues_a_job_whose_watchdog_is_silent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[list[str]] = []
-    monkeypatch.setattr(watchdog, "run", lambda words, _: calls.append(words))
-    monkeypatch.setattr(watchdog, "NODE_S", -40)
-    monkeypatch.setattr(time, "sleep", lambda _: None)
-    options = argparse.Namespace(folder=folder, silence=0, nodes="gpu-0", job="7")
-    (folder / "nodes" / ".watchdog").write_text("ended")
-    options.silence = 60
-    watchdog.deputy(options)
-    assert calls == []
-    (folder / "nodes" / ".watchdog").write_text("77 1")
-    options.silence = 0
-    watchdog.deputy(options)
-    assert calls == [["scontrol", "requeue", "7"]]
+    deputy = Deputy(folder, monkeypatch)
+    assert deputy.watch(["", "77 1", "ended"], reads={}, pauses={}) == []
+    assert deputy.watch(["77 1"] * 60 + ["ended"], reads={}, pauses={}) == [], "for 118 s"
+    # The file system hangs during read 20, and the silence counts from then on.
+    assert deputy.watch(["77 1"] * 100, reads={20: 300}, pauses={}) == [["scontrol", "requeue", "7"]]
+    assert deputy.number == 80
     assert conclude(folder, status=None) == 0
     assert (folder.parent / "bad-nodes" / "gpu-0" / "7.0.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("signs", "reads", "pauses"),
+    [
+        pytest.param(["77 1", "77 1", "77 2"], {2: 300}, {}, id="its file system hung"),
+        pytest.param(["77 1", "77 1", "77 2"], {}, {1: 300}, id="the job was suspended"),
+        pytest.param(["77 1", *[""] * 150, "77 1", "77 2"], {}, {}, id="its file system failed"),
+    ],
+)
+def test_the_deputy_does_not_count_time_in_which_it_could_not_read(
+    folder: Path, signs: list[str], reads: dict[int, float], pauses: dict[int, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It first reads the old sign again, then a new one: the watchdog is alive."""
+    assert Deputy(folder, monkeypatch).watch([*signs, "ended"], reads=reads, pauses=pauses) == []
+    assert not (folder / "verdict.json").exists()
+
+
+@pytest.mark.parametrize("slow", ["fault", "examine"])
+def test_the_deputy_sees_life_however_long_the_watchdog_reads_and_examines(
+    folder: Path, slow: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signs, until = list[str](), time.monotonic() + 10
+
+    def see(where: str) -> None:
+        """Wait until three signs have come."""
+        while where == slow and len(signs) < 3 and time.monotonic() < until:
+            if (text := records.read(folder / "nodes" / watchdog.SIGN)) and text not in signs:
+                signs.append(text)
+            time.sleep(0.05)
+
+    def fault() -> dict[str, Any]:
+        see("fault")
+        return {"kind": "silence", "text": "no sign of life", "nodes": ["gpu-1"]}
+
+    def examine(*_: object) -> dict[str, dict[str, Any]]:
+        see("examine")
+        return ANSWERS
+
+    def cancel(*_: object) -> tuple[int, str]:
+        launcher.kill()
+        launcher.wait()
+        return 0, ""
+
+    with subprocess.Popen(["sleep", "600"]) as launcher:
+        made = watch(folder, silence=5, pid=launcher.pid, job="7")
+        monkeypatch.setattr(made, "fault", fault)
+        monkeypatch.setattr(watchdog, "examine", examine)
+        monkeypatch.setattr(watchdog, "run", cancel)
+        assert made.loop() == 0
+    assert len(signs) == 3
 
 
 ANSWERS: dict[str, dict[str, Any]] = {

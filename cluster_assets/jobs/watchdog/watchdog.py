@@ -23,14 +23,18 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import flight
 from records import files, history, last_step, load, read, regular, run, say, size, write_json
 from status import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 STACKS = signal.SIGRTMIN + 10  # as rank.py
 # The limit of a stall is at least this many times the longest pause of the run so far, so that an evaluation or a
@@ -38,6 +42,8 @@ STACKS = signal.SIGRTMIN + 10  # as rank.py
 PAUSES = 4
 # The sign of life of the watchdog itself, among those of the nodes.
 SIGN = ".watchdog"
+# How often the deputy reads it, and the least silence before it acts: the watchdog may be starting again.
+DEPUTY_PAUSE_S, DEPUTY_S = 2, 120
 # For the answer of a node, and of its ranks.
 NODE_S, RANKS_S = 60, 10
 BLOCKED = "waiting for a device or a file system"
@@ -116,22 +122,42 @@ class Watch:
         for clock in (*self.nodes.values(), self.steps, self.output):
             clock.changed = time.monotonic()
 
+    def sign(self) -> None:
+        """Show the deputy that the watchdog is alive."""
+        with contextlib.suppress(OSError):
+            (self.folder / "nodes" / SIGN).write_text(f"{os.getpid()} {time.time()}\n")
+
+    @contextlib.contextmanager
+    def signing(self, pause: float) -> Iterator[None]:
+        """Sign in a thread: to examine many nodes, or to read many files, takes longer than the deputy waits."""
+        done = threading.Event()
+
+        def repeat() -> None:
+            while not done.wait(pause):
+                self.sign()
+
+        threading.Thread(target=repeat, daemon=True, name="sign").start()
+        try:
+            yield
+        finally:
+            done.set()
+
     def loop(self) -> int:
         """Watch until the launcher has ended. Returns the exit code."""
         pause = max(0.5, min(self.options.silence, self.options.stall or 60) / 10)
-        while alive(self.options.pid):
-            begun = time.monotonic()
-            # Where writing blocks, the nodes cannot show life either: the clocks start again below.
-            with contextlib.suppress(OSError):
-                (self.folder / "nodes" / SIGN).write_text(f"{os.getpid()} {time.time()}\n")
-            found = self.fault()
-            if time.monotonic() - begun > self.options.silence / 2:
-                self.reset()
-            elif found:
-                return self.end(found)
-            time.sleep(pause)
-            if time.monotonic() - begun > pause + self.options.silence / 2:
-                self.reset()
+        with self.signing(pause):
+            while alive(self.options.pid):
+                begun = time.monotonic()
+                # Here too: where writing blocks, the nodes cannot show life either, and the clocks start again below.
+                self.sign()
+                found = self.fault()
+                if time.monotonic() - begun > self.options.silence / 2:
+                    self.reset()
+                elif found:
+                    return self.end(found)
+                time.sleep(pause)
+                if time.monotonic() - begun > pause + self.options.silence / 2:
+                    self.reset()
         return 0
 
     def end(self, found: dict[str, Any]) -> int:
@@ -170,12 +196,18 @@ class Watch:
 def deputy(options: argparse.Namespace) -> None:
     """Requeue the job when its script and watchdog are gone. Slurm would find out after BatchStartTimeout."""
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # the request for a checkpoint goes to all steps
-    clock = Clock()
-    limit = max(2 * options.silence, NODE_S + RANKS_S + 30)  # longer than an examination
-    while not (text := read(options.folder / "nodes" / SIGN)) or clock.see(text) < limit:  # empty: a full file system
+    clock, limit = Clock(), max(2 * options.silence, DEPUTY_S)
+    age, before = 0.0, time.monotonic()
+    while age < limit:
+        time.sleep(DEPUTY_PAUSE_S)
+        text = read(options.folder / "nodes" / SIGN)
         if text == "ended":
             return
-        time.sleep(2)
+        # Without a sign (a full or failing file system), and after a long round (the file system hung, or the job was
+        # suspended), the count starts again: the deputy may have missed signs, and may read an old one first.
+        if not text or time.monotonic() - before > DEPUTY_PAUSE_S + options.silence / 2:
+            clock = Clock()
+        before, age = time.monotonic(), clock.see(text)
     about = {"kind": "silence", "text": f"no sign of life from the job's script for {limit} s", "certain": True}
     nodes = {options.nodes: "lost the job's script"}
     with contextlib.suppress(OSError):
