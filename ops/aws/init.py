@@ -11,6 +11,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from ops.preflight import reservations
 from ops.preflight.aws import Aws, code_of
 from ops.problem import Problem
 from settings import Environment, Faults, load
@@ -102,14 +103,14 @@ def _reservation(aws: Aws, name: str, region: str) -> dict[str, str]:
         raise Problem(
             f"EC2 has no capacity reservation {name!r} in {region} for this account: {code_of(error)}."
         ) from error
-    if found["State"] not in ("active", "scheduled", "pending", "payment-pending"):
+    if found["State"] not in ("active", *reservations.NOT_STARTED):
         raise Problem(f"The capacity reservation {name} is {found['State']}. Give one that is active or scheduled.")
     zone = found.get("AvailabilityZoneId") or _zone_id(aws, found["AvailabilityZone"])
     return {
         "type": _TYPES.get(found.get("ReservationType", "default"), "odcr"),
         "zone": zone,
         "instance_type": found["InstanceType"],
-        "nodes": str(found["TotalInstanceCount"]),
+        "nodes": str(reservations.size(found)),
     }
 
 

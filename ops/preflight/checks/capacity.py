@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 
 from ops.preflight.aws import code_of
 from ops.preflight.context import CheckContext, Source
+from ops.preflight.reservations import NOT_STARTED, is_block, size
 from ops.preflight.results import CheckResult, Verdict, judged, note
 
 SOON = timedelta(days=1)
@@ -81,14 +82,13 @@ def _state(context: CheckContext, subject: str, record: dict[str, Any]) -> Check
     starts, ends = record.get("StartDate"), record.get("EndDate")
     if ends is not None:
         found += f" until {ends:%Y-%m-%d %H:%M} UTC"
-    if state == "scheduled" and record.get("ReservationType") == "capacity-block":
-        found = f"scheduled: starts {starts:%Y-%m-%d %H:%M} UTC" if starts else "scheduled"
+    if _starts_later(record):
+        found = f"{state}: starts {starts:%Y-%m-%d %H:%M} UTC" if starts else state
         verdict = Verdict.WARNING
         todo = "a deployment now creates the cluster, but its nodes can only start when the block starts"
     elif state != "active":
         verdict = Verdict.FAULT
-        wait = state in ("pending", "scheduled", "assessing")
-        todo = "wait until it is active" if wait else "buy or create another reservation"
+        todo = "wait until it is active" if state in NOT_STARTED else "buy or create another reservation"
     elif ends is not None and ends <= context.now:
         verdict, todo = Verdict.FAULT, "it has ended: buy or create another reservation"
     elif ends is not None and ends - context.now < SOON:
@@ -98,7 +98,7 @@ def _state(context: CheckContext, subject: str, record: dict[str, Any]) -> Check
 
 def _attributes(context: CheckContext, source: Source, record: dict[str, Any]) -> Iterator[Attribute]:
     kinds = {"capacity-block" if queue.capacity.type == "capacity-block" else "odcr" for queue in source.queues}
-    kind = "capacity-block" if record.get("ReservationType") == "capacity-block" else "odcr"
+    kind = "capacity-block" if is_block(record) else "odcr"
     zone = context.environment.network.zone
     other_zone = "set network.zone to the reservation's, or use a reservation in the environment's zone"
     platform = record.get("InstancePlatform", _PLATFORM)
@@ -110,20 +110,26 @@ def _attributes(context: CheckContext, source: Source, record: dict[str, Any]) -
 
 
 def _room(context: CheckContext, subject: str, source: Source, records: list[dict[str, Any]]) -> CheckResult:
-    """Whether enough instances are free or used by the environment's own nodes."""
+    """Whether enough instances are free, used by the environment's own nodes, or free when the block starts."""
     names = {record["CapacityReservationId"] for record in records}
-    total = sum(int(record["TotalInstanceCount"]) for record in records)
-    free = sum(int(record["AvailableInstanceCount"]) for record in records)
+    total = sum(size(record) for record in records)
+    later = sum(size(record) for record in records if _starts_later(record))
+    free = later + sum(int(record["AvailableInstanceCount"]) for record in records if not _starts_later(record))
     ours = 0
     if free < source.nodes:
         used = [item for item in context.instances if item.get("CapacityReservationId") in names]
         ours = sum(context.is_ours(item) for item in used)
     found = f"{free} of {total} free" + (f", {ours} used by this cluster" if ours else "")
+    found += " when the block starts" if later else ""
     todo = "terminate other instances in it"
     if total < source.nodes:
         todo = f"enlarge the reservation to {source.nodes}, or lower the queue's max"
     wanted = f"{source.nodes}, the queue's max"
     return judged(f"{subject}: instances", _CALL, found, wanted, ok=free + ours >= source.nodes, todo=todo)
+
+
+def _starts_later(record: dict[str, Any]) -> bool:
+    return is_block(record) and record["State"] in NOT_STARTED
 
 
 def _types(source: Source) -> set[str]:

@@ -14,7 +14,7 @@ from ops.aws import init
 from ops.preflight.aws import Aws
 from ops.problem import Problem
 from settings import load
-from tests.ops.preflight.account import ACCOUNT, RESERVATION, Answer, refusal, reservation
+from tests.ops.preflight.account import ACCOUNT, RESERVATION, Answer, refusal, reservation, unstarted_block
 
 GIVEN = {"region": "us-east-1", "zone": "use1-az4", "instance_type": "p5.48xlarge", "nodes": "4"}
 
@@ -37,17 +37,26 @@ def account(*found: Answer) -> Callable[[str], Aws]:
     return lambda _: Fake(list(found))
 
 
-@pytest.mark.parametrize(("kind", "capacity"), [("default", "odcr"), ("capacity-block", "capacity-block")])
-def test_a_reservation_gives_zone_type_and_number(kind: str, capacity: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("record", "capacity"),
+    [
+        (reservation(), "odcr"),
+        (reservation(ReservationType="capacity-block"), "capacity-block"),
+        (unstarted_block(), "capacity-block"),
+        (unstarted_block("payment-pending"), "capacity-block"),
+    ],
+    ids=["odcr", "block", "scheduled block", "unpaid block"],
+)
+def test_a_reservation_gives_zone_type_and_number(record: Answer, capacity: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     given = {"region": "us-east-1", "reservation": RESERVATION}
-    init.write(file, given, account(reservation(ReservationType=kind)))
+    init.write(file, given, account(record))
     found = load(file)
     assert (found.name, found.account, found.network.zone) == ("mine", ACCOUNT, "use1-az4")
     queue = found.cluster.queues[0]
     assert (queue.capacity.type, queue.capacity.reservation) == (capacity, RESERVATION)
     assert (queue.compute[0].instance_types, queue.compute[0].max) == (("p5.48xlarge",), 2)
-    assert queue.compute[0].min == (2 if kind == "capacity-block" else 0)
+    assert queue.compute[0].min == (2 if capacity == "capacity-block" else 0)
     assert queue.compute[0].efa
 
 

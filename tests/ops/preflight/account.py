@@ -57,6 +57,13 @@ def reservation(**other: Any) -> Answer:  # noqa: ANN401 - any field
     }
 
 
+def unstarted_block(state: str = "scheduled", nodes: int = 2) -> Answer:
+    """A capacity block before its start, which has its size only in a tag."""
+    tag = {"Key": "aws:ec2capacityreservation:incrementalRequestedQuantity", "Value": str(nodes)}
+    counts = {"TotalInstanceCount": 0, "AvailableInstanceCount": 0, "Tags": [tag]}
+    return reservation(ReservationType="capacity-block", State=state, StartDate=NOW + timedelta(days=3), **counts)
+
+
 def instance(instance_type: str, *, cluster: str = "", **other: Any) -> Answer:  # noqa: ANN401 - any field
     """A running instance; a node of `cluster` if one is named."""
     tags = [{"Key": "parallelcluster:cluster-name", "Value": cluster}] if cluster else []

@@ -11,7 +11,17 @@ from ops.preflight.checks import capacity
 from ops.preflight.results import CheckResult, Verdict
 from settings import Environment
 from tests.cluster_config.builder import GPU, environment
-from tests.ops.preflight.account import GROUP, NOW, RESERVATION, SECOND, Account, instance, reservation, results
+from tests.ops.preflight.account import (
+    GROUP,
+    NOW,
+    RESERVATION,
+    SECOND,
+    Account,
+    instance,
+    reservation,
+    results,
+    unstarted_block,
+)
 
 OURS = instance("p5.48xlarge", cluster="small", CapacityReservationId=RESERVATION)
 OTHERS = {**OURS, "Tags": []}
@@ -40,6 +50,7 @@ def test_good_reservation() -> None:
     [
         ("state", {"State": "expired"}, "buy or create another"),
         ("state", {"State": "pending"}, "wait"),
+        ("state", {"State": "delayed"}, "wait"),
         ("state", {"EndDate": NOW - timedelta(hours=1)}, "has ended"),
         ("kind", {"ReservationType": "capacity-block"}, "capacity.type"),
         ("instance type", {"InstanceType": "p5e.48xlarge"}, "type"),
@@ -93,6 +104,16 @@ def test_block_with_a_warning(block: dict[str, Any], shown: str) -> None:
     found = by_attribute(account, reserved("capacity-block", min=2))
     assert (found["state"].verdict, found["kind"].verdict) == (Verdict.WARNING, Verdict.OK)
     assert shown in found["state"].found
+
+
+@pytest.mark.parametrize("state", ["scheduled", "pending", "payment-pending", "delayed"])
+def test_block_that_has_not_started_has_its_size(state: str) -> None:
+    wanted = reserved("capacity-block", min=2)
+    found = by_attribute(Account(reservations=[unstarted_block(state)]), wanted)
+    assert (found["state"].verdict, found["state"].found) == (Verdict.WARNING, f"{state}: starts 2026-11-24 12:00 UTC")
+    assert (found["instances"].verdict, found["instances"].found) == (Verdict.OK, "2 of 2 free when the block starts")
+    small = by_attribute(Account(reservations=[unstarted_block(state, 1)]), wanted)["instances"]
+    assert (small.verdict, small.found) == (Verdict.FAULT, "1 of 1 free when the block starts")
 
 
 def test_group_of_reservations() -> None:
