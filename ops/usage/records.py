@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 64 << 20
 HOUR = 3600
+_RELEASED = ("cancelled", "failed", "unsupported", "payment-failed")
+"""States without capacity. EC2 still reports TotalInstanceCount and no end; `expired` has EndDate."""
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,10 @@ def _reserved(
             listed = ec2.describe_capacity_reservations(CapacityReservationIds=[reservation])["CapacityReservations"][0]
         except (BotoCoreError, ClientError, IndexError) as error:
             notes.append(f"Unused hours of {reservation}, queue {', '.join(names)}, are unknown: {error}")
+            continue
+        if (state := listed.get("State")) in _RELEASED:
+            reason = f"it is {state}, and EC2 does not report since when"
+            notes.append(f"Unused hours of {reservation}, queue {', '.join(names)}, are not counted: {reason}.")
             continue
         start, end = _times(listed)
         hours = max(0.0, min(end, found["until"]) - max(start, found["since"])) / HOUR

@@ -97,8 +97,9 @@ def _ours(context: CheckContext, reservations: dict[str, Collection[str]]) -> It
         if source.queues[0].capacity.type == "capacity-block":
             continue
         records = [context.reservations[name] for name in reservations[source.id] if name in context.reservations]
-        # What counts is the reservations' size or the queues' maximum.
-        held = sum(int(record["TotalInstanceCount"]) for record in records if _owned(context, record))
+        # What counts is the reservations' size or the queues' maximum. EC2 also lists cancelled reservations.
+        counting = [record for record in records if _owned(context, record) and record["State"] in _COUNTING]
+        held = sum(int(record["TotalInstanceCount"]) for record in counting)
         instance_type = source.queues[0].compute[0].instance_types[0]
         yield _Use(instance_type, max(source.nodes, held), reason=source.id.rpartition("/")[2])
 

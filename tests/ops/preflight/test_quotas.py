@@ -91,13 +91,19 @@ def test_spot_counts_towards_its_own_quota() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "free", "running", "vcpus"),
-    [(2, 2, 0, 384), (2, 0, 2, 384), (3, 3, 0, 576)],
-    ids=["idle", "used", "large"],
+    ("size", "free", "running", "state", "vcpus"),
+    [
+        (2, 2, 0, "active", 384),
+        (2, 0, 2, "active", 384),
+        (3, 3, 0, "active", 576),
+        (3, 3, 0, "scheduled", 576),
+        (3, 0, 0, "cancelled", 384),
+    ],
+    ids=["idle", "used", "large", "future-dated", "cancelled"],
 )
-def test_reservation_counts_once(size: int, free: int, running: int, vcpus: int) -> None:
+def test_reservation_counts_once(size: int, free: int, running: int, state: str, vcpus: int) -> None:
     nodes = [instance("p5.48xlarge", cluster="small", CapacityReservationId=RESERVATION)] * running
-    held = reservation(TotalInstanceCount=size, AvailableInstanceCount=free)
+    held = reservation(TotalInstanceCount=size, AvailableInstanceCount=free, State=state)
     found = counted(gpu(**ODCR), reservations=[held], instances=nodes)
     assert found[P].wanted.startswith(f"{vcpus} vCPUs")
 

@@ -267,6 +267,13 @@ def test_reservation_that_cannot_be_read_is_unknown(aws: HeadNodeStub) -> None:
     assert any(f"Unused hours of {CR}, queue gpu, are unknown" in note for note in found.notes)
 
 
+@pytest.mark.parametrize("end", [{}, {"EndDate": datetime(2026, 12, 1, tzinfo=UTC)}], ids=["no end", "a later end"])
+def test_cancelled_reservation_is_a_note_and_no_hours(aws: HeadNodeStub, end: dict[str, datetime]) -> None:
+    found = reserved(aws, environment(ROUND, type="odcr", reservation=CR), State="cancelled", **end)
+    assert not [one for one in found.unused if one.kind.startswith("reserved")]
+    assert any(f"{CR}, queue gpu, are not counted: it is cancelled" in note for note in found.notes)
+
+
 def test_capacity_block_has_no_price_but_the_users(aws: HeadNodeStub) -> None:
     found = reserved(aws, environment(type="capacity-block", reservation=CR), State="active")
     [part] = [one for one in found.unused if one.kind.startswith("reserved")]
