@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -11,6 +11,7 @@ from rich.table import Table
 
 from ops.aws.stacks import existing, stacks_of
 from ops.cost.estimate import file_system_label
+from ops.data.links import associations
 from ops.drift.cluster import DeployedCluster, Reader, Unreadable
 from ops.preflight.aws import code_of
 from settings.model.storage import lustre_throughput_mb_s
@@ -44,16 +45,18 @@ def _resources(account: boto3.Session, environment: Environment) -> Rows:
         for resource in existing(account, stack["StackName"]):
             ids.setdefault(resource["ResourceType"], []).append(resource["PhysicalResourceId"])
 
-    def described(kind: str, operation: str, argument: str, answer: str) -> list[dict[str, Any]]:
+    def read(kind: str, ask: Callable[[Any, list[str]], Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
         if kind not in ids:
             return []
         service: Any = account.client(kind.split("::")[1].lower())  # type: ignore[call-overload]
         try:
-            found: list[dict[str, Any]] = getattr(service, operation)(**{argument: ids[kind]})[answer]
+            return list(ask(service, ids[kind]))
         except ClientError as error:  # one that was deleted outside CloudFormation, for example
             unread.append((kind.removeprefix("AWS::"), ", ".join(ids[kind]), f"not shown: {code_of(error)}"))
             return []
-        return found
+
+    def described(kind: str, operation: str, argument: str, answer: str) -> list[dict[str, Any]]:
+        return read(kind, lambda service, names: getattr(service, operation)(**{argument: names})[answer])
 
     unread: list[tuple[str, str, str]] = []
 
@@ -70,12 +73,10 @@ def _resources(account: boto3.Session, environment: Environment) -> Rows:
         yield "file system", system["FileSystemId"], f"{_file_system(system)}, {system['Lifecycle']}"
     for volume in described("AWS::FSx::Volume", "describe_volumes", "VolumeIds", "Volumes"):
         yield "file system", volume["VolumeId"], f"OpenZFS volume {volume['Name']}, {volume['Lifecycle']}"
-    for cluster in account.client("rds").describe_db_clusters()["DBClusters"] if "AWS::RDS::DBCluster" in ids else ():
-        if cluster["DBClusterIdentifier"] in ids["AWS::RDS::DBCluster"]:
-            details = f"accounting, {cluster['Engine']} {cluster['EngineVersion']}, {cluster['Status']}"
-            yield "database", cluster["DBClusterIdentifier"], details
-    operation = "describe_data_repository_associations"
-    for link in described("AWS::FSx::DataRepositoryAssociation", operation, "AssociationIds", "Associations"):
+    for cluster in read("AWS::RDS::DBCluster", _databases):
+        details = f"accounting, {cluster['Engine']} {cluster['EngineVersion']}, {cluster['Status']}"
+        yield "database", cluster["DBClusterIdentifier"], details
+    for link in read("AWS::FSx::DataRepositoryAssociation", associations):
         incoming, outgoing = (
             ", ".join(link.get("S3", {}).get(f"Auto{way}Policy", {}).get("Events", [])).lower() or "nothing"
             for way in ("Import", "Export")
@@ -89,6 +90,11 @@ def _resources(account: boto3.Session, environment: Environment) -> Rows:
         scan = "on" if item.get("imageScanningConfiguration", {}).get("scanOnPush") else "off"
         yield "repository", item["repositoryUri"], f"tags {item['imageTagMutability'].lower()}, scan on push {scan}"
     yield from unread
+
+
+def _databases(rds: Any, names: list[str]) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - a boto3 client
+    for name in names:  # without it RDS answers with 100 clusters of the account
+        yield from rds.describe_db_clusters(DBClusterIdentifier=name)["DBClusters"]
 
 
 def _bucket(s3: S3Client, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _LOGICAL_IDS = {"data": "BucketsData", "checkpoints": "BucketsCheckpoints"}
 """Beginning of the buckets' logical ids in the storage stack (constructs/trainyard/buckets.py)."""
+_MOST_IDS = 50
+"""Of one DescribeDataRepositoryAssociations."""
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,7 @@ def state(session: boto3.Session, environment: Environment, bucket: str, key: st
     ids = list(
         _resources(session, stack_name(environment, "data-links"), "AWS::FSx::DataRepositoryAssociation").values()
     )
-    known: list[dict[str, Any]] = []
-    if ids:
-        known = list(session.client("fsx").describe_data_repository_associations(AssociationIds=ids)["Associations"])  # type: ignore[arg-type]
-    for one in known:
+    for one in associations(session.client("fsx"), ids):
         if f"s3://{bucket}/{key}".startswith(one["DataRepositoryPath"].rstrip("/") + "/"):
             details = one.get("FailureDetails", {}).get("Message", "")
             exported = one.get("S3", {}).get("AutoExportPolicy", {}).get("Events", [])
@@ -118,6 +117,19 @@ def state(session: boto3.Session, environment: Environment, bucket: str, key: st
                 + (f" FSx reports: {details}" if details else "")
             )
     return f"No deployed association exports to s3://{bucket}/{key}."
+
+
+def associations(fsx: Any, ids: Sequence[str]) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - a boto3 client
+    """Associations as FSx describes them.
+
+    A request takes 50 ids and a response has 25 associations (API reference); botocore has no paginator for them.
+    """
+    for first in range(0, len(ids), _MOST_IDS):
+        request: dict[str, Any] = {"AssociationIds": ids[first : first + _MOST_IDS]}
+        while request:
+            page = fsx.describe_data_repository_associations(**request)
+            yield from page["Associations"]
+            request = {**request, "NextToken": page["NextToken"]} if page.get("NextToken") else {}
 
 
 def _resources(session: boto3.Session, stack: str, kind: str) -> dict[str, str]:

@@ -138,3 +138,35 @@ def test_what_was_deleted_by_hand_is_not_shown_and_the_rest_is() -> None:
         ("bucket", "s3://unit-data", "versioning enabled, 1000 objects or more"),
         ("FSx::FileSystem", "fs-0123456789abcdef0", "not shown: FileSystemNotFound"),
     ]
+
+
+def test_the_database_is_asked_for_by_name_and_associations_in_parts() -> None:
+    """Of one request, FSx takes 50 ids and returns 25 associations."""
+    session = Session()
+    names = [f"dra-{number:017x}" for number in range(51)]
+    found = [resource("AWS::FSx::DataRepositoryAssociation", name) for name in names]
+    found.append(resource("AWS::RDS::DBCluster", "unit-accounting"))
+    session.answer("cloudformation", "describe_stacks", {"Stacks": [stack("storage")]})
+    session.answer("cloudformation", "list_stack_resources", {"StackResourceSummaries": found}, **OF_STORAGE)
+    cluster = {
+        "DBClusterIdentifier": "unit-accounting",
+        "Engine": "aurora",
+        "EngineVersion": "8",
+        "Status": "available",
+    }
+    session.answer("rds", "describe_db_clusters", {"DBClusters": [cluster]}, DBClusterIdentifier="unit-accounting")
+
+    def page(part: list[str], more: dict[str, str], **asked: object) -> None:
+        links = [
+            {"FileSystemId": "fs-0123456789abcdef0", "FileSystemPath": name, "DataRepositoryPath": "s3://b"}
+            for name in part
+        ]
+        answer = {"Associations": links, **more}
+        session.answer("fsx", "describe_data_repository_associations", answer, **asked)
+
+    page(names[:25], {"NextToken": "more"}, AssociationIds=names[:50])
+    page(names[25:50], {}, AssociationIds=names[:50], NextToken="more")
+    page(names[50:], {}, AssociationIds=names[50:])
+    database, *links = status._resources(cast(boto3.Session, session), environment())
+    assert database == ("database", "unit-accounting", "accounting, aurora 8, available")
+    assert [link[1] for link in links] == [f"fs-0123456789abcdef0:{name}" for name in names]
