@@ -44,13 +44,13 @@ def logs(options: argparse.Namespace) -> int:
     with reached(options, environment) as session:
         sources = _sources(options, environment, session)
         try:
-            lines = logs.read(sources, wanted, options.lines)
+            lines = logs.read(sources, wanted)  # all, so that --follow does not print those that --lines left out
         except Problem as problem:
             if not options.follow:
                 raise
             lines = []
             _note(f"{problem}\nWaiting for it.")
-        for line in lines:
+        for line in lines[-options.lines :]:
             _print(line)
         if not lines and not options.follow:
             _note(f"No line in the last {seconds / 3600:g} h. A longer time: --since 7d")

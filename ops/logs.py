@@ -228,8 +228,8 @@ def _last(item: Mapping[str, int]) -> int:
     return max(item.get("lastEventTimestamp", 0), item["creationTime"])
 
 
-def read(sources: Sequence[Source], wanted: Wanted, most: int) -> list[Line]:
-    """The last `most` lines, in the order of time.
+def read(sources: Sequence[Source], wanted: Wanted, most: int = 0) -> list[Line]:
+    """The last `most` lines, in the order of time; all of them with 0.
 
     Raises:
         Problem: there is no such job or node; the message says what to do.
@@ -255,12 +255,12 @@ def read(sources: Sequence[Source], wanted: Wanted, most: int) -> list[Line]:
 def follow(
     sources: Sequence[Source],
     wanted: Wanted,
-    shown: Iterable[Line],
+    known: Iterable[Line],
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.time,
 ) -> Iterator[Line]:
-    """New lines after those that are `shown`, until interrupted. New nodes and jobs are found within a minute."""
-    seen = {line.id: line.time for line in shown}
+    """New lines after those that are `known`, until interrupted. New nodes and jobs are found within a minute."""
+    seen = {line.id: line.time for line in known}
     places, listed = _places(sources, wanted), now()
     while True:
         sleep(POLL_S)

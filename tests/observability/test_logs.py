@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -216,6 +217,27 @@ def test_following_shows_each_new_line_once_also_late_ones_and_new_streams() -> 
 
     lines = logs.follow([source], wanted, shown, sleep=sleep, now=lambda: clock[-1])
     assert [line.text for line in itertools.islice(lines, 3)] == ["second", "late", "of a new node"]
+
+
+def test_following_prints_no_line_that_lines_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Busy:
+        answers = iter([3, 4])
+
+        def streams(self, since: int, *, job: bool) -> Iterator[logs.Stream]:  # noqa: ARG002
+            yield logs.Stream("group", "stream", "clustermgtd", NOW)
+
+        def lines(self, streams: object, since: int, words: str = "") -> Iterator[Line]:  # noqa: ARG002
+            if (count := next(self.answers, 0)) == 0:
+                raise KeyboardInterrupt
+            yield from (Line(NOW + number, "head", f"line {number}", str(number)) for number in range(count))
+
+    monkeypatch.setattr("cli.logs.reached", lambda *_: nullcontext())
+    monkeypatch.setattr("cli.logs._sources", lambda *_: [Busy()])
+    monkeypatch.setattr(logs, "POLL_S", 0.0)
+    assert main(["logs", "local", "--lines", "1", "--follow"]) == 130
+    assert [line[-6:] for line in capsys.readouterr().out.splitlines()] == ["line 2", "line 3"]
 
 
 def test_lines_do_nothing_to_a_terminal() -> None:
