@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,6 +31,22 @@ class Subscription(NamedTuple):
     protocol: str
     endpoint: str
     confirmed: bool
+    unsubscribed: bool = False
+
+    @property
+    def state(self) -> str:
+        """One of _TO_DO."""
+        return "confirmed" if self.confirmed else "unsubscribed" if self.unsubscribed else "pending"
+
+
+_TO_DO = {
+    "confirmed": "",
+    "pending": "open the link in the mail of AWS Notifications; it is valid for 2 days",
+    "unsubscribed": (
+        "open the link in the mail that confirmed this, or remove it from observability.notify, deploy, and add it "
+        "again after 3 days"
+    ),
+}
 
 
 def topic(environment: Environment) -> str:
@@ -64,23 +81,27 @@ def subscriptions(session: boto3.Session, environment: Environment) -> list[Subs
     with _problems(environment):
         pages = session.client("sns").get_paginator("list_subscriptions_by_topic").paginate(TopicArn=arn)
         found = [item for page in pages for item in page["Subscriptions"]]
-    # SNS has a word in place of the ARN until the receiver confirms.
+    # Until the receiver confirms, SNS has PendingConfirmation in place of the ARN. For 72 hours after a receiver
+    # unsubscribed it has Deleted (AWS Knowledge Center, sns-cross-account-subscription).
     return sorted(
-        Subscription(item["Protocol"], item["Endpoint"], item["SubscriptionArn"].startswith("arn:")) for item in found
+        Subscription(item["Protocol"], item["Endpoint"], arn.startswith("arn:"), arn == "Deleted")
+        for item in found
+        for arn in [item["SubscriptionArn"]]
     )
 
 
 def report(environment: Environment, found: list[Subscription], *, sent: bool) -> Report:
     """The receivers, and whether each of them gets messages."""
-    pending = [item for item in found if not item.confirmed]
-    headline = f"{'A test message was sent. ' * sent}{len(found) - len(pending)} confirmed, {len(pending)} pending"
+    states = Counter(item.state for item in found)
+    headline = f"{'A test message was sent. ' * sent}{states['confirmed']} confirmed, {states['pending']} pending"
+    headline += f", {states['unsubscribed']} unsubscribed" if states["unsubscribed"] else ""
     rows = [
         Row(
             (
-                "confirmed" if item.confirmed else "pending",
+                item.state,
                 "chat" if item.protocol == "lambda" else item.protocol,
                 item.endpoint,
-                "" if item.confirmed else "open the link in the mail of AWS Notifications; it is valid for 2 days",
+                _TO_DO[item.state],
             ),
             Tone.GOOD if item.confirmed else Tone.WARNING,
         )
@@ -90,7 +111,7 @@ def report(environment: Environment, found: list[Subscription], *, sent: bool) -
     return Report(
         title=f"Notifications of {environment.name}",
         headline=headline if found else nobody,
-        tone=Tone.GOOD if found and not pending else Tone.BAD,
+        tone=Tone.GOOD if found and states["confirmed"] == len(found) else Tone.BAD,
         data={"environment": environment.name, "sent": sent, "subscriptions": [item._asdict() for item in found]},
         sections=(Section("Receivers", ("State", "Protocol", "Endpoint", "To do"), tuple(rows), lead=3),),
     )

@@ -23,6 +23,7 @@ ARN = f"arn:aws:sns:{ENVIRONMENT.region}:{ENVIRONMENT.account}:trainyard-local-n
 MAIL = {"Protocol": "email", "Endpoint": "ops@example.com"}
 CHAT = {"Protocol": "lambda", "Endpoint": "arn:aws:lambda:us-east-1:111122223333:function:chat"}
 CONFIRMED, PENDING = {"SubscriptionArn": f"{ARN}:1"}, {"SubscriptionArn": "PendingConfirmation"}
+UNSUBSCRIBED = {"SubscriptionArn": "Deleted"}
 
 
 class Sns:
@@ -78,7 +79,16 @@ def test_a_pending_address_is_status_1_with_what_to_do(sns: Sns, capsys: pytest.
     assert found["headline"] == "1 confirmed, 1 pending"
     assert [item["confirmed"] for item in found["subscriptions"]] == [False, True]
     sns.lists(MAIL | PENDING)
-    assert "open the link in the mail" in run(capsys)[1]
+    assert "open the link in the mail of AWS Notifications" in run(capsys)[1]
+
+
+def test_an_address_that_unsubscribed_is_status_1_with_what_to_do(sns: Sns, capsys: pytest.CaptureFixture[str]) -> None:
+    sns.lists(CHAT | CONFIRMED, MAIL | UNSUBSCRIBED)
+    code, said = run(capsys, "--format", "json")
+    assert code == 1
+    assert json.loads(said)["headline"] == "1 confirmed, 0 pending, 1 unsubscribed"
+    sns.lists(MAIL | UNSUBSCRIBED)
+    assert "add it again after 3 days" in " ".join(run(capsys)[1].split())
 
 
 def test_nobody_is_status_1(sns: Sns, capsys: pytest.CaptureFixture[str]) -> None:
