@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from cli.exits import DONE, NO
+from cli.exits import DONE, FAILED
 from cli.files import read
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def connect(options: argparse.Namespace) -> int:
     missing = connect.missing_tools()
     for page in missing:
         console.print(f"[red]Missing on this machine:[/red] {page}", soft_wrap=True)
-    return NO if missing else DONE
+    return FAILED if missing else DONE
 
 
 def init(options: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ import botocore.session
 import pytest
 from botocore import xform_name
 
+from cli import main
 from ops.aws import connect
 from ops.problem import Problem
 from settings import Environment
@@ -160,3 +161,14 @@ def test_one_of_the_people_logs_in_with_a_key_that_the_nodes_know(tmp_path: Path
         connect.write(tmp_path, with_people, NODES, None, "grace")
     with pytest.raises(Problem, match="only the cluster's user"):
         connect.write(tmp_path, environment(), NODES, None, "ada")
+
+
+@pytest.mark.parametrize(("missing", "status"), [(["https://aws.example/plugin"], 4), ([], 0)])
+def test_missing_tools_are_status_4(
+    missing: list[str], status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ops.preflight.aws.require_account", lambda *_: None)
+    monkeypatch.setattr(connect, "hosts", lambda *_: NODES)
+    monkeypatch.setattr(connect, "missing_tools", lambda: missing)
+    assert main(["connect", "local", "--folder", str(tmp_path / "ssh")]) == status
+    assert ("Missing on this machine" in capsys.readouterr().out) == bool(missing)
