@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-_WORDS = "passw(?:or)?d|passphrase|secret|token(?!s|iz)|(?:api|access|private)[_-]?key|credential|cookie"
+# Slurm's StoragePass and JobCompPass, db_pass and MYSQL_PWD, but not bypass, passed, first_passes and PWD.
+_ENDS = "(?:storage|jobcomp|_)pass(?![a-z])|_pwd(?![a-z])"
+_WORDS = f"{_ENDS}|passw(?:or)?d|passphrase|secret|token(?!s|iz)|(?:api|access|private)[_-]?key|credential|cookie"
 # Atomic: a long word that has these words many times would take the square of its length.
 _NAME = rf"(?>[\w.-]*?(?:{_WORDS})[\w.-]*)"
 _VALUE = "|".join(

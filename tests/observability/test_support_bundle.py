@@ -44,6 +44,11 @@ SECRETS = {
     "ZG9ja2VyOnBsYW50ZWQ": '{"auths": {"x": {"auth": "ZG9ja2VyOnBsYW50ZWQ="}}}',
     "workflows/planted/trig": "https://prod-1.westus.logic.azure.com:443/workflows/planted/trig?sig=a",
     "wandbplanted": "WANDB_API_KEY='wandbplanted'",
+    "slurmdbdplanted": "StoragePass=slurmdbdplanted",
+    "slurmplanted": "AccountingStoragePass=slurmplanted",
+    "jobcompplanted": "JobCompPass=jobcompplanted",
+    "mysqlplanted": "export MYSQL_PWD=mysqlplanted",
+    "dbpassplanted": "db_pass: dbpassplanted",
     "inastring": '{"line": "{\\"password\\": \\"inastring, and more\\"}"}',
     "withoutanend": 'token: "withoutanend',
     "inablockofyaml": "secret: |\n  first\n  inablockofyaml\nnext: 1",
@@ -58,6 +63,7 @@ FACTS = (
     "tokens_per_second=51234.5 training_tokens: 12",
     "arn:aws:cloudformation:us-east-1:123456789012:stack/small-cluster/1a2b",
     "tokenizer: /fsx/models/llama",
+    "passed=3 bypass: yes first_passes=2 PWD=/home/ada compass=north is_passthrough: no",
 )
 
 
