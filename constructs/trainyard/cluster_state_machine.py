@@ -87,7 +87,9 @@ def _definition(work: lambda_.IFunction) -> State:
                 "Default": "Answer",
             },
             "Poll": step("poll", "Settled?", seconds=2, attempts=3),
-            "Wait": {"Type": "Wait", "Seconds": 15, "Next": "Poll"},
+            # A poll writes nine events to the history. Step Functions ends an execution at 25,000 events; the longest
+            # operation, 12 hours, has 2,160 polls. Limits that the handler counts in polls depend on these seconds.
+            "Wait": {"Type": "Wait", "Seconds": 20, "Next": "Poll"},
             "Tell": step("tell", "Wait", seconds=5, attempts=6),
             "Answer": step("answer", "Succeeded?", seconds=5, attempts=6, caught=False),
             "Succeeded?": {

@@ -17,7 +17,7 @@ STACK = "arn:aws:cloudformation:us-east-1:123456789012:stack/local-cluster/11111
 LOGICAL_ID = "ParallelCluster"
 OWNER = f"{STACK}/{LOGICAL_ID}"
 STARTED = "2026-11-21T08:00:00.000Z"
-POLL_SECONDS = 15
+POLL_SECONDS = 20
 
 
 def configuration(max_count: int = 2) -> dict[str, Any]:
@@ -129,12 +129,13 @@ class FakeAws(Aws):
         stack: status of the stack that holds the resource; None where CloudFormation does not say.
         jobs: what Slurm answers; None where the head node does not.
         nested: events of nested stacks by their id.
+        executions: those that do not run, by ARN; None where Step Functions does not know it.
     """
 
     stack: str | None = "UPDATE_IN_PROGRESS"
     jobs: int | None = None
     nested: dict[str, tuple[StackEvent, ...]] = field(default_factory=dict)
-    executions: dict[str, Execution] = field(default_factory=dict)
+    executions: dict[str, Execution | None] = field(default_factory=dict)
 
     def stack_status(self, stack_id: str) -> str | None:
         assert stack_id == STACK
@@ -148,7 +149,7 @@ class FakeAws(Aws):
         return self.jobs
 
     def execution(self, arn: str) -> Execution | None:
-        return self.executions.get(arn)
+        return self.executions.get(arn, Execution("RUNNING"))
 
 
 ROLLING_BACK = "UPDATE_ROLLBACK_IN_PROGRESS"

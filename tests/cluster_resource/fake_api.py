@@ -71,7 +71,7 @@ class FakeApi:
     Attributes:
         outcomes: what becomes of a status, where that is not success: `{"CREATE_IN_PROGRESS": "ROLLBACK_IN_PROGRESS"}`.
         faults: exceptions for the coming calls of a method; with a flag, whether the work is done all the same: at once
-            (True), or after the next look, as by a function that works on after its gateway answered 504 ("late").
+            (True), or after `late_looks` looks, as by a function that works on after its gateway answered 504 ("late").
         fleet_of_new: the fleet's status when a cluster has been created.
         created: the clusters that the present event created.
         invalid: the message of a validator that refuses every configuration.
@@ -89,7 +89,8 @@ class FakeApi:
         self.fleet_of_new = "RUNNING"
         self.created: list[Cluster] = []
         self._number = 0
-        self._late: list[Callable[[], None]] = []
+        self.late_looks = 1
+        self._late: list[tuple[int, Callable[[], None]]] = []
         self.invalid = ""
         self.events: tuple[StackEvent, ...] = ()
         self.messages: tuple[Message, ...] = ()
@@ -106,7 +107,7 @@ class FakeApi:
         self._fault("describe")
         cluster = self.clusters.get(name)
         view = _view(cluster) if cluster else None
-        self.do_late_work()
+        self._look_at_late_work()
         if cluster is None:
             return None
         if cluster.stack_status in _NEXT and not self.frozen:
@@ -117,19 +118,27 @@ class FakeApi:
                 cluster.configuration = cluster.former
         return view
 
-    def do_late_work(self) -> None:
-        late, self._late = self._late, []
-        for work in late:
+    def _look_at_late_work(self) -> None:
+        due = [work for looks, work in self._late if looks <= 1]
+        self._late = [(looks - 1, work) for looks, work in self._late if looks > 1]
+        for work in due:
             with suppress(ApiError):
                 work()
 
-    def begin_event(self) -> None:
-        self.do_late_work()
-        self.created.clear()
+    def do_late_work(self) -> None:
+        while self._late:
+            self._look_at_late_work()
+
+    def begin_event(self, *, in_flight: bool = False) -> None:
+        """`in_flight`: the event before was cancelled, and its calls may still be carried out."""
+        if not in_flight:
+            self.do_late_work()
+        self.created = []
 
     def create(self, name: str, configuration: str, *, dry_run: bool = False) -> Accepted:
         self.requests.append(("dry create" if dry_run else "create", name))
         self.bodies.append(configuration)
+        created = self.created
 
         def work() -> None:
             if name in self.clusters:
@@ -147,7 +156,7 @@ class FakeApi:
                 fleet=self.fleet_of_new,
                 number=self._number,
             )
-            self.created.append(self.clusters[name])
+            created.append(self.clusters[name])
 
         self._fault("create", work)
         return Accepted(self.version, self.messages)
@@ -243,7 +252,7 @@ class FakeApi:
         given = faults.pop(0) if faults else (None, True)
         fault, done = (given, False) if isinstance(given, Exception) else given
         if done == "late":
-            self._late.append(work)
+            self._late.append((self.late_looks, work))
         elif done:
             work()
         if fault:

@@ -15,6 +15,7 @@ from tests.cluster_resource.events import OWNER, FakeAws, Machine, StepFunctions
 from tests.cluster_resource.fake_api import Cluster, FakeApi
 
 MOST_STEPS = 5000
+INVENTED = "local-cluster-ParallelCluster-1ABCDEF"  # CloudFormation's id of a resource that never answered its Create
 
 
 @dataclass
@@ -33,23 +34,26 @@ class Stack:
     crashes: list[int] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     left_with_jobs: set[str] = field(default_factory=set)
+    in_flight: bool = False
 
-    def create(self, wanted: dict[str, Any], *, later_fails: bool = False) -> None:
+    def create(self, wanted: dict[str, Any], *, later_fails: bool = False, cancelled_after: int | None = None) -> None:
+        """`cancelled_after`: a number of polls, after which another resource of the stack fails."""
         self.aws.stack = "CREATE_IN_PROGRESS"
-        good, self.physical_id = self._send(events.event("Create", wanted))
+        good, self.physical_id = self._send(events.event("Create", wanted), cancelled_after)
         self.properties = wanted
-        if good and not later_fails:
+        if good and not later_fails and cancelled_after is None:
             self.status = "CREATE_COMPLETE"
             return
         self.aws.stack = "ROLLBACK_IN_PROGRESS"
         self.status = "ROLLBACK_COMPLETE" if self._delete(wanted, self.physical_id) else "ROLLBACK_FAILED"
 
-    def update(self, wanted: dict[str, Any], *, later_fails: bool = False, cancelled: bool = False) -> None:
-        """`cancelled`: the rollback begins while the update's event is still being worked on."""
+    def update(self, wanted: dict[str, Any], *, later_fails: bool = False, cancelled_after: int | None = None) -> None:
+        """`cancelled_after`: a number of polls; the rollback begins while the update's event is being worked on."""
         self.aws.stack = "UPDATE_IN_PROGRESS"
         self.before, old_id = self.properties, self.physical_id
         request = events.event("Update", wanted, old=self.before, physical_id=self.physical_id)
-        good, physical_id = self._send(request, cancelled=cancelled)
+        good, physical_id = self._send(request, cancelled_after)
+        cancelled = cancelled_after is not None
         self.properties = wanted
         if not cancelled:
             self.physical_id = physical_id
@@ -92,7 +96,7 @@ class Stack:
     def _delete(self, wanted: dict[str, Any], physical_id: str) -> bool:
         return self._send(events.event("Delete", wanted, physical_id=physical_id))[0]
 
-    def _send(self, request: dict[str, Any], *, cancelled: bool = False) -> tuple[bool, str]:
+    def _send(self, request: dict[str, Any], cancelled_after: int | None = None) -> tuple[bool, str]:
         """Whether the operation succeeded, and the physical id of the resource after it."""
         self.second += 1
         query = f"X-Amz-Date=20261121T{self.second // 3600:02}{self.second // 60 % 60:02}{self.second % 60:02}Z"
@@ -100,15 +104,21 @@ class Stack:
         request = {**request, "RequestId": f"request-{self.second}", "ResponseURL": url}
         self.past.append(request)
         self._receive(request, expected=True)
-        self.api.begin_event()
+        self.api.begin_event(in_flight=self.in_flight)
+        self.in_flight = cancelled_after is not None
+        if not self.in_flight:
+            self.api.late_looks = 1
         machine = Machine(self.api, self.aws, self.crashes)
-        verdict = machine.run(request, 2 if cancelled else MOST_STEPS, cancelled=cancelled)
+        limit = MOST_STEPS if cancelled_after is None else cancelled_after
+        verdict = machine.run(request, limit, cancelled=self.in_flight)
         self.log.append(
             f"{request['RequestType']} {request['ResourceProperties']['ClusterName']} in {self.aws.stack}:"
             f" {verdict.status} {verdict.reason[:600]}"
         )
         if verdict.status == "SUCCESS":
             _check(self, request)
+        if verdict.reason == "cancelled" and request["RequestType"] == "Create":
+            return False, INVENTED
         # CloudFormation ignores the physical id of a failed update.
         answer = machine.early or verdict
         kept = request["RequestType"] == "Update" and answer.status == "FAILED"
@@ -129,8 +139,9 @@ def _check(stack: Stack, request: dict[str, Any]) -> None:
     """No SUCCESS without the state."""
     story = "\n".join(stack.log)
     kind, wanted = request["RequestType"], request["ResourceProperties"]
+    stack.api.do_late_work()
     if kind == "Delete":
-        name = str(request["PhysicalResourceId"]).rpartition("/")[0]
+        name = str(request["PhysicalResourceId"]).rpartition("/")[0] or wanted["ClusterName"]
         left = stack.api.clusters.get(name)
         assert left is None or not is_ours(left), f"deleted, but {left} is there\n{story}"
         return

@@ -86,6 +86,13 @@ def steering(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+@st.composite
+def cancelling(draw: st.DrawFn) -> dict[str, Any] | None:
+    """A cancelled operation: after how many polls, and for how many looks its call is in flight."""
+    polls = draw(st.sampled_from((None, None, None, 0, 2)))
+    return None if polls is None else {"polls": polls, "in flight": draw(st.sampled_from((0, 1, 2, 3)))}
+
+
 SOMETIMES = st.one_of(st.none(), steering(), steering())
 AT_FIRST = st.one_of(st.none(), st.none(), st.none(), steering())
 
@@ -99,23 +106,34 @@ class Sequences(RuleBasedStateMachine):
         self.stack = Stack(self.api)
         self.foreign: dict[str, Cluster] = {}
 
-    @initialize(taken=st.sampled_from((None, None, None, None, *NAMES)), given=wanted(), steered=AT_FIRST)
-    def first(self, taken: str | None, given: dict[str, Any], steered: dict[str, Any] | None) -> None:
+    @initialize(
+        taken=st.sampled_from((None, None, None, None, *NAMES)),
+        given=wanted(),
+        steered=AT_FIRST,
+        cancelled=cancelling(),
+    )
+    def first(
+        self,
+        taken: str | None,
+        given: dict[str, Any],
+        steered: dict[str, Any] | None,
+        cancelled: dict[str, Any] | None,
+    ) -> None:
         if taken:
             self.foreign[taken] = self.api.clusters[taken] = foreign(taken)
-        self._create(given, steered)
+        self._create(given, steered, cancelled)
 
     @precondition(lambda self: self.stack.status == "NONE")
-    @rule(given=wanted(), steered=SOMETIMES)
-    def create(self, given: dict[str, Any], steered: dict[str, Any] | None) -> None:
-        self._create(given, steered)
+    @rule(given=wanted(), steered=SOMETIMES, cancelled=cancelling())
+    def create(self, given: dict[str, Any], steered: dict[str, Any] | None, cancelled: dict[str, Any] | None) -> None:
+        self._create(given, steered, cancelled)
 
     @precondition(lambda self: self.stack.status in UPDATABLE)
-    @rule(given=wanted(), steered=SOMETIMES, cancelled=st.sampled_from((False, False, False, True)))
-    def update(self, given: dict[str, Any], steered: dict[str, Any] | None, cancelled: bool) -> None:
-        later_fails = self._steer(steered)
+    @rule(given=wanted(), steered=SOMETIMES, cancelled=cancelling())
+    def update(self, given: dict[str, Any], steered: dict[str, Any] | None, cancelled: dict[str, Any] | None) -> None:
+        later_fails, polls = self._steer(steered), self._cancel(cancelled)
         with self.api.protecting(self.stack, given):
-            self.stack.update(given, later_fails=later_fails, cancelled=cancelled)
+            self.stack.update(given, later_fails=later_fails, cancelled_after=polls)
 
     @precondition(lambda self: self.stack.status in UPDATABLE)
     @rule(method=st.sampled_from(CHANGING), fault=st.sampled_from(LOST), by_hand=st.booleans())
@@ -162,8 +180,19 @@ class Sequences(RuleBasedStateMachine):
         if name not in self.foreign:
             self.api.clusters.pop(name, None)
 
-    def _create(self, given: dict[str, Any], steered: dict[str, Any] | None) -> None:
-        self.stack.create(given, later_fails=self._steer(steered))
+    def _create(self, given: dict[str, Any], steered: dict[str, Any] | None, cancelled: dict[str, Any] | None) -> None:
+        later_fails = self._steer(steered)
+        self.stack.create(given, later_fails=later_fails, cancelled_after=self._cancel(cancelled))
+
+    def _cancel(self, cancelled: dict[str, Any] | None) -> int | None:
+        """Prepare a cancelled operation. Returns after how many polls it is cancelled."""
+        if not cancelled:
+            return None
+        if cancelled["in flight"]:
+            self.api.late_looks = cancelled["in flight"]
+            for method in ("create", "update"):
+                self.api.faults.setdefault(method, []).insert(0, (ApiUnknownError("no answer yet"), "late"))
+        return int(cancelled["polls"])
 
     def _steer(self, steered: dict[str, Any] | None) -> bool:
         """Prepare the API for an operation. Returns whether a later resource of the stack fails."""

@@ -118,7 +118,7 @@ def test_a_creation_succeeds(case: Case) -> None:
             physical_id=NEVER_MADE,
         ),
         "no access": Case(
-            FakeApi(faults={"describe": [DENIED] * 100}), CREATE, "FAILED", ("may assume",), (), NEVER_MADE, polls=7
+            FakeApi(faults={"describe": [DENIED] * 100}), CREATE, "FAILED", ("may assume",), (), NEVER_MADE, polls=6
         ),
         **{
             f"fleet {status}": Case(

@@ -45,14 +45,15 @@ PROGRESS = {
 WANTED = {
     "": Wanted("local", "stack/Cluster", "3.16.1"),
     " unchanged": Wanted("local", "stack/Cluster", "3.16.1", unchanged=True),
+    " may appear": Wanted("local", "stack/Cluster", "3.16.1", may_appear=True),
     " may replace": Wanted("local", "stack/Cluster", "3.16.1", may_replace=True),
     " other version": Wanted("local", "stack/Cluster", "3.17.0"),
     " other version, may replace": Wanted("local", "stack/Cluster", "3.17.0", may_replace=True),
 }
 OPERATIONS = {
     "create": (decide.decide_create, [""]),
-    "update": (decide.decide_update, list(WANTED)),
-    "delete": (decide.decide_delete, [""]),
+    "update": (decide.decide_update, [wish for wish in WANTED if wish != " may appear"]),
+    "delete": (decide.decide_delete, ["", " may appear"]),
     "gone": (decide.decide_gone, [""]),
 }
 

@@ -5,9 +5,9 @@ from tests.cluster_resource import events
 from tests.cluster_resource.cases import Case, table
 from tests.cluster_resource.events import FakeAws, own_id, properties
 from tests.cluster_resource.fake_api import FakeApi, foreign, owned
+from tests.cluster_resource.stack_model import INVENTED
 
 DELETE = events.delete()
-INVENTED = "local-cluster-ParallelCluster-1ABCDEF"  # CloudFormation's id of a resource that never answered its Create
 LOST = ApiUnknownError("DELETE: HTTP 504")
 DELETABLE = ("CREATE_COMPLETE", "CREATE_IN_PROGRESS", "ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_FAILED", "DELETE_FAILED")
 BUSY = ("UPDATE_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS", "ROLLBACK_IN_PROGRESS")

@@ -7,7 +7,7 @@ import pytest
 from cluster_resource import work
 from cluster_resource.operation import epoch_seconds
 from tests.cluster_resource import events
-from tests.cluster_resource.events import STARTED, StepFunctions, own_id, properties
+from tests.cluster_resource.events import STARTED, FakeAws, StepFunctions, own_id, properties
 from tests.cluster_resource.fake_api import FakeApi
 from tests.stubs import Server
 
@@ -16,6 +16,7 @@ from tests.stubs import Server
 def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     api = FakeApi()
     monkeypatch.setattr(work, "_api_for", lambda _: api)
+    monkeypatch.setattr(work, "own_aws", FakeAws)
     monkeypatch.setattr("time.time", lambda: float(epoch_seconds(STARTED)))
     return api
 

@@ -127,7 +127,7 @@ def test_an_allowed_update_succeeds(case: Case) -> None:
             FakeApi(owned(version="3.15.0")), events.update(LARGE, SMALL), "FAILED", ("docs/cluster-updates.md",)
         ),
         "rollback waits for jobs": Case(
-            large(1), SHRINK, "FAILED", ("the rollback waits for their end",), polls=55 * 4, aws=rollback(jobs=1)
+            large(1), SHRINK, "FAILED", ("the rollback waits for their end",), polls=55 * 3, aws=rollback(jobs=1)
         ),
         "rollback, jobs unknown": Case(large(1), SHRINK, "FAILED", aws=rollback()),
         "rollback, other refusal": Case(

@@ -211,7 +211,7 @@ def busy(**settings: Any) -> FakeApi:  # noqa: ANN401 - the attributes of FakeAp
             "FAILED",
             ("removed the cluster old from the stack, and 1 job runs", "pcluster delete-cluster --cluster-name old"),
             (),
-            polls=55 * 4,
+            polls=55 * 3,
             aws=FakeAws(stack=CLEAN_UP, jobs=1),
         ),
         "clean-up, stack status unknown": Case(

@@ -17,7 +17,7 @@ HOURS = {"TimeoutMinutes": "180", "WaitsBehind": "3", "WaitsBefore": "3"}
 SMALL, LARGE = properties(max_count=2, **HOURS), properties(max_count=4, **HOURS)
 UNWATCHED = properties(TimeoutMinutes="180")  # no resource waits behind the cluster
 FOREVER = 10_000
-HOUR = 55 * 4  # polls in the window of one resource
+HOUR = 55 * 3  # polls in the window of one resource
 
 
 def waiter(kind: str, resource_type: str, **others: str) -> dict[str, Any]:
@@ -56,9 +56,9 @@ def execution(status: str, cause: str = "") -> FakeAws:
 
 
 def test_a_creation_of_two_hours_has_one_early_answer_and_its_own_verdict() -> None:
-    machine = Machine(Slow(looks=480))
+    machine = Machine(Slow(looks=360))
     verdict = machine.run(events.create(SMALL), limit=FOREVER)
-    assert verdict.status == "SUCCESS" and machine.polls > 470
+    assert verdict.status == "SUCCESS" and machine.polls > 350
     assert machine.early is not None and machine.early.status == "SUCCESS"
     assert machine.early.physical_id == verdict.physical_id == own_id("local")
     assert "goes on: the cluster is CREATE_IN_PROGRESS" in machine.early.reason
@@ -75,7 +75,7 @@ def test_a_long_update_is_handed_over_and_fails_at_its_end() -> None:
 @pytest.mark.parametrize(
     ("api", "event", "stack", "status", "polls"),
     [
-        (Slow(looks=200), events.create(SMALL), "CREATE_IN_PROGRESS", "SUCCESS", None),
+        (Slow(looks=150), events.create(SMALL), "CREATE_IN_PROGRESS", "SUCCESS", None),
         (Slow(owned("UPDATE_IN_PROGRESS"), looks=FOREVER), events.update(LARGE, SMALL), ROLLING_BACK, "FAILED", HOUR),
         (Slow(owned("UPDATE_IN_PROGRESS"), looks=FOREVER), events.update(LARGE, SMALL), None, "FAILED", HOUR),
         (Slow(looks=FOREVER), events.create(UNWATCHED), "CREATE_IN_PROGRESS", "FAILED", HOUR),
@@ -96,7 +96,7 @@ def test_no_early_answer(api: Slow, event: dict[str, Any], stack: str | None, st
             events.create(SMALL),
             "FAILED",
             ("The time limit (TimeoutMinutes) passed",),
-            polls=180 * 4,
+            polls=180 * 3,
         ),
         **{
             f"hands on, {status}": Case(
@@ -139,7 +139,9 @@ def test_a_waiter_behind_the_cluster(case: Case) -> None:
     case.check()
 
 
-@pytest.mark.parametrize("aws", [execution("SUCCEEDED"), FakeAws()], ids=["succeeded", "execution unknown"])
+@pytest.mark.parametrize(
+    "aws", [execution("SUCCEEDED"), FakeAws(executions={EXECUTION: None})], ids=["succeeded", "execution unknown"]
+)
 def test_a_waiter_returns_the_attributes_at_the_end(aws: FakeAws) -> None:
     event = waiter("Create", WAIT_TYPE)
     verdict = Machine(FakeApi(owned()), aws).run(event)
@@ -165,14 +167,14 @@ def test_a_long_deletion_is_left_to_the_waiter_before_the_cluster() -> None:
 
 @table(
     {
-        # A minute of grace: the next look, 15 seconds later, shows the deletion.
+        # A minute of grace: the next look, 20 seconds later, shows the deletion.
         "API silent at the window's end": Case(
-            Slow(owned(), looks=300, silent=range(220, 221)),
+            Slow(owned(), looks=300, silent=range(HOUR, HOUR + 1)),
             events.delete(SMALL),
             says=("another resource waits for the end",),
         ),
         "API silent for longer": Case(
-            Slow(owned(), looks=300, silent=range(220, 225)),
+            Slow(owned(), looks=300, silent=range(HOUR, HOUR + 4)),
             events.delete(SMALL),
             "FAILED",
             ("the API could not be reached",),
@@ -189,6 +191,7 @@ def test_a_long_deletion_is_left_to_the_waiter_before_the_cluster() -> None:
             "FAILED",
             ("Last seen: DELETE_IN_PROGRESS",),
         ),
+        "gone already": Case(FakeApi(), waiter("Delete", GONE_TYPE), changing=(), polls=0),
         "repeats a failed deletion": Case(
             FakeApi(owned("DELETE_FAILED")), waiter("Delete", GONE_TYPE), changing=("delete local",)
         ),

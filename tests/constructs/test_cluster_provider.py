@@ -9,6 +9,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk.assertions import Template
 
+from tests.cluster_resource.events import POLL_SECONDS
 from tests.constructs.stacks_of import allowed, function_role
 from trainyard.cluster_provider import ClusterProvider
 from trainyard.retention import FunctionLogs
@@ -85,6 +86,11 @@ def test_every_error_leads_to_an_answer(template: Template) -> None:
     definition = json.loads("".join(part if isinstance(part, str) else "ARN" for part in parts))
     # An execution that is stopped from outside answers nobody: no shorter than the longest time limit.
     assert definition["TimeoutSeconds"] > 720 * 60
+    # The handler counts some of its limits in polls, and its tests polls as long as these.
+    wait = definition["States"]["Wait"]["Seconds"]
+    assert wait == POLL_SECONDS
+    # Wait (2 events), Task (5), Choice (2); a fifth of Step Functions' 25,000 events is left for retries.
+    assert 720 * 60 / wait * 9 < 25_000 * 0.8
     tasks = {name: state for name, state in definition["States"].items() if state["Type"] == "Task"}
     assert set(tasks) == {"Begin", "Poll", "Tell", "Answer"}
     for name, state in tasks.items():

@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / "environments" / "local.yaml"
 NAME, ACCOUNT, REGION = "local", "000000000000", "us-east-1"
 STACKS = ("network", "storage", "images", "api")
-# The product polls every 15 s; 0.6 s here.
-WAIT_SCALE = 0.04
+# The product polls every 20 s; 0.6 s here.
+WAIT_SCALE = 0.03
 
 
 @dataclass(frozen=True)

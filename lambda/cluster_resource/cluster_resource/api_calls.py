@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from cluster_resource import decide, failures, outcomes
 from cluster_resource.api import Accepted, ApiError, ApiTrouble, ApiUnknownError, Change, ClusterView
+from cluster_resource.aws import UNKNOWN
 from cluster_resource.decide import Create, Decision, Delete, Fail, Replace, Succeed, Update, Verify
 from cluster_resource.operation import Operation
 from cluster_resource.outcomes import Turn
@@ -19,6 +20,8 @@ _CAN_START = ("STOPPED", "PROTECTED")
 
 
 def call(turn: Turn, decision: Create | Update | Delete) -> Operation:
+    if decision != Delete() and _overtaken(turn):
+        return turn.operation
     try:
         match decision:
             case Create():
@@ -33,6 +36,17 @@ def call(turn: Turn, decision: Create | Update | Delete) -> Operation:
         return outcomes.unknown(turn, error, None if isinstance(decision, Delete) else decision)
     except ApiError as error:
         return refusal(turn, error, decision)
+
+
+def _overtaken(turn: Turn) -> bool:
+    """Whether a later event may have stopped this execution. `on_event` cannot stop the step that runs."""
+    execution = turn.aws.execution(turn.operation.execution)
+    status = execution.status if execution else UNKNOWN
+    if status == "RUNNING":
+        return False
+    _LOG.warning("%s: nothing is called: the execution is %s", turn.name, status)
+    turn.progress(note=f"Step Functions reports its execution as {status}")
+    return True
 
 
 def refusal(turn: Turn, error: ApiError, decision: Decision) -> Operation:
@@ -137,6 +151,8 @@ def replace_cluster(turn: Turn, why: str, details: tuple[str, ...] = ()) -> Oper
     protected = _protect_jobs(turn, f"{why} The cluster has to be replaced", details)
     if protected:
         return protected
+    if _overtaken(turn):
+        return turn.operation
     _LOG.warning("%s: %s The cluster is replaced, as its environment allows.", turn.name, why)
     try:
         turn.api.delete(turn.name)
@@ -189,6 +205,8 @@ def _changed_outside(turn: Turn) -> tuple[str, ...]:
 
 
 def _stop_fleet(turn: Turn) -> Operation:
+    if _overtaken(turn):
+        return turn.operation
     try:
         turn.api.request_fleet(turn.name, running=False)
     except ApiUnknownError:
@@ -261,6 +279,8 @@ def _protect_jobs(turn: Turn, why: str, details: tuple[str, ...], view: ClusterV
 def stabilize(turn: Turn, succeed: Succeed) -> Operation:
     """Finish with success once the configuration is verified and the compute fleet runs."""
     progress = turn.operation.progress
+    if decide.update_may_begin(progress):
+        return outcomes.wait(turn, "the update that is rolled back may still begin")
     if turn.operation.kind == "update" and progress.asked == "accepted" and not progress.creating:
         unsettled = _verified(turn)
         if unsettled:

@@ -9,17 +9,27 @@ from cluster_resource.api import OWNER_TAG, ClusterView
 from cluster_resource.operation import Progress
 
 STEADY = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+# At 20 s a poll: 100 s, and 60 s. on_event stops a cancelled execution, but not the call that it has sent: the API's
+# function validates for up to 30 s before the cluster's stack changes, and the client may have repeated the request.
+_LOOKS_FOR_A_CLUSTER = 5
+_LOOKS_FOR_AN_UPDATE = 3
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the cluster should be. `unchanged`: the event leaves its configuration as it was."""
+    """What the cluster should be.
+
+    Attributes:
+        unchanged: the event leaves its configuration as it was.
+        may_appear: of a delete: a cancelled create may have been sent, whose cluster does not show yet.
+    """
 
     name: str
     owner: str
     version: str
     unchanged: bool = False
     may_replace: bool = False
+    may_appear: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,6 +93,19 @@ Decision = Wait | Create | Update | Delete | Replace | Verify | Succeed | Fail
 
 def is_ours(view: ClusterView, wanted: Wanted) -> bool:
     return view.owner == wanted.owner
+
+
+def cluster_may_appear(progress: Progress) -> bool:
+    """Whether the create of a cancelled execution, sent before this one started, may still make a cluster."""
+    return progress.looks <= _LOOKS_FOR_A_CLUSTER
+
+
+def update_may_begin(progress: Progress) -> bool:
+    """Whether the update that is rolled back may still begin. Once this execution has made its own call, it waits for
+    the cluster anyway.
+    """
+    rolls_back = progress.rollback is not False
+    return rolls_back and progress.asked == "nothing" and progress.looks <= _LOOKS_FOR_AN_UPDATE
 
 
 def decide_create(  # noqa: PLR0911 - one return a case
@@ -234,8 +257,12 @@ def _rollback_failed(view: ClusterView) -> Fail:
     )
 
 
-def decide_delete(view: ClusterView | None, progress: Progress, wanted: Wanted) -> Decision:
+def decide_delete(  # noqa: PLR0911 - one return a case
+    view: ClusterView | None, progress: Progress, wanted: Wanted
+) -> Decision:
     if view is None:
+        if wanted.may_appear and progress.asked == "nothing" and cluster_may_appear(progress):
+            return Wait(f"a create that was cancelled may still make the cluster {wanted.name}")
         return Succeed(f"There is no cluster {wanted.name} (any more).")
     if not is_ours(view, wanted):
         return Succeed(

@@ -30,6 +30,7 @@ class Progress:
         clean_up: it is the Delete of a cluster that an update renamed or removed, or CloudFormation does not answer.
         fleet: the last request for the compute fleet.
         api_checked: the API has the wanted version, as far as it shows.
+        looks: number of looks so far, with the present one; they are at least 20 s apart.
         note: what the operation waited for last, for the failure report at the time limit.
     """
 
@@ -45,6 +46,7 @@ class Progress:
     clean_up: bool = False
     fleet: Fleet = ""
     api_checked: bool = False
+    looks: int = 0
     note: str = ""
 
 

@@ -13,7 +13,7 @@ from cluster_resource.request import ClusterProperties, Policy
 
 _LOG = logging.getLogger(__name__)
 _MAX_UNKNOWN_CALLS = 5
-_MAX_REFUSALS = 8  # at 15 s a poll: two minutes for a new role to become visible everywhere
+_MAX_REFUSALS = 7  # at 20 s a poll: two minutes for a new role to become visible everywhere
 
 
 @dataclass

@@ -24,7 +24,7 @@ _DECIDE: Mapping[Kind, _Decide] = {
 }
 # A delete that another resource waits for is handed on at the end of the window; it fails only if that is impossible.
 _GRACE_SECONDS = 60
-_MAX_LEFTOVER_TRIES = 8  # at 15 s a poll: two minutes
+_MAX_LEFTOVER_TRIES = 7  # at 20 s a poll: two minutes
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ def step(operation: Operation, now: float, clients: Clients) -> Operation:
 
 def reconcile(turn: Turn, decide_kind: _Decide) -> Operation:
     progress = turn.operation.progress
+    turn.progress(looks=progress.looks + 1)
     if progress.leftover and not _leftover_dropped(turn, progress.leftover):
         return outcomes.wait(turn, turn.operation.progress.note)
     turn.view = turn.api.describe(turn.name)
@@ -172,6 +173,10 @@ def _kind(request: Request) -> tuple[Kind, str]:
 def _leftover_dropped(turn: Turn, name: str) -> bool:
     """Request the delete of a leftover that this resource owns, and do not wait for its end. False: try again later."""
     view = turn.api.describe(name)
+    progress = turn.operation.progress
+    if not view and progress.rollback is not False and decide.cluster_may_appear(progress):
+        turn.progress(note=f"the rename that is rolled back may still make the cluster {name}")
+        return False
     if not view or not decide.is_ours(view, turn.wanted) or view.status == "DELETE_IN_PROGRESS":
         turn.progress(leftover=None)
         return True
@@ -179,7 +184,7 @@ def _leftover_dropped(turn: Turn, name: str) -> bool:
         turn.api.delete(name)
     except ApiTrouble as error:
         if not (isinstance(error, ApiError) and error.http_status == 404):
-            tries = turn.operation.progress.leftover_tries + 1
+            tries = progress.leftover_tries + 1
             _LOG.warning("The cluster %s, left by a failed rename, could not be deleted (%d): %s", name, tries, error)
             turn.progress(leftover_tries=tries, note=f"the cluster {name}, left by a failed rename, is to be deleted")
             if tries < _MAX_LEFTOVER_TRIES:
@@ -226,5 +231,7 @@ def _turn(operation: Operation, now: float, clients: Clients) -> Turn:
         version=properties.api_version if properties else "",
         unchanged=request.unchanged(rollback=rollback),
         may_replace=policy.replace,
+        # The Create was cancelled before its answer. At the time limit, a cluster that does not exist is deleted.
+        may_appear=request.cluster_of_id is None and now < operation.deadline,
     )
     return Turn(api, clients.aws, operation, wanted, policy, now, properties)
