@@ -1,7 +1,8 @@
 """The CDK app. `cdk synth -c env=<name>` synthesizes the stacks of environments/<name>.yaml.
 
 `cdk synth -c pipeline=<name>` reads environments/pipelines/<name>.yaml instead: the pipeline, and a stage for each of
-its environments.
+its environments. `cdk destroy -c removal=<account>/<region>/<name>` reads no file: it has every stack that this
+environment may have.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import aws_cdk as cdk  # noqa: E402
 
 import settings  # noqa: E402
 import settings.pipeline  # noqa: E402
-from stacks.deployment import compose  # noqa: E402
+from stacks.deployment import compose, compose_removal  # noqa: E402
 
 DEFAULT = "local"
 
@@ -36,10 +37,12 @@ def main() -> int:
 
 
 def _compose(app: cdk.App) -> None:
-    env, pipeline = app.node.try_get_context("env"), app.node.try_get_context("pipeline")
+    env, pipeline, removal = map(app.node.try_get_context, ("env", "pipeline", "removal"))
     if env and pipeline:
         raise ValueError(f"Both env={env} and pipeline={pipeline} are given. Give one of them.")
-    if pipeline:
+    if removal:
+        compose_removal(app, *str(removal).split("/"))
+    elif pipeline:
         # Not at the top: the CDK's modules for pipelines take a tenth of a second to import.
         from stacks.pipeline import compose_promotion
 

@@ -8,8 +8,8 @@ from settings.model import Environment
 from settings.regions import partition
 
 STACKS = ("network", "storage", "data-links", "images", "api", "database", "cluster", "observability", "promotion")
-"""The parts, in the order of deployment. `promotion` exists only where a pipeline deploys the environment, `database`
-only where `cluster.slurm.accounting` makes a database or removes it.
+"""The parts, in the order of deployment; a removal goes backwards. `promotion` exists only where a pipeline deploys the
+environment, `database` only where `cluster.slurm.accounting` makes a database or removes it.
 """
 
 ENVIRONMENT_TAG = "trainyard:environment"

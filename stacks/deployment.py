@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import aws_cdk as cdk
 from constructs import Construct
 
 from settings.model import Environment
-from settings.stacks import has_database_stack
+from settings.stacks import STACKS, has_database_stack
 from stacks.api import ApiStack
 from stacks.cluster import ClusterStack
 from stacks.data_links import DataLinksStack
@@ -48,3 +49,22 @@ def compose(scope: Construct, environment: Environment) -> None:
         database.add_stack_dependency(cluster, "it stops to use the database before the database is removed")
     observability = ObservabilityStack(scope, environment=environment, network=network, storage=storage, api=api)
     observability.add_stack_dependency(cluster, "it finds the cluster's nodes")
+
+
+def compose_removal(scope: Construct, account: str, region: str, name: str) -> None:
+    """Build a placeholder for each stack that the environment `name` may have, for `cdk destroy`.
+
+    The CDK CLI reads only names and dependencies of the stacks that it deletes, and skips those that do not exist. It
+    deletes with the roles of `cdk bootstrap`; DeleteStack would need permissions of the operator's on all resources.
+    Each stack depends on the one before it in `STACKS`. The file's own dependencies may not be those of what is
+    deployed: with `accounting: false` the database depends on the cluster, which may still use it.
+    """
+    env, before = cdk.Environment(account=account, region=region), None
+    for part in STACKS:
+        if part == "promotion":  # the pipeline's
+            continue
+        stack = cdk.Stack(scope, part, stack_name=f"{name}-{part}", env=env)
+        cdk.CfnWaitConditionHandle(stack, "Empty")  # the CDK refuses a template without resources
+        if before is not None:
+            stack.add_stack_dependency(before)
+        before = stack

@@ -112,7 +112,7 @@ def down(session: Session, *, delete_data: bool) -> None:
     holdings = removal.holdings(account, session.environment)
     stacks.allow_deletion(account, session.environment)
     console.print("Destroying with the CDK CLI: cdk destroy --all")
-    done = _run(session, emulator, "destroy", "--all", "--force", *session.present)
+    done = _run(session, emulator, "destroy", "--all", "--force", *session.removal)
     if done.code:
         raise _failure("The destruction failed", session, done)
     if kept := [item for item in holdings if item.kept]:

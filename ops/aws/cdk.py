@@ -59,9 +59,15 @@ class App:
         return "--context", f"env={self.file}", "--output", str(self.assembly)
 
     @property
-    def present(self) -> tuple[str, ...]:
-        """Options of the CDK CLI that name the assembly, which is all that a destroy needs; without it `synthesis`."""
-        return ("--app", str(self.assembly)) if (self.assembly / "manifest.json").is_file() else self.synthesis
+    def removal(self) -> tuple[str, ...]:
+        """Options of the CDK CLI for a destroy of all stacks that the environment may have.
+
+        They do not come from `assembly` or the file: both may lack a deployed stack, and `assembly` may be another
+        environment's.
+        """
+        of = self.environment
+        name = f"removal={of.account}/{of.region}/{of.name}"
+        return "--context", name, "--output", str(self.state / "removal.out")
 
 
 def run(*arguments: str, env: Mapping[str, str], log: Path, guard: Callable[[], str] = lambda: "") -> int:

@@ -70,7 +70,7 @@ def down(target: Target, *, yes: bool, delete_data: bool) -> None:
 
     Raises:
         Problem: nobody confirmed, a bucket that the removal would have to delete holds data and `delete_data` is
-            False, or the removal failed.
+            False, the removal failed, or stacks are left.
     """
     environment, account, console = target.environment, target.account, target.console
     require_account(target.aws, environment)
@@ -113,6 +113,11 @@ def down(target: Target, *, yes: bool, delete_data: bool) -> None:
             console.print(f"Emptied s3://{name}")
     console.print("Removing with the CDK CLI: cdk destroy --all, dependants first")
     _destroy(target, "--all")
+    if left := [f"{stack['StackName']} ({stack['StackStatus']})" for stack in _own(account, environment)]:
+        raise Problem(
+            f"The CDK CLI reported no error, but these stacks still exist: {', '.join(left)}\n"
+            f"Its output: {target.log}\nRun it again: trainyard down {target.name} --on aws"
+        )
     console.print("[green]Removed.[/green]")
     _show_kept(target, held, systems, prices, "What remains, and costs")
     for backup in _backups(target, systems):
@@ -122,7 +127,7 @@ def down(target: Target, *, yes: bool, delete_data: bool) -> None:
 
 
 def _destroy(target: Target, *what: str) -> None:
-    done = target.watched("destroy", *what, "--force", *target.present)
+    done = target.watched("destroy", *what, "--force", *target.removal)
     if done.code:
         raise target.failure("The removal failed; what is left can be removed by running it again", done)
 

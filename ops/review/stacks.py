@@ -118,7 +118,7 @@ def _stack(folder: Path, key: str, item: Mapping[str, Any]) -> Stack:
 
 
 def deployed(client: CloudFormationClient, wanted: Stacks) -> dict[str, Stack]:
-    """The deployed stacks with the names of `wanted`; those that are not deployed are left out.
+    """The deployed stacks with the names of `wanted`; those that are not deployed or were never created are left out.
 
     Raises:
         Problem: CloudFormation cannot be read, or has a template that is not JSON.
@@ -126,7 +126,7 @@ def deployed(client: CloudFormationClient, wanted: Stacks) -> dict[str, Stack]:
     return {
         key: replace(stack, template=template(client, stack.name))
         for key, stack in wanted.items()
-        if _status(client, stack.name) not in EMPTY
+        if _status(client, stack.name) not in (*EMPTY, *_FAILED)
     }
 
 

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.stacks.conftest import ROOT
+from ops.aws.cdk import App
+from settings.stacks import STACKS, stack_name
+from tests.constructs.stacks_of import environment
+from tests.stacks.conftest import ROOT, Synthesis
 
 
 def run(tmp_path: Path, **context: str) -> subprocess.CompletedProcess[str]:
@@ -55,6 +58,23 @@ def test_the_app_also_runs_without_the_context_of_the_cdk_cli(tmp_path: Path) ->
     done = run(tmp_path, env="local")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "cluster.template.json").exists()
+
+
+def test_a_removal_has_all_stacks_each_after_those_that_may_use_it(tmp_path: Path) -> None:
+    unit = environment()  # a file without accounting
+    option, name = App(Path("unit.yaml"), unit, tmp_path).removal[1].split("=")
+    done = run(tmp_path, **{option: name})
+    assert done.returncode == 0, done.stderr
+    made, before = Synthesis(unit, tmp_path), None
+    parts = [part for part in STACKS if part != "promotion"]
+    assert set(made.stacks) == set(parts)
+    for part in parts:  # from the one that is deleted last
+        stack = made.stacks[part]
+        assert stack["properties"]["stackName"] == stack_name(unit, part)
+        assert stack["environment"] == f"aws://{unit.account}/{unit.region}"
+        assert before is None or before in stack["dependencies"]
+        assert made.templates[part]["Resources"]  # the CDK CLI validates templates
+        before = part
 
 
 def test_cdk_json_starts_the_projects_own_interpreter_and_reports_nothing_home() -> None:

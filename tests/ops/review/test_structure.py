@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from ops.review.cdk import template_diffs
-from ops.review.stacks import References, Stack
+from ops.review.stacks import References, Stack, deployed
 from ops.review.structure import ABSENT, differences, shown
+from tests.stubs import stubbed
 
 GPU, CPU = {"Name": "gpu", "Max": 2}, {"Name": "cpu", "Max": 4}
 
@@ -73,3 +74,12 @@ def test_construct_paths_are_not_differences_of_templates() -> None:
     [changed] = template_diffs(stacks(deployed), stacks({"Resources": {"Topic": other}}))
     assert "DisplayName" in changed.text
     assert "Metadata" not in changed.text
+
+
+@pytest.mark.parametrize("status", ["ROLLBACK_COMPLETE", "ROLLBACK_FAILED"])
+def test_a_stack_whose_first_creation_failed_is_not_deployed(status: str) -> None:
+    """Its template would equal the file's, and the verdict would be that nothing changes."""
+    with stubbed("cloudformation") as (client, stub):
+        found = {"StackName": NETWORK.name, "StackStatus": status, "CreationTime": "2026-11-25T12:00:00Z"}
+        stub.add_response("describe_stacks", {"Stacks": [found]}, {"StackName": NETWORK.name})
+        assert deployed(client, {"network": NETWORK}) == {}
