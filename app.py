@@ -41,7 +41,10 @@ def _compose(app: cdk.App) -> None:
     if env and pipeline:
         raise ValueError(f"Both env={env} and pipeline={pipeline} are given. Give one of them.")
     if removal:
-        compose_removal(app, *str(removal).split("/"))
+        parts = str(removal).split("/")
+        if len(parts) != 3:
+            raise ValueError(f"removal={removal} is given. Give <account>/<region>/<name of the environment>.")
+        compose_removal(app, *parts)
     elif pipeline:
         # Not at the top: the CDK's modules for pipelines take a tenth of a second to import.
         from stacks.pipeline import compose_promotion

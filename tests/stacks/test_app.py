@@ -34,6 +34,7 @@ def run(tmp_path: Path, **context: str) -> subprocess.CompletedProcess[str]:
         ({"env": "jakarta-8"}, "dev, guide-2xg5, jakarta-80xp5e, local, megatron-2xp5, prod, staging"),
         ({"pipeline": "promotions"}, "There is no pipeline 'promotions'"),
         ({"pipeline": "promotion", "env": "dev"}, "Give one of them"),
+        ({"removal": "unit"}, "Give <account>/<region>/<name"),
         ({"pipeline": "missing.yaml"}, "a file that cannot be read"),
     ],
 )

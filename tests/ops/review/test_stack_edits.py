@@ -67,7 +67,7 @@ CASES: dict[str, Case] = {
     ),
     "a Lustre file system without EFA": Case(
         DESTRUCTIVE,
-        ((r"      efa: true", "      efa: false"),),
+        ((r"(per TiB\.\n      )efa: true", r"\1efa: false"),),
         (r"FileSystem .*training refused",),
         file="megatron-2xp5",
     ),
