@@ -14,6 +14,7 @@ import os
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,18 @@ def settings() -> dict[str, Any]:
     }
 
 
+def verbs_devices(root: Path, driver: str, numbers: Iterable[int]) -> None:
+    """Device files of RDMA interfaces, and the kernel's links to their driver."""
+    folder = root / "sys/bus/pci/drivers" / driver
+    folder.mkdir(parents=True)
+    (root / "dev/infiniband").mkdir(parents=True, exist_ok=True)
+    for number in numbers:
+        (root / f"dev/infiniband/uverbs{number}").touch()
+        device = root / f"sys/class/infiniband_verbs/uverbs{number}/device"
+        device.mkdir(parents=True)
+        (device / "driver").symlink_to(folder)
+
+
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
     """A node as an official AMI boots it: mounts there, Pyxis present and switched off, local NVMe at /scratch."""
@@ -211,13 +224,13 @@ def node(tmp_path: Path) -> Node:
         "/opt/amazon/efa_installed_packages": "# EFA installer version: 1.49.0\n# Packages installed:\nlibfabric\n",
     }
     files |= {f"/dev/nvidia{index}": "" for index in range(8)}
-    files |= {f"/dev/infiniband/uverbs{index}": "" for index in range(32)}
     (fake / "gpus").write_text("\n".join(gpu_rows()) + "\n")
     (fake / "node-state").write_text("NodeName=gpu-dy-p5-1 Arch=x86_64 State=IDLE+CLOUD Reason=\n")
     for name, text in files.items():
         path = root / name.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    verbs_devices(root, "efa", range(32))
     for mount in ("lustre", "shared", "scratch"):
         (root / mount).mkdir()
     return Node(

@@ -27,7 +27,12 @@ devices() {
   ln -s /proc/self/fd "${ROOT}/dev/fd"
   mkdir "${ROOT}/dev/infiniband"
   local number
-  for ((number = 0; number < 32; number++)); do : >"${ROOT}/dev/infiniband/uverbs${number}"; done
+  mkdir -p "${ROOT}/sys/bus/pci/drivers/efa"
+  for ((number = 0; number < 32; number++)); do
+    : >"${ROOT}/dev/infiniband/uverbs${number}"
+    mkdir -p "${ROOT}/sys/class/infiniband_verbs/uverbs${number}/device"
+    ln -s /sys/bus/pci/drivers/efa "${ROOT}/sys/class/infiniband_verbs/uverbs${number}/device/driver"
+  done
   for ((number = 0; number < 8; number++)); do : >"${ROOT}/dev/nvidia${number}"; done
 }
 

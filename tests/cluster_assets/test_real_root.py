@@ -51,7 +51,7 @@ def require_overlay() -> None:
 def files(node: Node, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """What a ParallelCluster image has and this machine has not; commands first on the usual PATH."""
     folder = tmp_path / "files"
-    shutil.copytree(node.root, folder, ignore=lambda *_: ["dev", "lustre", "shared", "scratch"])
+    shutil.copytree(node.root, folder, ignore=lambda *_: ["dev", "sys", "lustre", "shared", "scratch"])
     queue = {"scheduler_queue_name": "gpu"} if "compute" in request.node.name else {}
     (folder / "etc/chef/dna.json").write_text(json.dumps({"cluster": queue}))
     for name in ("aws", "systemctl", "enroot", "nvidia-smi", "scontrol", "lsblk"):

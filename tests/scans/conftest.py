@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.cluster_assets.conftest import P5, gpu_rows, queue
+from tests.cluster_assets.conftest import P5, gpu_rows, queue, verbs_devices
 from tests.stubs import fake_command
 
 SCANS = Path(__file__).parents[2] / "cluster_assets/scans"
@@ -154,8 +154,7 @@ def compute(tmp_path: Path) -> Machine:
     machine.file("/opt/amazon/efa_installed_packages", "# EFA installer version: 1.49.0\n# Debug packages: no\n")
     machine.file("/opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so", "\x7fELF\0\1Initializing aws-ofi-nccl 1.22.0\0git-1\0")
     pyxis(machine)
-    for index in range(32):
-        machine.file(f"/dev/infiniband/uverbs{index}")
+    verbs_devices(machine.root, "efa", range(32))
     for mount in ("scratch", "fsx", "shared"):
         (machine.root / mount).mkdir()
     return machine

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster_assets.conftest import verbs_devices
 from tests.scans.conftest import COMPUTE, Machine, bad, line, machine_with
 
 SCRIPT = "scan-container-environment.sh"
@@ -37,7 +38,7 @@ def image(tmp_path: Path) -> Machine:
     machine.environment["PYTHONPATH"] = str(tmp_path / "packages")
     packages(machine)
     machine.file("/opt/amazon/ofi-nccl/lib/libnccl-net.so", "\0NET/OFI Initializing aws-ofi-nccl 1.22.0\0")
-    machine.file("/dev/infiniband/uverbs0")
+    verbs_devices(machine.root, "efa", [0])
     return machine
 
 
@@ -93,6 +94,7 @@ def test_build_machine_has_neither_gpus_nor_efa(image: Machine) -> None:
 
 def test_container_without_the_devices(image: Machine) -> None:
     (image.root / "dev/infiniband/uverbs0").unlink()
+    verbs_devices(image.root, "mlx5_core", [1])
     image.tool(
         "fi_info", '[[ "$1" != --version ]] || { echo "libfabric: 2.3.1"; exit; }; echo "fi_getinfo: -61" >&2; exit 61'
     )

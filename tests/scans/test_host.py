@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.cluster_assets.conftest import verbs_devices
 from tests.scans.conftest import DOMAINS, GPUS, SCANS, Machine, bad, line
 
 SCRIPT = "scan-host-environment.sh"
@@ -130,6 +131,13 @@ def test_a_node_says_its_own_name_in_a_step_of_slurm(compute: Machine) -> None:
     compute.environment["HOSTNAME"] = "gpu-dy-p5-1"
     assert compute.report(SCRIPT, "compute")["host"] == os.uname().nodename
     assert f"compute node {os.uname().nodename}" in compute.run(SCRIPT, "compute").stdout
+
+
+def test_nvlink_controllers_of_a_p6_b200_are_not_efa(compute: Machine) -> None:
+    verbs_devices(compute.root, "mlx5_core", (32, 33))
+    assert bad(compute.report(SCRIPT, "compute")) == {}
+    gone("dev/infiniband/uverbs7")(compute)
+    assert line(compute.report(SCRIPT, "compute"), "efa-interfaces")["found"] == "31"
 
 
 def test_instance_type_by_hand(compute: Machine) -> None:

@@ -18,8 +18,15 @@ fabric::check_devices() {
     "${found}" = "${INSTANCE_EFA}"
 }
 
+# count_devices: device files of the driver efa. A p6-b200.48xlarge has two more, of mlx5: its board's NVLink controllers
+# (aws/sagemaker-hyperpod-cli#282, ofiwg/libfabric#12708).
 fabric::count_devices() {
-  compgen -G "${TRAINYARD_ROOT}/dev/infiniband/uverbs*" | wc -l || true
+  local path
+  local -a drivers=()
+  for path in "${TRAINYARD_ROOT}"/sys/class/infiniband_verbs/uverbs*; do
+    [[ ! -e "${TRAINYARD_ROOT}/dev/infiniband/${path##*/}" ]] || drivers+=("${path}/device/driver")
+  done
+  readlink -f "${drivers[@]}" 2>/dev/null | grep -c '/efa$' || true
 }
 
 fabric::check_installer() {

@@ -43,6 +43,12 @@ if ((EFA)); then
   mkdir dev/infiniband
   readarray -t names < <(seq --format "${DEVICES}/efa/uverbs%g" 0 $((EFA - 1)))
   cp -a "${names[@]}" dev/infiniband/
+  # The kernel here has no EFA: each device's link to its driver, on top of the host's /sys/class.
+  for name in "${names[@]##*/}"; do
+    mkdir -p "${LIVE}/class/infiniband_verbs/${name}/device"
+    ln -s efa "${LIVE}/class/infiniband_verbs/${name}/device/driver"
+  done
+  mount -t overlay -o "ro,lowerdir=${LIVE}/class:${PWD}/sys/class" class sys/class
 fi
 
 # Control groups: the node's own group is the root.
