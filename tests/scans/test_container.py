@@ -70,7 +70,7 @@ def test_image_that_has_all(image: Machine) -> None:
 
 def test_image_of_the_first_days_is_old_and_enough(image: Machine) -> None:
     packages(image, "2.1.0", "12.2", (2, 18, 5))
-    image.file("/opt/amazon/ofi-nccl/lib/libnccl-net.so", "\0aws-ofi-nccl 1.8.1-aws\0")
+    image.file("/opt/amazon/ofi-nccl/lib/libnccl-net.so", "\0aws-ofi-nccl 1.13.0-aws\0")
     assert bad(image.report(SCRIPT)) == dict.fromkeys(("pytorch", "cuda", "nccl", "aws-ofi-nccl"), "warning")
 
 

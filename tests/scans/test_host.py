@@ -84,7 +84,7 @@ FAULTS: dict[str, tuple[Callable[[Machine], object], dict[str, str], str]] = {
     "EFA does not answer": (tool("fi_info", "echo '-61' >&2; exit 61"), {"efa-provider": "failure"}, "fi_info: -61"),
     "no fi_info": (without("fi_info"), {"efa-provider": "failure"}, "no fi_info"),
     "old EFA installer": (file(INSTALLER, "# EFA installer version: 1.25.0\n"), {"efa-installer": "failure"}, "1.25.0"),
-    "an old plugin": (file(PLUGIN, "\0Initializing aws-ofi-nccl 1.7.4\0"), {"aws-ofi-nccl": "failure"}, "1.7.4"),
+    "an old plugin": (file(PLUGIN, "\0Initializing aws-ofi-nccl 1.12.1\0"), {"aws-ofi-nccl": "failure"}, "1.12.1"),
     "no plugin": (gone(PLUGIN.lstrip("/")), {"aws-ofi-nccl": "failure"}, "no libnccl-net.so"),
     "a disk is gone": (lambda m: m.settings(nvme_gb=10**9), {"scratch-size": "failure"}, " TB"),
     # What statfs says of an automount that did not mount.

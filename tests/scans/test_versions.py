@@ -67,6 +67,6 @@ def test_each_minimum_has_its_source_and_says_what_to_do() -> None:
         ("efa-installer", "1.26.1"),
         ("cuda", "12.2"),
         ("nccl", "2.18.5"),
-        ("aws-ofi-nccl", "1.8.1"),
+        ("aws-ofi-nccl", "1.13.0"),
     }
     assert all(figure["minimum"] and figure["source"] for figure in data["figures"].values())

@@ -16,7 +16,8 @@ distributed::nccl() {
   local settings=("NCCL_DEBUG=${NCCL_DEBUG}" "NCCL_SOCKET_IFNAME=^docker,lo,veth")
   # A file for each process; %h and %p are NCCL's.
   [[ -z "${WATCHDOG_DIR:-}" ]] || settings+=("NCCL_DEBUG_FILE=${WATCHDOG_DIR}/nccl/%h.%p")
-  # With NCCL_NET=OFI a missing plugin is an error; without it NCCL silently uses TCP at a tenth of the speed.
+  # With NCCL_NET=OFI a missing plugin is an error; without it NCCL silently uses TCP at a tenth of the speed. The plugin has this name
+  # since 1.13.0 (scans/minimums.json).
   ! job::has_efa || settings+=(NCCL_NET=OFI FI_PROVIDER=efa)
   # shellcheck disable=SC2163 # NAME=VALUE words
   export "${settings[@]}"
