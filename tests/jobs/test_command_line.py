@@ -60,7 +60,8 @@ def test_variables_of_the_table_are_unique_and_read(file: str, settings: Path) -
 
 
 def test_a_first_node_without_an_address_is_named(slurm: str, settings: Path) -> None:
-    fake_command(Path(slurm) / "scontrol", "echo gpu-9")
+    # More names than a pipe holds.
+    fake_command(Path(slurm) / "scontrol", "seq --format=gpu-%g 9 20000")
     fake_command(Path(slurm) / "getent", "exit 2")  # getent(1): the key is not in the database
     script = (
         """set -euo pipefail; JOB_FILE=job; TRAINYARD_JOBS="$1"; . "$1/lib/distributed.sh"; distributed::rendezvous"""
@@ -279,6 +280,11 @@ def test_a_queue_that_gives_whole_nodes_is_refused(settings: Path, slurm: str) -
     done = run("train-small.sbatch", "--queue", "part", "--gpus", "3", "--output", "x", settings=settings, path=slurm)
     assert "memory_scheduling is off" in done.stderr
     assert {"--partition=part", "--nodes=1", "--gpus=3"} <= set(done.stdout.splitlines())
+    # More lines after it than a pipe holds.
+    config = "echo SelectTypeParameters=CR_CORE_MEMORY; seq 20000"
+    fake_command(Path(slurm) / "scontrol", f'if [[ "$*" == *config* ]]; then {config}; else echo "{partitions}"; fi')
+    done = run("train-small.sbatch", "--queue", "part", "--gpus", "3", "--output", "x", settings=settings, path=slurm)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("output", ["", "{folder}/not-there/%x.out"])

@@ -27,7 +27,9 @@ distributed::nccl() {
 # rendezvous: the address of the job's first node, and a port below Linux's ephemeral ports that two jobs on one node are unlikely to share.
 distributed::rendezvous() {
   local first
-  first="$(scontrol show hostnames "${SLURM_JOB_NODELIST}" | head -n 1)"
+  # Not head: it ends before scontrol has written the names of a large job, which then ends by SIGPIPE.
+  first="$(scontrol show hostnames "${SLURM_JOB_NODELIST}")"
+  first="${first%%$'\n'*}"
   MASTER_ADDR="$(getent ahostsv4 "${first}" | awk 'NR == 1 { print $1 }')" || MASTER_ADDR=""
   [[ -n "${MASTER_ADDR}" ]] || log::fail "the name ${first} of the job's first node has no address on ${HOSTNAME}"
   MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000))

@@ -26,14 +26,16 @@ sharing::check() {
 # check_queue: refuse a queue that gives whole nodes, and warn where memory is not divided. Sets QUEUE, if it is empty, to the default.
 sharing::check_queue() {
   command -v scontrol >/dev/null || return 0
-  local partitions shared
+  local partitions own shared
   partitions="$(scontrol show partition --oneliner)"
   QUEUE="${QUEUE:-$(sed -n '/ Default=YES/s/^PartitionName=\([^ ]*\) .*/\1/p' <<<"${partitions}")}"
-  if awk -v name="PartitionName=${QUEUE}" '$1 == name' <<<"${partitions}" | grep -q OverSubscribe=EXCLUSIVE; then
+  own="$(awk -v name="PartitionName=${QUEUE}" '$1 == name' <<<"${partitions}")"
+  if [[ "${own}" == *OverSubscribe=EXCLUSIVE* ]]; then
     shared="$(sed -n '/OverSubscribe=EXCLUSIVE/!s/^PartitionName=\([^ ]*\) .*/\1/p' <<<"${partitions}" | tr '\n' ' ')"
     job::usage_error "queue '${QUEUE}' gives each job whole nodes: give --queue one of: ${shared:-(none; set exclusive: false for a queue in the environment file)}"
   fi
-  scontrol show config | grep -q '^SelectTypeParameters.*MEMORY' ||
+  # No pipe: grep -q ends at the line, then SIGPIPE ends scontrol, and pipefail makes that a failure.
+  grep -q '^SelectTypeParameters.*MEMORY' <<<"$(scontrol show config)" ||
     log::warn "cluster.slurm.memory_scheduling is off: jobs of one node can take each other's memory"
 }
 
