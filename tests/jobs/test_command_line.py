@@ -80,6 +80,33 @@ def test_pair_test_mixes_no_rounds_of_two_runs(slurm: str, settings: Path, tmp_p
     assert done.returncode == 1 and "give --results a new folder" in done.stderr
 
 
+# srun passes its stdin to its tasks.
+SRUN = """
+cat >/dev/null
+while [[ "$1" == --* ]]; do shift; done
+exec "$@"
+"""
+FIO = """
+for word; do [[ "${word}" != --output=* ]] || file="${word#*=}"; done
+echo '{"jobs": [{"error": 0, "write": {"bw_bytes": 1e12}, "read": {"bw_bytes": 1e12}}]}' >"${file}"
+"""
+
+
+@pytest.mark.parametrize("mounts", [("fsx1", "fsx2"), ()])
+def test_storage_test_measures_every_mount(mounts: tuple[str, ...], slurm: str, settings: Path, tmp_path: Path) -> None:
+    for name, text in (("scontrol", "true"), ("srun", SRUN), ("fio", FIO)):
+        fake_command(Path(slurm) / name, text)
+    for mount in mounts:
+        (tmp_path / mount).mkdir()
+    paths = ("/home", *(str(tmp_path / mount) for mount in mounts))
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"mounts": [{"path": path} for path in paths]}))
+    words = ["--tool", "fio", "--results", str(tmp_path / "results")]
+    done = in_job("storage-test.sbatch", *words, settings=settings, path=slurm, SLURM_JOB_NUM_NODES="1")
+    assert done.returncode == (0 if mounts else 1), done.stderr
+    assert ("nothing was measured" in done.stderr) is (not mounts)
+    assert len(list((tmp_path / "results").glob("*_fsx?.json"))) == len(mounts)
+
+
 def test_a_job_reads_its_options_from_the_copy_of_slurm(settings: Path, slurm: str) -> None:
     """The original may be gone, and scontrol cuts a path with a space."""
     for name, text in (("scontrol", 'echo "JobId=7 Command=/gone/hello WorkDir=/"'), ("srun", 'echo "$@"')):

@@ -179,13 +179,16 @@ def test_host_scan_judges_every_node(lab: Laboratory, jobs: str) -> None:
 def test_storage_with_fio_cleans_up_after_itself(lab: Laboratory, jobs: str) -> None:
     kept = "/fsx3/.storage-test-of-somebody-else"
     lab.run(["mkdir", "-p", kept])
-    options = "--mounts-to-test /fsx3 --procs 2 --segments 2 --clients 1,2 --fraction 1 --results /fsx1/results/storage"
+    options = (
+        "--mounts-to-test /fsx2,/fsx3 --procs 2 --segments 2 --clients 1,2 --fraction 1 --results /fsx1/results/storage"
+    )
     output = submit(lab, f"{jobs}/storage-test.sbatch --tool fio {options}")
     verdict = json.loads(lab.output(["cat", "/fsx1/results/storage/_fsx3.json"]))
     # 4.8 TiB at 200 MB/s/TiB.
     assert verdict["provisioned_mb_s"] == 960
     assert verdict["passed"] and set(verdict["mb_s"]) == {"write", "read"}
     assert [step["nodes"] for step in verdict["steps"]] == [1, 2] and len(verdict["scaling"]) == 2
+    assert json.loads(lab.output(["cat", "/fsx1/results/storage/_fsx2.json"]))["passed"]
     assert "passed, see /fsx1/results/storage" in output
     assert lab.output("cd /fsx3; ls -d .storage-test-*") == Path(kept).name
     lab.run(["rmdir", kept])
