@@ -27,7 +27,8 @@ record::matches() {
 }
 
 record::seal() {
-  stat -c '%s %.9Y' "$1"
+  # Elsewhere %.9Y has the locale's decimal point, a comma for example, and the record belongs to no image.
+  LC_ALL=C stat -c '%s %.9Y' "$1"
 }
 
 # write NAME SECONDS: the record of the image that was just published.
