@@ -134,7 +134,7 @@ import::fetch() {
   [[ -z "${folder}" ]] || variables+=("ENROOT_CONFIG_PATH=${folder}")
   watch::run "${IMPORT_WORK}/image.sqsh" "" "importing" env "${variables[@]}" enroot import --output "${IMPORT_WORK}/image.sqsh" "${uri}" || status=$?
   if ((status)); then
-    (($(space::free "${IMPORT_WORK}") > 64 << 20)) || log::exit 73 "scratch is full: ${IMPORT_WORK%/*}. Free some, or set IMPORT_SCRATCH to a folder on a larger local disk."
+    (($(space::free "${IMPORT_WORK}") > 64 << 20)) || log::exit 73 "scratch is full: ${IMPORT_WORK%/*}. $(scratch::advice)."
     log::exit 70 "enroot import ended with status ${status}; its output is above. Nothing was changed in ${IMPORT_FOLDER}."
   fi
   unsquashfs -s "${IMPORT_WORK}/image.sqsh" >/dev/null 2>&1 || log::exit 70 "Enroot wrote a file that is not a squashfs; nothing was changed in ${IMPORT_FOLDER}"

@@ -36,10 +36,13 @@ enroot::main() {
   for name in cache data tmp; do
     files::folder "${TRAINYARD_ROOT}${base}/${name}" 1777
   done
-  # /run is empty after a reboot and custom actions do not run again, so systemd creates the folders at each boot.
+  # /run is empty after a reboot and custom actions do not run again, so systemd creates the folders at each boot. Enroot never empties its
+  # cache (NVIDIA/enroot#134): systemd removes layers that were fetched and last read 14 days ago, and keeps the users' folders, which with
+  # `people` only the prolog may make (tmpfiles.d(5): e).
   files::write "${TRAINYARD_ROOT}/etc/tmpfiles.d/trainyard.conf" 0644 <<END
 d /run/enroot 1777 root root -
 d $(pyxis::runtime_path) 0755 root root -
+e ${base}/cache/user-* - - - 14d
 END
   files::folder "${TRAINYARD_ROOT}/run/enroot" 1777
   # As slurmd makes it (Pyxis 0.24.0): the users' folders in it are made by root.

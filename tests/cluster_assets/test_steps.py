@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import time
 from typing import TYPE_CHECKING, Any
@@ -261,7 +262,29 @@ def test_enroot_keeps_its_files_on_local_nvme(node: Node, settings: Settings) ->
     conf = node.path("/etc/enroot/enroot.conf").read_text()
     assert "ENROOT_CACHE_PATH /scratch/enroot/cache/user-$(id -u)\n" in conf
     assert "ENROOT_RUNTIME_PATH /run/enroot/user-$(id -u)\n" in conf
-    assert "d /run/enroot 1777 root root -\n" in node.path("/etc/tmpfiles.d/trainyard.conf").read_text()
+    rules = node.path("/etc/tmpfiles.d/trainyard.conf")
+    assert "d /run/enroot 1777 root root -\n" in rules.read_text()
+    assert "e /scratch/enroot/cache/user-* - - - 14d\n" in rules.read_text()
+
+
+@pytest.mark.skipif(not shutil.which("systemd-tmpfiles"), reason="needs systemd")
+def test_layers_that_nobody_uses_are_removed(node: Node, settings: Settings) -> None:
+    node.bootstrap(settings, role="compute-configured")
+    user, days = node.path("/scratch/enroot/cache/user-1000"), 86400
+    user.mkdir()
+    for name, age in (("old", 15 * days), ("new", 13 * days)):
+        (user / name).touch()
+        os.utime(user / name, (time.time() - age,) * 2)
+    os.utime(user, (1, 1))
+    rules = node.path("/etc/tmpfiles.d/trainyard.conf")
+    # Without the time of the last change of a file's status, which nobody can set.
+    rules.write_text(rules.read_text().replace(" 14d", " aAmM:14d"))
+    subprocess.run(["systemd-tmpfiles", f"--root={node.root}", "--clean", rules], check=True)
+    assert [file.name for file in user.iterdir()] == ["new"]
+    (user / "new").unlink()
+    os.utime(user, (1, 1))
+    subprocess.run(["systemd-tmpfiles", f"--root={node.root}", "--clean", rules], check=True)
+    assert user.exists()
 
 
 @pytest.mark.parametrize("folder", ["/scratch/enroot", "/scratch/enroot/cache"])

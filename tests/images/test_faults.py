@@ -162,6 +162,7 @@ def test_no_space(  # noqa: PLR0917 -- parameters of pytest
     result = importer.run(image.uri, env={"IMPORT_SCRATCH_PERCENT": percent})
     assert result.returncode == 73
     assert reason in result.stdout
+    assert ("Enroot keeps in /scratch/enroot/cache/user-" in result.stdout) is (file_system[0] == "/scratch")
     assert ("[INFO]" in result.stdout) is bool(percent)
     assert not importer.image.exists()
     assert not importer.leftovers()

@@ -130,6 +130,13 @@ scratch::remove() {
   rm -rf -- "$1" || log::warn "could not remove all of $1"
 }
 
+# advice: how to get space on scratch.
+scratch::advice() {
+  local cache
+  cache="$(credentials::enroot_value ENROOT_CACHE_PATH)"
+  printf 'Free some%s, or set IMPORT_SCRATCH to a folder on a larger local disk' "${cache:+, for example the layers that Enroot keeps in ${cache}}"
+}
+
 # --- space: checked before anything is fetched. The registry reports the size of the compressed layers; the rest is estimated from it.
 
 # need FOLDER BYTES WHAT ADVICE: exit with 73 if FOLDER's file system has less free.
@@ -153,7 +160,7 @@ space::check() {
   # Layers (1x), their content (4x if it is mostly libraries), and the file.
   local -r scratch=$((REGISTRY_BYTES * ${IMPORT_SCRATCH_PERCENT:-$((500 + percent))} / 100)) target=$((REGISTRY_BYTES * percent / 100))
   log::info "$(files::size "${REGISTRY_BYTES}") of compressed layers; about $(files::size "${scratch}") of scratch and $(files::size "${target}") in ${IMPORT_FOLDER} are needed"
-  space::need "${IMPORT_WORK}" "${scratch}" "unpacking" "Free some, or set IMPORT_SCRATCH to a folder on a larger local disk (on a head node: a larger root volume)."
+  space::need "${IMPORT_WORK}" "${scratch}" "unpacking" "$(scratch::advice) (on a head node: a larger root volume)."
   space::need "${IMPORT_FOLDER}" "${target}" "the image" "${SPACE_ADVICE}"
 }
 readonly SPACE_ADVICE="Remove images that are not in use (list-containers.sh lists them), or enlarge the file system."
