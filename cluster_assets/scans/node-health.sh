@@ -95,6 +95,7 @@ health::node() {
 }
 
 # check_reports: training jobs report a node that they lost, or whose ranks hung (jobs/watchdog/attempts.py).
+# shellcheck disable=SC2329 # called by main
 health::check_reports() {
   local -r folder="${TRAINYARD_ROOT}${NODE_RESULTS}/bad-nodes/$(health::node)"
   local -r wanted="fewer than ${HEALTH_REPORTS} since the boot" action="See ${folder}; ParallelCluster replaces a drained node."
