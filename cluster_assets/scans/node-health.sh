@@ -8,7 +8,7 @@
 HEALTH_STATE="${HEALTH_STATE:-${TRAINYARD_ROOT}/run/trainyard}"
 HEALTH_SKIP="${HEALTH_SKIP:-${TRAINYARD_ROOT}/etc/trainyard/health.skip}"
 HEALTH_LOG="${HEALTH_LOG:-${TRAINYARD_ROOT}/var/log/trainyard/health.log}"
-HEALTH_REPORTS="${HEALTH_REPORTS:-3}" # of training jobs
+HEALTH_REPORTS="${HEALTH_REPORTS:-3}"  # of training jobs
 HEALTH_SECONDS="${HEALTH_SECONDS:-20}" # no check starts later, because slurmd kills a health check after 60 s; the longest takes 16 s
 # Written by ParallelCluster before custom actions run (aws-parallelcluster-cookbook f75d84c, aws-parallelcluster-slurm/recipes/init.rb).
 HEALTH_NODE_NAME="${HEALTH_NODE_NAME:-${TRAINYARD_ROOT}/etc/parallelcluster/slurm_plugin/slurm_nodename}"
