@@ -34,7 +34,7 @@ lab::stop() {
 lab::missing() {
   local pair
   local needed=("${NEEDED[@]}")
-  [[ "${1:-}" != --tests ]] || needed+=("${MONITORING[@]}")
+  [[ "${1:-}" != --tests ]] || needed+=("${MONITORING[@]}" "systemd-tmpfiles systemd")
   for pair in "${needed[@]}"; do
     command -v "${pair% *}" >/dev/null || printf '%s\n' "${pair#* }"
   done

@@ -56,15 +56,17 @@ def compose_removal(scope: Construct, account: str, region: str, name: str) -> N
 
     The CDK CLI reads only names and dependencies of the stacks that it deletes, and skips those that do not exist. It
     deletes with the roles of `cdk bootstrap`; DeleteStack would need permissions of the operator's on all resources.
-    Each stack depends on the one before it in `STACKS`. The file's own dependencies may not be those of what is
-    deployed: with `accounting: false` the database depends on the cluster, which may still use it.
+    Each stack depends on all before it in `STACKS`: of stacks that are destroyed by name, the CLI orders only direct
+    dependencies. The file's own dependencies may not be those of what is deployed: with `accounting: false` the
+    database depends on the cluster, which may still use it.
     """
-    env, before = cdk.Environment(account=account, region=region), None
+    env = cdk.Environment(account=account, region=region)
+    made: list[cdk.Stack] = []
     for part in STACKS:
         if part == "promotion":  # the pipeline's
             continue
         stack = cdk.Stack(scope, part, stack_name=f"{name}-{part}", env=env)
         cdk.CfnWaitConditionHandle(stack, "Empty")  # the CDK refuses a template without resources
-        if before is not None:
-            stack.add_stack_dependency(before)
-        before = stack
+        for earlier in made:
+            stack.add_stack_dependency(earlier)
+        made.append(stack)

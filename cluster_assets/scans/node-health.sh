@@ -9,7 +9,7 @@ HEALTH_STATE="${HEALTH_STATE:-${TRAINYARD_ROOT}/run/trainyard}"
 HEALTH_SKIP="${HEALTH_SKIP:-${TRAINYARD_ROOT}/etc/trainyard/health.skip}"
 HEALTH_LOG="${HEALTH_LOG:-${TRAINYARD_ROOT}/var/log/trainyard/health.log}"
 HEALTH_REPORTS="${HEALTH_REPORTS:-3}"  # of training jobs
-HEALTH_SECONDS="${HEALTH_SECONDS:-20}" # no check starts later, because slurmd kills a health check after 60 s; the longest takes 16 s
+HEALTH_SECONDS="${HEALTH_SECONDS:-15}" # no check starts later, because slurmd kills a health check after 60 s; the longest takes 28 s
 # Written by ParallelCluster before custom actions run (aws-parallelcluster-cookbook f75d84c, aws-parallelcluster-slurm/recipes/init.rb).
 HEALTH_NODE_NAME="${HEALTH_NODE_NAME:-${TRAINYARD_ROOT}/etc/parallelcluster/slurm_plugin/slurm_nodename}"
 
@@ -82,7 +82,7 @@ health::metrics() {
 # out_of_service NODE: whether it is drained, down or failing already. POWERING_DOWN does not count.
 health::out_of_service() {
   local state
-  state="$(timeout 10 scontrol -o show node "$1" 2>/dev/null | grep -oE ' State=[^ ]+')" || return 1
+  state="$(timeout 7 scontrol -o show node "$1" 2>/dev/null | grep -oE ' State=[^ ]+')" || return 1
   [[ "${state}" =~ [=+](DRAIN|DOWN|FAIL) ]]
 }
 
@@ -125,7 +125,7 @@ health::take_out() {
     return 0
   fi
   # Slurm keeps some hundred characters of a reason.
-  if answer="$(timeout 10 scontrol update "NodeName=${node}" "State=$1" "Reason=trainyard: ${2:0:240}" 2>&1)"; then
+  if answer="$(timeout 7 scontrol update "NodeName=${node}" "State=$1" "Reason=trainyard: ${2:0:240}" 2>&1)"; then
     health::log "set ${node} to $1: $2"
   else
     health::log "cannot set ${node} to $1 (${answer:-no answer}): $2"

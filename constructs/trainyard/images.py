@@ -15,8 +15,7 @@ from trainyard.retention import retain
 class ImageRepositories(Construct):
     """The repositories of an environment: private, encrypted, scanned, and cleaned of old images.
 
-    `name_of` gives the name in ECR of a repository of the settings. A change of it makes a new, empty repository and
-    keeps the old one with its images.
+    `name_of` gives the name in ECR of a repository of the settings.
     """
 
     repositories: Mapping[str, ecr.IRepository]

@@ -277,7 +277,7 @@ def _show_verdict(target: Target, verdict: Verdict) -> None:
 
 
 def _confirm_deployment(target: Target, verdict: Verdict, *, yes: bool, destructive: bool) -> None:
-    refused = [f"{label(item)}: {at_stake(item)}" for item in verdict.data if item.effect is Effect.REFUSED]
+    refused = [f"{label(item)}: {at_stake(item)}" for item in verdict.resources if item.effect is Effect.REFUSED]
     if refused:
         raise Problem("\n".join(("Nothing was changed: CloudFormation would refuse this deployment.", *refused)))
     dangerous = verdict.level is Level.DESTRUCTIVE

@@ -42,6 +42,7 @@ class ResourceChange:
         data_disposition: what happens to the data: begins with kept or lost; empty unless a resource with data is
             replaced or removed.
         expires: what the change deletes although the resource stays, in words.
+        imported: refused because other stacks import a value of the resource that would change.
     """
 
     stack: str
@@ -54,6 +55,7 @@ class ResourceChange:
     stateful: bool = False
     data_disposition: str = ""
     expires: tuple[str, ...] = ()
+    imported: bool = False
 
     @property
     def gone(self) -> bool:
@@ -131,7 +133,8 @@ def _of_stack(key: str, old: Stacks, new: Stacks, replaced: Collection[Resource]
                 changed = _changed(replace(change, differences=found), (was, now), properties)
                 # CloudFormation changes no export that is imported (user guide, "Get exported outputs").
                 imported = stateful and changed.effect is Effect.REPLACED and _imported(old, key, logical_id)
-                yield replace(changed, effect=Effect.REFUSED, data_disposition="") if imported else changed
+                refused = replace(changed, effect=Effect.REFUSED, data_disposition="", imported=True)
+                yield refused if imported else changed
 
 
 def _content(resource: Json, properties: Json) -> dict[str, Any]:

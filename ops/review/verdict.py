@@ -20,6 +20,7 @@ _LOG_GROUP = "AWS::Logs::LogGroup"
 _REFUSED = {
     resources.DATABASE: "refused while the cluster stack imports its address: see docs/accounting.md, Restore",
     "AWS::FSx::FileSystem": "refused: it cannot change this way. See docs/storage.md, Replace a file system",
+    resources.ASSOCIATION: "refused: FSx has no two of one folder or prefix. See docs/storage.md, Associations with S3",
 }
 _CLUSTER_LOGS = "Monitoring.Logs.CloudWatch.RetentionInDays"
 # ParallelCluster's default.
@@ -211,9 +212,7 @@ def _of_resources(verdict: Verdict) -> Iterator[Reason]:
     rest = [change for change in verdict.resources if (change.stack, change.logical_id) not in data]
     for change in rest:
         if change.effect is Effect.REFUSED:
-            how = " (see docs/storage.md, Associations)" if change.type == resources.ASSOCIATION else ""
-            text = f"CloudFormation refuses {label(change)}: {', '.join(change.causes)}{how}"
-            yield Reason(Level.DESTRUCTIVE, text)
+            yield Reason(Level.DESTRUCTIVE, f"CloudFormation refuses {label(change)}: {', '.join(change.causes)}")
         elif change.gone and change.type.startswith(_INTERRUPTING):
             yield Reason(Level.DISRUPTIVE, f"{label(change)} {change.effect}")
         elif change.type == clusters.TYPE and any(one.path.startswith("Hooks") for one in change.differences):
@@ -239,7 +238,8 @@ def label(change: ResourceChange) -> str:
 def at_stake(change: ResourceChange) -> str:
     """What happens to a resource with data."""
     if change.effect is Effect.REFUSED:
-        return _REFUSED.get(change.type, "refused: it cannot change this way")
+        why = " while other stacks import its name or id" if change.imported else ": it cannot change this way"
+        return _REFUSED.get(change.type, f"refused{why}")
     return ", ".join(change.expires) or f"{change.effect}; {_contents(change)} {change.data_disposition}"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import time
 from typing import TYPE_CHECKING, Any
@@ -267,7 +266,6 @@ def test_enroot_keeps_its_files_on_local_nvme(node: Node, settings: Settings) ->
     assert "e /scratch/enroot/cache/user-* - - - 14d\n" in rules.read_text()
 
 
-@pytest.mark.skipif(not shutil.which("systemd-tmpfiles"), reason="needs systemd")
 def test_layers_that_nobody_uses_are_removed(node: Node, settings: Settings) -> None:
     node.bootstrap(settings, role="compute-configured")
     user, days = node.path("/scratch/enroot/cache/user-1000"), 86400

@@ -4,32 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from local.slurm import Laboratory
 from tests.images.conftest import ASSETS, IMAGES, NODE, Importer, replaced
 from tests.slurm import registry
-from tests.slurm.conftest import ROOT
 from tests.slurm.registry import Image
 
 REPOSITORY = "pytorch-training-custom"
-
-
-@pytest.mark.skipif(not Path("/usr/share/i18n/locales/de_DE").exists(), reason="needs the sources of locales")
-def test_a_record_has_the_same_time_in_every_locale(tmp_path: Path) -> None:
-    subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", tmp_path / "de_DE.UTF-8"], check=True)
-    file = tmp_path / "a.sqsh"
-    file.touch()
-    os.utime(file, (1, 1.5))
-    script = '. "$1"; record::seal "$2"'
-    line = ["bash", "-euc", script, "seal", str(ROOT / "cluster_assets/images/lib/files.sh"), str(file)]
-    env = {"PATH": os.environ["PATH"], "LOCPATH": str(tmp_path), "LC_ALL": "de_DE.UTF-8"}
-    assert subprocess.run(line, env=env, capture_output=True, text=True, check=True).stdout == "0 1.500000000\n"
 
 
 @pytest.fixture(scope="module")

@@ -74,7 +74,7 @@ class Machine:
         settings = {
             "schema": 1,
             "environment": "local",
-            "mounts": [{"path": "/fsx"}, {"path": "/shared"}],
+            "mounts": [{"path": "/fsx"}, {"path": "/shared"}, {"path": "/home"}],
             "folders": {"scripts": "/shared/scripts"},
             "queues": [queue("gpu", "/scratch", "p5", P5 | changes)],
         }
@@ -155,7 +155,7 @@ def compute(tmp_path: Path) -> Machine:
     machine.file("/opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so", "\x7fELF\0\1Initializing aws-ofi-nccl 1.22.0\0git-1\0")
     pyxis(machine)
     verbs_devices(machine.root, "efa", range(32))
-    for mount in ("scratch", "fsx", "shared"):
+    for mount in ("scratch", "fsx", "shared", "home"):
         (machine.root / mount).mkdir()
     return machine
 
@@ -166,7 +166,8 @@ def head(tmp_path: Path) -> Machine:
     machine = machine_with(tmp_path, HEAD)
     machine.settings()
     pyxis(machine)
-    (machine.root / "fsx").mkdir()
+    for mount in ("fsx", "home"):
+        (machine.root / mount).mkdir()
     (machine.root / "shared/scripts/versions/abc").mkdir(parents=True)
     (machine.root / "shared/scripts/current").symlink_to("versions/abc")
     return machine

@@ -95,7 +95,7 @@ FAULTS: dict[str, tuple[Callable[[Machine], object], dict[str, str], str]] = {
     ),
     "no /fsx": (tool("mountpoint", '[[ "$2" != */fsx ]]'), {"file-systems": "failure"}, "not mounted: /fsx"),
     "file systems hang": (
-        tool("stat", '[[ "$*" == *%S* ]] && exec /usr/bin/stat "$@"; sleep 600'),
+        tool("stat", '[[ "$*" == *%S* ]] && exec /usr/bin/stat "$@"; [[ "$*" == */home ]] && exit 1; sleep 600'),
         {"file-systems": "failure"},
         "no answer in 2 s",
     ),

@@ -134,6 +134,7 @@ scratch::remove() {
 scratch::advice() {
   local cache
   cache="$(credentials::enroot_value ENROOT_CACHE_PATH)"
+  [[ -O "${cache}" && -z "${IMPORT_SCRATCH:-}" ]] || cache=""
   printf 'Free some%s, or set IMPORT_SCRATCH to a folder on a larger local disk' "${cache:+, for example the layers that Enroot keeps in ${cache}}"
 }
 

@@ -101,8 +101,8 @@ def cluster_may_appear(progress: Progress) -> bool:
 
 
 def update_may_begin(progress: Progress) -> bool:
-    """Whether the update that is rolled back may still begin. Once this execution has made its own call, it waits for
-    the cluster anyway.
+    """Whether the cancelled update, which this rollback undoes, may still begin. Once this execution has made its own
+    call, it waits for the cluster anyway.
     """
     rolls_back = progress.rollback is not False
     return rolls_back and progress.asked == "nothing" and progress.looks <= _LOOKS_FOR_AN_UPDATE

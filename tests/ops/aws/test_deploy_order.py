@@ -97,3 +97,14 @@ def test_a_database_is_not_restored_while_the_cluster_imports_its_address() -> N
     # The step before: the cluster has the address as text.
     verdict = judge("unit", "before", with_database(None, "unit-accounting.cluster-x:3306"), new)
     assert [change.effect for change in verdict.data] == [Effect.REPLACED]
+
+
+def test_an_association_does_not_get_another_prefix() -> None:
+    def stacks(prefix: str) -> dict[str, Stack]:
+        properties = {"FileSystemId": "fs-1", "FileSystemPath": "/data", "DataRepositoryPath": f"s3://unit/{prefix}"}
+        template = {"Resources": {"Data": {"Type": "AWS::FSx::DataRepositoryAssociation", "Properties": properties}}}
+        return {"data-links": Stack("data-links", "unit-data-links", "us-east-1", template)}
+
+    verdict = judge("unit", "before", stacks("old/"), stacks("new/"))
+    with pytest.raises(Problem, match=r"DataRepositoryAssociation .*: refused: .* docs/storage.md, Assoc"):
+        deployment._confirm_deployment(cast("deployment.Target", None), verdict, yes=True, destructive=True)
