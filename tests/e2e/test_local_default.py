@@ -219,7 +219,7 @@ def test_loopback_as_the_only_network(local_of: LocalOf, name: str) -> None:
     assert "CREATE_COMPLETE" in result.stdout
     assert "Down." in result.stdout
     if name == "staging":
-        assert "0 NAT gateways, 15 endpoints" in result.stdout
+        assert "0 NAT gateways, 14 endpoints" in result.stdout
     if name == "jakarta-80xp5e":
         assert re.search(r"p5e\.48xlarge x 0 to 80.*EFA.*cr-[0-9a-f]+", result.stdout), result.stdout
         assert result.stdout.count("Lustre PERSISTENT_1") == 3
