@@ -144,10 +144,11 @@ def _content(resource: Json, properties: Json) -> dict[str, Any]:
 
 def _changed(change: ResourceChange, resources: tuple[Json, Json], properties: tuple[Json, Json]) -> ResourceChange:
     causes, refused = _causes(change.type, *properties), _refused(*resources)
-    # CloudFormation creates a replacement before it deletes. FSx refuses an association beside another one of the same
-    # folder or prefix (CreateDataRepositoryAssociation).
-    beside = change.type == ASSOCIATION and causes and "FileSystemId" not in causes
-    if refused or beside or (causes and change.type.startswith(CUSTOM)):
+    # CloudFormation creates the new association first, while the old one exists. FSx does not allow two associations of
+    # one file system with the same folder or prefix (CreateDataRepositoryAssociation).
+    conflicts = change.type == ASSOCIATION and causes and "FileSystemId" not in causes
+    custom = change.type.startswith(CUSTOM) and causes
+    if refused or conflicts or custom:
         effect = Effect.REFUSED
     elif any(causes.values()):
         effect = Effect.REPLACED
