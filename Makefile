@@ -144,9 +144,11 @@ $(UV):
 	@$(CURDIR)/$(UV) sync --quiet --frozen $(COMPILE) --project $(or $*,.) --python "$$(command -v $(PYTHON))"
 	@touch $@
 
+# uv compiles for Python without -O only; cdk.json has it, and the first synthesis would take ten seconds more.
 .venv/.ready: pyproject.toml uv.lock $(UV)
 	@echo "setup: $@"
 	@$(UV) sync --quiet --frozen $(COMPILE) --python "$$(command -v $(PYTHON))"
+	@[ -z "$(COMPILE)" ] || $(PY) -O -c 'import stacks.deployment'
 	@touch $@
 
 %node_modules/.ready: %package.json %package-lock.json

@@ -10,13 +10,22 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from importlib import import_module
+from threading import Thread
 
 # The modules below make 200,000 objects that live until the end: a search for cycles among them takes 0.1 s.
 gc.disable()
 
+from trainyard import jsii_process  # noqa: E402
+
+# The import of aws_cdk waits for Node most of the time. These modules import nothing of the CDK.
+ahead = Thread(target=lambda: [import_module(name) for name in ("settings.pipeline", "trainyard.monitoring_bundle")])
+ahead.start()
 import aws_cdk as cdk  # noqa: E402
 
-import settings  # noqa: E402
+jsii_process.load_ahead()
+ahead.join()
+
 import settings.pipeline  # noqa: E402
 from stacks.deployment import compose, compose_removal  # noqa: E402
 

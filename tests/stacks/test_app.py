@@ -14,6 +14,7 @@ from ops.aws.cdk import App
 from settings.stacks import STACKS, stack_name
 from tests.constructs.stacks_of import environment
 from tests.stacks.conftest import ROOT, Synthesis
+from tests.stubs import fake_command
 
 
 def run(tmp_path: Path, **context: str) -> subprocess.CompletedProcess[str]:
@@ -78,6 +79,50 @@ def test_a_removal_has_all_stacks_each_after_those_that_may_use_it(tmp_path: Pat
 
 def test_cdk_json_starts_the_projects_own_interpreter_and_reports_nothing_home() -> None:
     given = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))
-    assert given["app"] == ".venv/bin/python app.py"
+    assert given["app"] == ".venv/bin/python -O app.py"
     assert given["versionReporting"] is False
     assert given["context"]["cli-telemetry"] is False
+
+
+PROCESSES = """
+from trainyard import jsii_process
+import aws_cdk, json, subprocess
+jsii_process.load_ahead()
+program = jsii_process.program
+answers = [json.loads(program.answers.channel.readline()) for _ in range(program.answers.ahead)] if program else []
+if program:
+    program.answers.ahead = 0
+aws_cdk.App()
+print(json.dumps({"direct": bool(program), "failed": [one for one in answers if one.get("ok") != {"result": False}]}))
+"""
+
+
+def test_python_speaks_to_the_node_program_of_the_installed_jsii() -> None:
+    """It fails for another version of jsii: then compare jsii's `_NodeProcess.start` with jsii_process.py."""
+    done = subprocess.run([sys.executable, "-c", PROCESSES], capture_output=True, text=True, check=True, timeout=120)
+    assert json.loads(done.stdout) == {"direct": True, "failed": []}
+
+
+@pytest.mark.parametrize("variable", ["JSII_NODE", "JSII_RUNTIME"])
+def test_a_users_own_setting_for_jsii_counts(variable: str, tmp_path: Path) -> None:
+    program = fake_command(tmp_path / "given", '#!/bin/sh\necho "asked: $*" >&2\nexit 1\n')
+    done = subprocess.run(
+        [sys.executable, "-c", PROCESSES],
+        env={**os.environ, variable: str(program)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode != 0
+    assert "asked: " in done.stderr if variable == "JSII_NODE" else "given" in done.stderr, done.stderr
+
+
+def test_a_direct_synthesis_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    direct, usual = tmp_path / "direct", tmp_path / "usual"
+    assert run(direct, env="local").returncode == 0
+    monkeypatch.setenv("JSII_NODE", "node")
+    assert run(usual, env="local").returncode == 0
+    # Metadata of constructs holds stack traces with the names of Node's files.
+    difference = ["diff", "--recursive", "--exclude=*.metadata.json", direct, usual]
+    assert not subprocess.run(difference, capture_output=True, check=False).stdout

@@ -64,7 +64,7 @@ def dashboard_json(dashboard: Dashboard, environment: Environment) -> str:
         for panel, width in _with_widths(panels):
             number += 1
             made.with_panel(_panel(panel, environment.region).id(number).span(width))
-    return f"{json.dumps(made.build(), cls=JSONEncoder, indent=1, sort_keys=True)}\n"
+    return f"{json.dumps(made.build(), cls=JSONEncoder, sort_keys=True)}\n"
 
 
 def _with_widths(panels: tuple[Panel, ...]) -> Iterator[tuple[Panel, int]]:
