@@ -124,5 +124,5 @@ def test_a_direct_synthesis_is_the_same(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("JSII_NODE", "node")
     assert run(usual, env="local").returncode == 0
     # Metadata of constructs holds stack traces with the names of Node's files.
-    difference = ["diff", "--recursive", "--exclude=*.metadata.json", direct, usual]
+    difference = ["diff", "--recursive", "--exclude=*.metadata.json", str(direct), str(usual)]
     assert not subprocess.run(difference, capture_output=True, check=False).stdout
