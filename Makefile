@@ -90,7 +90,7 @@ check: tools .venv/.ready ## Check the environment file ENV, or the pipeline fil
 synth: tools .venv/.ready node_modules/.ready ## Synthesize the CloudFormation templates of ENV, or of PIPELINE=<name>, into cdk.out/
 	@if [ -n "$$PIPELINE" ]; then given="pipeline=$$PIPELINE"; else given="env=$$ENV"; fi; $(CDK) synth --quiet -c "$$given"
 
-schema: .venv/.ready ## Write the JSON Schemas of environment and pipeline files, and the reference pages in docs/
+schema: tools .venv/.ready ## Write the JSON Schemas of environment and pipeline files, and the reference pages in docs/
 	@$(TRAINYARD) schema --write
 
 golden: setup ## Write what the shipped environments come to (tests/golden/), for review in git
@@ -144,11 +144,11 @@ $(UV):
 	@$(CURDIR)/$(UV) sync --quiet --frozen $(COMPILE) --project $(or $*,.) --python "$$(command -v $(PYTHON))"
 	@touch $@
 
-# uv compiles for Python without -O only; cdk.json has it, and the first synthesis would take ten seconds more.
+# uv compiles only for Python without -O. cdk.json runs Python with -O: its first synthesis would take ten seconds more.
 .venv/.ready: pyproject.toml uv.lock $(UV)
 	@echo "setup: $@"
 	@$(UV) sync --quiet --frozen $(COMPILE) --python "$$(command -v $(PYTHON))"
-	@[ -z "$(COMPILE)" ] || $(PY) -O -c 'import stacks.deployment'
+	@[ -z "$(COMPILE)" ] || $(PY) -O -c 'import stacks.deployment, stacks.pipeline'
 	@touch $@
 
 %node_modules/.ready: %package.json %package-lock.json

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from threading import Thread
 
@@ -18,8 +19,16 @@ gc.disable()
 
 from trainyard import jsii_process  # noqa: E402
 
-# The import of aws_cdk waits for Node most of the time. These modules import nothing of the CDK.
-ahead = Thread(target=lambda: [import_module(name) for name in ("settings.pipeline", "trainyard.monitoring_bundle")])
+
+def _import_ahead() -> None:
+    """Import modules that do not need the CDK. Faults are for the imports below to report."""
+    with suppress(Exception):
+        import_module("settings.pipeline")
+        import_module("trainyard.monitoring_bundle")
+
+
+# The import of aws_cdk waits for Node most of the time.
+ahead = Thread(target=_import_ahead)
 ahead.start()
 import aws_cdk as cdk  # noqa: E402
 

@@ -1,23 +1,24 @@
-"""A faster synthesis: Python speaks to jsii's Node program directly. Import this module before `aws_cdk`.
+"""A faster synthesis: Python talks to jsii's Node program directly. Import this module before `aws_cdk`.
 
-jsii starts a Node process that starts a second one, and copies all 800 calls of a synthesis and their answers. Here
-Python starts the second one itself, imports modules while it starts, and lets it load the CDK's large classes while
-Python imports more. That saves a sixth of the time (`scripts/benchmarks/synth.py`).
+jsii starts a Node process, which starts the program in a second one and copies all 800 calls of a synthesis and their
+answers. Here Python starts the program itself, imports modules while it starts, and lets it load the CDK's large
+classes while Python imports more. That saves a sixth of the time (`scripts/benchmarks/synth.py`).
 
-It replaces a private method of jsii, and so does this for one version of jsii only. With another version, and where
-JSII_NODE or JSII_RUNTIME is set, jsii starts its processes as usual.
+This replaces a private method of jsii. It does so for one version of jsii only: with another version, and where
+JSII_NODE or JSII_RUNTIME is set, jsii starts its processes as usual. jsii's warning about an old Node does not appear.
 """
 
 from __future__ import annotations
 
 import atexit
-import io
+import contextlib
 import json
 import os
 import platform
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 from importlib.util import find_spec
@@ -63,7 +64,7 @@ class Answers:
 
 
 class Program(subprocess.Popen[bytes]):
-    """jsii's program. What it prints goes where Python prints."""
+    """jsii's program. What it prints becomes errors of Python's: Node would make an inherited stream non-blocking."""
 
     def __init__(self, packages: Path) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="jsii-")
@@ -73,15 +74,28 @@ class Program(subprocess.Popen[bytes]):
         super().__init__(
             ["node", "--max-old-space-size=4069", "--preserve-symlinks", f"{self.folder.name}/program.js"],
             stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             env={**os.environ, "JSII_AGENT": f"Python/{platform.python_version()}"},
-            preexec_fn=lambda: os.dup2(other.fileno(), CHANNEL),  # there is no other thread yet
+            preexec_fn=lambda: os.dup2(other.fileno(), CHANNEL),  # safe: there is no other thread yet
             pass_fds=[CHANNEL],
         )
         other.close()
-        self.calls, self.answers = own.makefile("wb"), Answers(own.makefile("rb"))
-        own.close()
+        self.socket, self.calls, self.answers = own, own.makefile("wb"), Answers(own.makefile("rb"))
         # What jsii uses of the process that it starts itself.
-        self.stdin, self.stdout, self.stderr = self.calls, self.answers, io.BytesIO()  # type: ignore[assignment]
+        self.stdin, self.stdout, self.stderr = self.calls, self.answers, self.stdout  # type: ignore[assignment]
+
+    def copy_output(self) -> None:
+        """Print what the program prints, until it ends."""
+        for line in self.stderr or ():
+            sys.stderr.buffer.write(line)
+            sys.stderr.buffer.flush()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Tell the program that no more calls come, also in the middle of a callback, and wait for its end."""
+        with contextlib.suppress(OSError):  # it has ended
+            self.socket.shutdown(socket.SHUT_WR)
+        return super().wait(timeout)
 
 
 def load_ahead() -> None:
@@ -103,12 +117,15 @@ def _start() -> Program | None:
     if not Path(packages, f"jsii-{VERSION}.dist-info").is_dir() or not shutil.which("node"):
         return None
     started = Program(packages)
+    atexit.register(started.kill)  # where an import fails
     from jsii._kernel.providers import process  # while Node starts
 
     def start(self: Any) -> None:  # noqa: ANN401 - jsii's class is private
         self._ctx_stack.enter_context(started.folder)
         self._process = started
-        self.sink_thread = threading.Thread()
+        self.sink_thread = threading.Thread(target=started.copy_output, daemon=True)
+        self.sink_thread.start()
+        atexit.unregister(started.kill)
         atexit.register(self.stop)
         self.handshake()
 

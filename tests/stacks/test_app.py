@@ -17,9 +17,9 @@ from tests.stacks.conftest import ROOT, Synthesis
 from tests.stubs import fake_command
 
 
-def run(tmp_path: Path, **context: str) -> subprocess.CompletedProcess[str]:
+def run(tmp_path: Path, *options: str, **context: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "app.py"],
+        [sys.executable, *options, "app.py"],
         cwd=ROOT,
         env={**os.environ, "CDK_OUTDIR": str(tmp_path), "CDK_CONTEXT_JSON": json.dumps(context)},
         capture_output=True,
@@ -84,45 +84,68 @@ def test_cdk_json_starts_the_projects_own_interpreter_and_reports_nothing_home()
     assert given["context"]["cli-telemetry"] is False
 
 
-PROCESSES = """
-from trainyard import jsii_process
-import aws_cdk, json, subprocess
-jsii_process.load_ahead()
-program = jsii_process.program
-answers = [json.loads(program.answers.channel.readline()) for _ in range(program.answers.ahead)] if program else []
-if program:
-    program.answers.ahead = 0
-aws_cdk.App()
-print(json.dumps({"direct": bool(program), "failed": [one for one in answers if one.get("ok") != {"result": False}]}))
-"""
+START = "from trainyard import jsii_process; import aws_cdk as cdk; jsii_process.load_ahead()\n"
 
 
-def test_python_speaks_to_the_node_program_of_the_installed_jsii() -> None:
+def in_python(code: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run code whose temporary files are in `folder`."""
+    env = {**os.environ, "TMPDIR": str(folder), **env}
+    line = [sys.executable, "-c", code]
+    return subprocess.run(line, env=env, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_python_talks_to_the_node_program_of_the_installed_jsii(tmp_path: Path) -> None:
     """It fails for another version of jsii: then compare jsii's `_NodeProcess.start` with jsii_process.py."""
-    done = subprocess.run([sys.executable, "-c", PROCESSES], capture_output=True, text=True, check=True, timeout=120)
-    assert json.loads(done.stdout) == {"direct": True, "failed": []}
+    done = in_python(
+        START + "p = jsii_process.program; print(*(p.answers.channel.readline().strip() for _ in jsii_process.LARGE))\n"
+        "p.answers.ahead = 0; cdk.App(); import os; print(os.get_blocking(1), os.get_blocking(2))",
+        tmp_path,
+    )
+    answers, blocking = done.stdout.splitlines()
+    assert set(answers.split()) == {'b\'{"ok":{"result":false}}\''}, done.stdout + done.stderr
+    assert blocking == "True True", "Node shares no stream with Python"
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("variable", ["JSII_NODE", "JSII_RUNTIME"])
 def test_a_users_own_setting_for_jsii_counts(variable: str, tmp_path: Path) -> None:
-    program = fake_command(tmp_path / "given", '#!/bin/sh\necho "asked: $*" >&2\nexit 1\n')
-    done = subprocess.run(
-        [sys.executable, "-c", PROCESSES],
-        env={**os.environ, variable: str(program)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    asked = tmp_path / "asked"
+    shell = fake_command(tmp_path / "given", f"#!/bin/sh\necho shell >{asked}\n")
+    script = tmp_path / "given.js"
+    script.write_text(f"require('fs').writeFileSync('{asked}', 'script\\n')")
+    given = {"JSII_NODE": shell, "JSII_RUNTIME": script}[variable]
+    assert in_python(START, tmp_path, **{variable: str(given)}).returncode != 0
+    assert asked.read_text() == {"JSII_NODE": "shell\n", "JSII_RUNTIME": "script\n"}[variable]
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("from trainyard import jsii_process; import no_such_module", "No module named 'no_such_module'"),
+        (
+            START + "import jsii\n@jsii.implements(cdk.IAspect)\nclass Stop:\n"
+            "    def visit(self, node): raise KeyboardInterrupt('stopped')\n"
+            "app = cdk.App(); cdk.Aspects.of(cdk.Stack(app, 'S')).add(Stop()); app.synth()",
+            "stopped",
+        ),
+    ],
+)
+def test_node_ends_with_python(code: str, said: str, tmp_path: Path) -> None:
+    """Where an import fails, and in the middle of a callback: neither its source text nor its folders are left."""
+    done = in_python(code, tmp_path)
     assert done.returncode != 0
-    assert "asked: " in done.stderr if variable == "JSII_NODE" else "given" in done.stderr, done.stderr
+    assert said in done.stderr
+    assert len(done.stderr) < 10_000
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_direct_synthesis_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As cdk.json has it, and as jsii starts its processes."""
     direct, usual = tmp_path / "direct", tmp_path / "usual"
-    assert run(direct, env="local").returncode == 0
+    assert run(direct, "-O", env="local").returncode == 0
     monkeypatch.setenv("JSII_NODE", "node")
     assert run(usual, env="local").returncode == 0
     # Metadata of constructs holds stack traces with the names of Node's files.
     difference = ["diff", "--recursive", "--exclude=*.metadata.json", str(direct), str(usual)]
-    assert not subprocess.run(difference, capture_output=True, check=False).stdout
+    done = subprocess.run(difference, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
