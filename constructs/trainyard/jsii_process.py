@@ -117,7 +117,6 @@ def _start() -> Program | None:
     if not Path(packages, f"jsii-{VERSION}.dist-info").is_dir() or not shutil.which("node"):
         return None
     started = Program(packages)
-    atexit.register(started.kill)  # where an import fails
     from jsii._kernel.providers import process  # while Node starts
 
     def start(self: Any) -> None:  # noqa: ANN401 - jsii's class is private
@@ -125,7 +124,6 @@ def _start() -> Program | None:
         self._process = started
         self.sink_thread = threading.Thread(target=started.copy_output, daemon=True)
         self.sink_thread.start()
-        atexit.unregister(started.kill)
         atexit.register(self.stop)
         self.handshake()
 
