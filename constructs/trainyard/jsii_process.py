@@ -77,7 +77,8 @@ class Program(subprocess.Popen[bytes]):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env={**os.environ, "JSII_AGENT": f"Python/{platform.python_version()}"},
-            preexec_fn=lambda: os.dup2(other.fileno(), CHANNEL),  # safe: there is no other thread yet
+            # A preexec_fn can block a process that has threads. This one has none yet.
+            preexec_fn=lambda: os.dup2(other.fileno(), CHANNEL),
             pass_fds=[CHANNEL],
         )
         other.close()
@@ -92,7 +93,10 @@ class Program(subprocess.Popen[bytes]):
             sys.stderr.buffer.flush()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Tell the program that no more calls come, also in the middle of a callback, and wait for its end."""
+        """Close the program's input and wait until it ends.
+
+        The program may still wait for the result of a callback. Without the end of its input it would not stop.
+        """
         with contextlib.suppress(OSError):  # it has ended
             self.socket.shutdown(socket.SHUT_WR)
         return super().wait(timeout)
