@@ -14,8 +14,9 @@ import pytest_rerunfailures
 # cdk-nag check the templates in tests of their own.
 os.environ.setdefault("CDK_VALIDATION", "false")
 
-# Tests have homes of their own; jsii would unpack its packages into each: 10 s of CPU time for the CDK, as much for
-# ParallelCluster.
+# Tests have homes of their own; jsii would unpack its packages into each: 10 s of CPU time for the CDK. The jsii of
+# ParallelCluster is older and unpacks them for each process unless it is told to keep them.
+os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE", "enabled")
 os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(Path("~/.cache/aws/jsii/package-cache").expanduser()))
 
 # Every boto3 session parses the files that describe its services, 0.15 s for EC2. Here a process parses each file once.

@@ -43,7 +43,7 @@ def tree(folder: Path) -> dict[str, tuple[int, str | bytes]]:
     }
 
 
-@pytest.mark.parametrize(("heads", "computes"), [(1, 15), (4, 0)])
+@pytest.mark.parametrize(("heads", "computes"), [(1, 8), (3, 0)])
 def test_shares_are_as_after_a_single_run(node: Node, settings: Settings, heads: int, computes: int) -> None:
     roles = ["head-configured"] * heads + ["compute-configured"] * computes
     nodes = copies(node, len(roles))

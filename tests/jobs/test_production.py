@@ -1,4 +1,4 @@
-"""Training on real nodes of Slurm: PyTorch with gloo, nodes that die, time limits, seven models at once."""
+"""Training on real nodes of Slurm: PyTorch with gloo, time limits, seven models at once."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def limited(lab: Laboratory, jobs: str) -> str:
     return submit(
         lab,
         f"{jobs}/train-model.sbatch --model model2 --nodes 2 --procs 1 --time 3 --grace 60 "
-        f"-- {TRAIN} --steps 280 --every 1000 --step-seconds 0.5",
+        f"-- {TRAIN} --steps 70 --every 1000 --step-seconds 2",
     )
 
 
@@ -77,41 +77,6 @@ def test_a_second_job_of_a_model_is_refused_whatever_its_name(lab: Laboratory, j
     second = submit(lab, f"sbatch --job-name=other --nodes=1 {jobs}/train-model.sbatch --model model2 -- {TRAIN}")
     refused = lab.wait_for_job(second, states=("FAILED",))
     assert f"job {limited} (state R) trains model2" in lab.output(["cat", refused["StdOut"]])
-
-
-@pytest.mark.usefixtures("seven", "limited", "revive")
-def test_a_killed_node_and_the_job_comes_back_and_completes(lab: Laboratory, jobs: str) -> None:
-    """Two nodes train, one is killed, Slurm requeues, other nodes resume from the newest whole checkpoint."""
-    folder = "/fsx2/model1/checkpoints"
-    lab.run(f"rm -rf {folder}/step-* /fsx1/results/model1.json")
-    # A checkpoint that was cut short: newer than all, and not whole.
-    lab.write(f"{folder}/step-00000900/__0_0.distcp", "half")
-    job = submit(
-        lab,
-        f"{jobs}/train-model.sbatch --model model1 --nodes 2 --procs 1 -- {TRAIN} --steps 60 "
-        "--every 10 --keep 9 --schedule constant --step-seconds 0.3 --metrics /fsx1/results/model1.json",
-    )
-    lab.wait(lambda: 10 <= newest_whole(lab, folder) < 40, "a first checkpoint")
-    first = lab.output(["scontrol", "show", "hostnames", lab.job(job)["NodeList"]]).split()
-    lab.kill(first[-1])
-    found = lab.wait_for_job(job)
-    assert found["Restarts"] == "1"
-    assert first[-1] not in lab.output(["scontrol", "show", "hostnames", found["NodeList"]]).split()
-    output = lab.output(["cat", found["StdOut"]])
-    assert f"attempt 2 of model1, {folder}/step-000000" in output
-    assert f"resumed from {folder}/step-000000" in output
-    assert f"exported {folder}/step-00000060 to s3://" in output
-    # It went on as if nothing had been: the model7 that ran whole has the same first losses.
-    whole, parts = losses(lab, "/fsx1/results/model7.json"), losses(lab, "/fsx1/results/model1.json")
-    assert sorted(parts) == list(range(1, 61))
-    assert parts[30] == pytest.approx(whole[30], abs=1e-4)
-    lab.run(["rm", "-rf", f"{folder}/step-00000900"])
-
-
-def newest_whole(lab: Laboratory, folder: str) -> int:
-    """Step of the newest whole checkpoint, by the program that the jobs ask."""
-    done = lab.run(["python3", "/opt/trainyard/current/training/checkpoint.py", "newest", folder], check=False)
-    return int(done.stdout.split()[0]) if done.stdout else 0
 
 
 def test_a_program_that_does_not_listen_is_ended_in_time_and_comes_back(lab: Laboratory, jobs: str) -> None:
@@ -240,4 +205,4 @@ def test_before_the_time_limit_a_checkpoint_is_written_and_the_job_comes_back(la
     assert "stopped on request after step" in output
     assert "requeue: the time limit is near" in output
     assert "resumed from /fsx2/model2/checkpoints/step-" in output
-    assert "passed: model2 is done at step 280" in output
+    assert "passed: model2 is done at step 70" in output

@@ -175,13 +175,16 @@ FAULTS: dict[str, Act] = {
 @pytest.mark.usefixtures("revive", "clean")
 def test_ten_random_faults_in_one_run(lab: Laboratory, jobs: str) -> None:
     """Each comes when the run has gone on after the last one. The losses are those of an undisturbed run."""
+    folder = "/fsx2/model6/checkpoints"
     choice = random.Random(SEED)  # noqa: S311
     order = choice.sample(sorted(FAULTS), len(FAULTS))
     steps = 11 * len(order)
-    line = f"{jobs}/train-model.sbatch --nodes 2 --procs 1 --attempts 9 --export none"
+    line = f"{jobs}/train-model.sbatch --nodes 2 --procs 1 --attempts 9"
     program = f"{TRAIN} --steps {steps} --every {EVERY} --keep 99 --report 1 --deterministic"
     metrics, reference = "/fsx1/results/faults.json", "/fsx1/results/undisturbed.json"
     lab.run(f"rm -rf /fsx2/model[67]/checkpoints/step-* {metrics} {reference}")
+    # A checkpoint that was cut short: newer than all, and not whole.
+    lab.write(f"{folder}/step-00000900/__0_0.distcp", "half")
     job = submit(lab, f"{line} --model model6 -- {program} --step-seconds 0.5 --metrics {metrics}", ENVIRONMENT)
     story: list[str] = []
     for fault in order:
@@ -195,7 +198,10 @@ def test_ten_random_faults_in_one_run(lab: Laboratory, jobs: str) -> None:
     output = lab.output(["cat", found["StdOut"]])
     assert f"passed: model6 is done at step {steps}" in output
     assert int(found["Restarts"]) >= 4, (story, output)
-    whole = submit(lab, f"{line} --model model7 -- {program} --metrics {reference}", ENVIRONMENT)
+    assert "attempt 2 of model6" in output and f"resumed from {folder}/step-000000" in output
+    assert f"exported {folder}/step-{steps:08} to s3://" in output
+    lab.run(["rm", "-rf", f"{folder}/step-00000900"])
+    whole = submit(lab, f"{line} --model model7 --export none -- {program} --metrics {reference}", ENVIRONMENT)
     lab.wait_for_job(whole, seconds=600)
     wanted, parts = losses(lab, reference), losses(lab, metrics)
     assert sorted(parts) == sorted(wanted) == list(range(1, steps + 1))

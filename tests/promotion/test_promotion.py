@@ -30,7 +30,7 @@ LOST = "gpu-dy-g5-2"
 
 @pytest.fixture(scope="session")
 def promoted(promotion: Promotion, tmp_path_factory: pytest.TempPathFactory) -> Promotion:
-    """From nothing to prod: stopped by dev's validation, by prod's preflight, by an approval, then through."""
+    """From nothing to prod: stopped by dev's validation, by a disruption, by prod's preflight, by an approval."""
     seeds = tmp_path_factory.mktemp("seeds") / "seeds.json"
     given = expected(promotion.checkout)
     reserved = given[PROD].pop("capacity_reservations")
@@ -47,24 +47,18 @@ def promoted(promotion: Promotion, tmp_path_factory: pytest.TempPathFactory) -> 
         nodes = [node.name for node in laboratory.plan.compute if node.gpus]
         with gpus(laboratory, LOST, shown=0), file_with(laboratory, FIGURES, {"mounts": {"/fsx": 90}}, *nodes):
             step.result()
-    promotion.step("no reservation", 1, "--resume")
+    # Then a change that drains dev's nodes. Without the first line, ParallelCluster refuses the second while the fleet
+    # runs.
+    promotion.edit("environments/dev.yaml", r"(?m)^cluster:$", "cluster:\n  updates: {stop_fleet: when-needed}")
+    promotion.edit("environments/dev.yaml", r"scaledown_minutes: \d+", "scaledown_minutes: 25")
+    promotion.step("disruptive", 3)
+    promotion.step("no reservation", 1, "--resume", "--approve", "dev/Approve-Disruption")
     emulator = launch.find(promotion.state)
     assert emulator is not None
     Steer(emulator).seeds({"capacity_reservations": reserved}, PROD, REGION)
     promotion.step("not approved", 3, "--resume", "--approve", "prod/Approve-Permissions")
     promotion.step("succeeded", 0, "--resume", "--approve", "prod/Approve")
     return promotion
-
-
-@pytest.fixture(scope="session")
-def disrupted(promoted: Promotion) -> Promotion:
-    """A change that drains dev's nodes, on what was promoted before."""
-    # Without the first, ParallelCluster refuses the second while the fleet runs.
-    promoted.edit("environments/dev.yaml", r"(?m)^cluster:$", "cluster:\n  updates: {stop_fleet: when-needed}")
-    promoted.edit("environments/dev.yaml", r"scaledown_minutes: \d+", "scaledown_minutes: 25")
-    promoted.step("disruptive", 3)
-    promoted.step("disruption approved", 3, "--resume", "--approve", "dev/Approve-Disruption")
-    return promoted
 
 
 def test_planted_faults_stop_before_prod(promoted: Promotion) -> None:
@@ -76,8 +70,19 @@ def test_planted_faults_stop_before_prod(promoted: Promotion) -> None:
     failed = f"scan on {LOST}, hello-gpu on gpu/g5, gpu-check on {LOST}, storage on /fsx from gpu/g5"
     assert f"FAILED (simulated): {failed} (" in step.output
     assert "write 90 MB/s, floor 120" in step.output
-    # Repaired, the same promotion goes on.
-    assert promoted.steps["no reservation"].outcomes["dev/Validation"] == "succeeded"
+
+
+def test_disruption_stops_for_its_approval(promoted: Promotion) -> None:
+    step = promoted.steps["disruptive"]
+    assert step.outcomes["dev/Approve-Permissions"] == "succeeded", "permissions are the same"
+    assert step.stopped_at() == ["dev/Approve-Disruption"]
+    assert "DISRUPTIVE" in step.output
+    assert "dev/cluster.Prepare" not in step.outcomes
+
+
+def test_approved_disruption_is_deployed(promoted: Promotion) -> None:
+    assert promoted.steps["no reservation"].outcomes["dev/cluster.Deploy"] == "succeeded"
+    assert promoted.cluster_status(DEV, "dev") == "UPDATE_COMPLETE"
 
 
 def test_not_ready_preflight_stops_before_prod(promoted: Promotion) -> None:
@@ -125,22 +130,6 @@ def test_prods_gate_asked_nccl_and_storage(promoted: Promotion) -> None:
 
 def test_unknown_approval(promoted: Promotion) -> None:
     promoted.step("unknown approval", 4, "--resume", "--approve", "prod/Approve-All")
-
-
-def test_disruption_stops_for_its_approval(disrupted: Promotion) -> None:
-    step = disrupted.steps["disruptive"]
-    assert step.outcomes["dev/Approve-Permissions"] == "succeeded", "permissions are the same"
-    assert step.stopped_at() == ["dev/Approve-Disruption"]
-    assert "DISRUPTIVE" in step.output
-    assert "dev/cluster.Prepare" not in step.outcomes
-
-
-def test_approved_disruption_is_deployed(disrupted: Promotion) -> None:
-    step = disrupted.steps["disruption approved"]
-    assert step.outcomes["dev/cluster.Deploy"] == "succeeded"
-    assert disrupted.cluster_status(DEV, "dev") == "UPDATE_COMPLETE"
-    assert step.outcomes["dev/Validation"] == "succeeded"
-    assert step.stopped_at() == ["prod/Approve"]
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from tests.slurm.conftest import ENVIRONMENT, running
 from tests.slurm.planted import interfaces
 from trainyard.cluster_config.rendering import HEALTH_CHECK
 
-NODES = 16
-# As on a cluster, but for the time between two checks. Every 5 s, sixteen checks keep two cores busy, and time out.
+NODES = 8
+# As on a cluster, but for the time between two checks. Every 5 s, the checks keep two cores busy, and time out.
 SLURM = {**HEALTH_CHECK, "HealthCheckInterval": "20", "HealthCheckNodeState": "ANY"}
 
 
@@ -38,7 +38,7 @@ def hook(folder: Path) -> Hook:
 
 @pytest.fixture(scope="module")
 def many(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:  # noqa: ARG001 -- a fixture that asks for another
-    """Sixteen nodes, bootstrapped at once; all may use every core of the machine, so their timeouts are long."""
+    """Eight nodes, bootstrapped at once; all may use every core of the machine, so their timeouts are long."""
     environment = load(ENVIRONMENT)
     cluster = environment.cluster.model_copy(update={"hooks": (hook(tmp_path_factory.mktemp("hooks")),)})
     plan = make(
@@ -63,7 +63,7 @@ def reasons(lab: Laboratory) -> str:
     return lab.output(["sinfo", "-R", "-h", "-o", "%N %t %E"])
 
 
-def test_sixteen_nodes_at_once(many: Laboratory) -> None:
+def test_all_nodes_at_once(many: Laboratory) -> None:
     names = [node.name for node in many.plan.compute]
     for name in names:
         log = many.path("/var/log/trainyard/bootstrap.log", node=name).read_text()
@@ -97,7 +97,7 @@ def pair_test(lab: Laboratory, run: str) -> tuple[list[Line], str]:
     cluster = environment.cluster.model_copy(update={"queues": queues})
     wishes = Wishes((PAIRS,), (PAIRS,))
     [job], _ = Planner(environment.model_copy(update={"cluster": cluster}), wishes, ()).plan()
-    assert (job.place.nodes, job.rounds, job.options) == (NODES, 8, ("--measure", "tcp"))
+    assert (job.place.nodes, job.rounds, job.options) == (NODES, 6, ("--measure", "tcp"))
     place = job.place
     words = (job.kind.job, place.queue, place.feature, str(place.nodes), str(job.minutes), run, *job.options)
     sent = ask(lab, "submit", *words)
@@ -110,7 +110,7 @@ def test_slow_interface_is_found(many: Laboratory) -> None:
     with interfaces(many, slow):
         [line], folder = pair_test(many, "slow")
     assert (line.where, line.outcome, line.simulated) == (slow, Outcome.FAILED, False), line
-    assert "in 4 pairs" in line.found and "% below its peers" in line.found and "state=drain" in line.action
+    assert "in 3 pairs" in line.found and "% below its peers" in line.found and "state=drain" in line.action
     drained = ask(many, "drain", folder)["drain"]
     try:
         assert list(drained) == [slow] and reasons(many).split() == [slow, "drain", *drained[slow].split()]
@@ -139,17 +139,17 @@ def test_scan_of_a_node_by_a_job(many: Laboratory) -> None:
 
 
 def test_node_that_loses_a_gpu_takes_itself_out(many: Laboratory) -> None:
-    take_a_gpu(many, "gpu-dy-p5-16")
-    many.wait(lambda: "gpu-dy-p5-16" in reasons(many), "gpu-dy-p5-16 drains itself")
-    line = next(one for one in reasons(many).splitlines() if one.startswith("gpu-dy-p5-16"))
+    take_a_gpu(many, "gpu-dy-p5-8")
+    many.wait(lambda: "gpu-dy-p5-8" in reasons(many), "gpu-dy-p5-8 drains itself")
+    line = next(one for one in reasons(many).splitlines() if one.startswith("gpu-dy-p5-8"))
     assert "drain" in line and "trainyard: gpus: 7 x NVIDIA H100" in line and "wanted 8 x H100" in line
     # The others go on, and nothing is sent to this one.
     job = many.output(["sbatch", "--parsable", "-N", str(NODES // 2), "--wrap", "srun hostname"])
-    assert "gpu-dy-p5-16" not in many.wait_for_job(job)["NodeList"]
+    assert "gpu-dy-p5-8" not in many.wait_for_job(job)["NodeList"]
 
 
 def test_node_that_starts_unhealthy_takes_no_work(many: Laboratory) -> None:
-    node = "gpu-dy-p5-15"
+    node = "gpu-dy-p5-7"
     many.kill(node)
     many.start(node, slurmd=False)
     take_a_gpu(many, node)
