@@ -24,7 +24,6 @@ REPORT := $${FORMAT:+--format "$$FORMAT"} $${OUTPUT:+--output "$$OUTPUT"}
 ACCOUNT := $${ON:+--on "$$ON"} $(AT_PORT) $(REPORT)
 COMPILE := --compile-bytecode
 PYTEST := .venv/bin/pytest
-QUICK_WORKERS := 2
 QUICK := not e2e and not lifecycle and not lab
 # The others are in these folders: each process reads half as many files.
 LONG_FOLDERS = $(sort $(dir $(shell grep -rlE --include='*.py' 'mark\.(e2e|lab)\b|lab_machine' tests/*/)))
@@ -119,11 +118,11 @@ test-long: setup
 	  --rerun-show-tracebacks -m 'lab or e2e' $(LONG_FOLDERS)
 
 lint-and-test-fast:
-	@printed=$$($(MAKE) --no-print-directory QUICK_WORKERS=1 lint test-fast 2>&1); status=$$?; \
+	@printed=$$($(MAKE) --no-print-directory lint test-fast 2>&1); status=$$?; \
 	  printf '%s\n' "$$printed"; exit $$status
 
 test-fast: setup ## The tests that need neither the emulated AWS nor the laboratory
-	env -u MAKEFLAGS $(PYTEST) -n $(QUICK_WORKERS) --dist loadgroup -m '$(QUICK)'
+	env -u MAKEFLAGS $(PYTEST) -n 2 --dist loadgroup -m '$(QUICK)'
 
 mutants: setup ## Mutation testing: which changed expression does no quick test notice (ONLY=decide,response,settings,verdict)
 	@$(UV) run --quiet --frozen --no-sync --with mutmut==3.8.1 python scripts/mutants.py $${ONLY:+"$$ONLY"}

@@ -66,6 +66,7 @@ run::main() {
     return 1
   fi
   mkdir -p "${TRAINYARD_LOG%/*}"
+  settings::load
   SCRATCH="$(mktemp -d)"
   trap 'rm -rf -- "${SCRATCH}"' EXIT
   run::hooks "${bundle}/hooks/${role}.before" || return 1

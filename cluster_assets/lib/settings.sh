@@ -1,9 +1,27 @@
 # Reads settings.json (see settings.schema.json) with jq, which every ParallelCluster AMI has. Needs base.sh.
 
+# load: keep all values for this process and those that it starts, because each start of jq 1.6 takes 40 ms. A line for each: a filter that
+# yields it, and the value (`.mounts[].path=/fsx`); null is an empty value. Nothing is kept of a file with values of several lines, nor more
+# than a variable can hold (128 KiB).
+settings::load() {
+  SETTINGS_VALUES="$(jq -r 'if any(.. | strings; contains("\n")) then empty else . end
+    | paths(type != "object" and type != "array") as $path
+    | "\($path | map(if type == "number" then "[]" else ".\(.)" end) | add)=\(getpath($path) | if . == null then "" else . end)"' \
+    "${TRAINYARD_SETTINGS}" 2>/dev/null)" && ((${#SETTINGS_VALUES} < 100000)) || SETTINGS_VALUES=""
+  export SETTINGS_VALUES
+}
+
 # get FILTER [JQ_ARGUMENT...]: the values that a jq filter yields, one per line; nothing for null.
 settings::get() {
   local -r filter="$1"
   shift
+  if (($# == 0)) && [[ $'\n'"${SETTINGS_VALUES:-}" == *$'\n'"${filter}="* ]]; then
+    local line
+    while IFS= read -r line; do
+      [[ "${line}" != "${filter}="?* ]] || printf '%s\n' "${line#"${filter}="}"
+    done <<<"${SETTINGS_VALUES}"
+    return 0
+  fi
   jq -r "$@" "(${filter}) | select(. != null)" "${TRAINYARD_SETTINGS}" ||
     log::fail "cannot read '${filter}' from ${TRAINYARD_SETTINGS}: publish the assets again"
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -111,3 +112,34 @@ def test_nodes_learn_which_file_systems_they_reach_over_efa() -> None:
     settings = build(environment(storage={"lustre": [fast, slow]}))
     jsonschema.validate(settings, SCHEMA)
     assert [mount.get("efa") for mount in settings["mounts"]] == [True, None]
+
+
+@pytest.mark.parametrize(("text", "asked"), [("one line", 5), ("two\nlines", 12), ("long" * 30_000, 12)])
+def test_loaded_values_are_those_of_jq(text: str, asked: int, tmp_path: Path) -> None:
+    """And jq is asked for no value that was loaded."""
+    given = {
+        "monitoring": {"mode": "managed", "topic_arn": None, "calendar": "*-*-* 03:00"},
+        "usage": {"idle_gpus": False, "a=b": 1},
+        "mounts": [{"path": "/fsx", "efa": None}, {"path": "/home dir", "efa": True}],
+        "models": [],
+        "text": text,
+    }
+    (tmp_path / "settings.json").write_text(json.dumps(given))
+    filters = [".monitoring.mode", ".monitoring.topic_arn", ".monitoring.calendar", ".usage.idle_gpus", ".text"]
+    filters += [".mounts[].path", ".mounts[].efa", ".usage", ".models[].name", ".people", ".mounts | length", ".text=1"]
+    script = """
+    . "$1/base.sh"; . "$1/settings.sh"; shift; $1
+    jq() { echo asked >&2; command jq "$@"; }
+    shift; for filter in "$@"; do echo "= $filter"; settings::get "$filter"; done"""
+    plain, loaded = (
+        subprocess.run(
+            ["bash", "-euc", script, "-", str(ROOT / "cluster_assets/lib"), first, *filters],
+            env={**os.environ, "TRAINYARD_SETTINGS": str(tmp_path / "settings.json")},
+            text=True,
+            capture_output=True,
+            check=True,
+        )
+        for first in ("true", "settings::load")
+    )
+    assert loaded.stdout == plain.stdout
+    assert (plain.stderr.count("asked"), loaded.stderr.count("asked")) == (len(filters), asked)

@@ -92,17 +92,17 @@ class Unfinished:
 
 @dataclass
 class Local:
-    """`make up` and its sisters, as a user runs them."""
+    """`make up` and its sisters, as a user runs them. `prefix`: words before each command line."""
 
     file: Path
     state: Path
     home: Path
     port: int
+    prefix: tuple[str, ...] = ()
 
-    def run(self, command: str, *options: str, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    def run(self, command: str, *options: str) -> subprocess.CompletedProcess[str]:
         """Run one command to its end; output and errors together in stdout."""
-        line = [*prefix, *self._line(command, *options)]
-        return subprocess.run(line, **self._place(), timeout=LIMIT_S, check=False)
+        return subprocess.run(self._line(command, *options), **self._place(), timeout=LIMIT_S, check=False)
 
     @contextmanager
     def until(self, words: str, command: str, *options: str) -> Iterator[Unfinished]:
@@ -129,7 +129,8 @@ class Local:
 
     def _line(self, command: str, *options: str) -> list[str]:
         port = ("--port", str(self.port)) if command == "up" else ()
-        return [sys.executable, "-m", "cli", command, str(self.file), "--state", str(self.state), *port, *options]
+        line = [sys.executable, "-m", "cli", command, str(self.file), "--state", str(self.state), *port, *options]
+        return [*self.prefix, *line]
 
     def ok(self, command: str, *options: str) -> str:
         """Run one command that must succeed; its output."""
@@ -171,6 +172,16 @@ class Local:
         """The environment's name."""
         found: str = yaml.safe_load(self.file.read_text())["name"]
         return found
+
+
+@contextmanager
+def loopback_alone() -> Iterator[tuple[str, ...]]:
+    """A network namespace that holds nothing but loopback: the words before a command that runs in it."""
+    line = ["unshare", "--map-root-user", "--net", "bash", str(ROOT / "tests" / "e2e" / "alone.sh")]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdin and holder.stdout and holder.stdout.readline() == "ready\n"
+        yield ("nsenter", f"--target={holder.pid}", "--user", "--net", "--preserve-credentials", "--")
+        holder.stdin.close()
 
 
 @pytest.fixture

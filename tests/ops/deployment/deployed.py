@@ -4,7 +4,7 @@ import json
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ def deploy(folder: Path) -> Iterator[Deployed]:
     local.edit(GPU_MAX, rf"max: {GPU_NODES}\1")
     local.edit(*DEPLOYED)
     try:
-        done = local.run("up", "--no-hello", prefix=("env", f"{NODES_EACH}={GPU_NODES}"))
+        done = replace(local, prefix=("env", f"{NODES_EACH}={GPU_NODES}")).run("up", "--no-hello")
         assert done.returncode == 0, done.stdout + local.logs()
         emulator = launch.find(local.state)
         assert emulator is not None
