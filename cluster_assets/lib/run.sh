@@ -50,7 +50,7 @@ run::hooks() {
       printf 'hook %s: %s is missing or was changed: nothing of it was run\n' "${script}" "${file}" >&2
       return 1
     fi
-    run::step "hook ${script}" "${file}" || return 1
+    run::step "hook ${script}" env --unset=TRAINYARD_VALUES "${file}" || return 1
   done <"${list}"
 }
 

@@ -1,25 +1,26 @@
 # Reads settings.json (see settings.schema.json) with jq, which every ParallelCluster AMI has. Needs base.sh.
 
-# load: keep all values for this process and those that it starts, because each start of jq 1.6 takes 40 ms. A line for each: a filter that
-# yields it, and the value (`.mounts[].path=/fsx`); null is an empty value. Nothing is kept of a file with values of several lines, nor more
-# than a variable can hold (128 KiB).
+# load: keep the values for this process and those that it starts: each start of jq 1.6 takes 40 ms. A line for each value, with a filter that
+# yields it (`.mounts[].path=/fsx`); null is an empty value. Keeps nothing if a value has several lines, or if all have 100,000 bytes or more:
+# a variable holds 128 KiB.
 settings::load() {
-  SETTINGS_VALUES="$(jq -r 'if any(.. | strings; contains("\n")) then empty else . end
+  local LC_ALL=C
+  TRAINYARD_VALUES="$(jq -r 'if any(.. | strings; contains("\n")) then empty else . end
     | paths(type != "object" and type != "array") as $path
     | "\($path | map(if type == "number" then "[]" else ".\(.)" end) | add)=\(getpath($path) | if . == null then "" else . end)"' \
-    "${TRAINYARD_SETTINGS}" 2>/dev/null)" && ((${#SETTINGS_VALUES} < 100000)) || SETTINGS_VALUES=""
-  export SETTINGS_VALUES
+    "${TRAINYARD_SETTINGS}" 2>/dev/null)" && ((${#TRAINYARD_VALUES} < 100000)) || TRAINYARD_VALUES=""
+  export TRAINYARD_VALUES
 }
 
 # get FILTER [JQ_ARGUMENT...]: the values that a jq filter yields, one per line; nothing for null.
 settings::get() {
   local -r filter="$1"
   shift
-  if (($# == 0)) && [[ $'\n'"${SETTINGS_VALUES:-}" == *$'\n'"${filter}="* ]]; then
+  if (($# == 0)) && [[ $'\n'"${TRAINYARD_VALUES:-}" == *$'\n'"${filter}="* ]]; then
     local line
     while IFS= read -r line; do
       [[ "${line}" != "${filter}="?* ]] || printf '%s\n' "${line#"${filter}="}"
-    done <<<"${SETTINGS_VALUES}"
+    done <<<"${TRAINYARD_VALUES}"
     return 0
   fi
   jq -r "$@" "(${filter}) | select(. != null)" "${TRAINYARD_SETTINGS}" ||

@@ -114,7 +114,9 @@ def test_nodes_learn_which_file_systems_they_reach_over_efa() -> None:
     assert [mount.get("efa") for mount in settings["mounts"]] == [True, None]
 
 
-@pytest.mark.parametrize(("text", "asked"), [("one line", 5), ("two\nlines", 12), ("long" * 30_000, 12)])
+@pytest.mark.parametrize(
+    ("text", "asked"), [("a line", 5), ("two\nlines", 12), ("é" * 60_000, 12)], ids=["short", "lines", "long"]
+)
 def test_loaded_values_are_those_of_jq(text: str, asked: int, tmp_path: Path) -> None:
     """And jq is asked for no value that was loaded."""
     given = {

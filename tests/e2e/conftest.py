@@ -92,7 +92,7 @@ class Unfinished:
 
 @dataclass
 class Local:
-    """`make up` and its sisters, as a user runs them. `prefix`: words before each command line."""
+    """`make up` and its sisters, as a user runs them. `prefix`: words before the lines of `run` and `until`."""
 
     file: Path
     state: Path
@@ -179,9 +179,8 @@ def loopback_alone() -> Iterator[tuple[str, ...]]:
     """A network namespace that holds nothing but loopback: the words before a command that runs in it."""
     line = ["unshare", "--map-root-user", "--net", "bash", str(ROOT / "tests" / "e2e" / "alone.sh")]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdin and holder.stdout and holder.stdout.readline() == "ready\n"
+        assert holder.stdout and holder.stdout.readline() == "ready\n"
         yield ("nsenter", f"--target={holder.pid}", "--user", "--net", "--preserve-credentials", "--")
-        holder.stdin.close()
 
 
 @pytest.fixture

@@ -45,6 +45,9 @@ cost:
     at_limit: stop-new-jobs
 """
 
+SECRET = "arn:aws:secretsmanager:ap-southeast-3:111122223333:secret:slurm-AbCdEf"
+DATABASE = f"{{uri: 'db.example.com:3306', user: slurm, password_secret_arn: '{SECRET}'}}"
+
 LocalOf = Callable[[str], Local]
 
 
@@ -207,11 +210,14 @@ def test_a_life_from_deploy_to_destroy(local_of: LocalOf) -> None:
 def test_a_killed_emulator_an_interrupted_run_and_a_third(local_of: LocalOf) -> None:
     """The emulator dies, then the user presses Ctrl-C: each is reported in words, and the next run goes on.
 
-    Loopback is the only network, so that whatever else is contacted fails. With the largest environment, which has no
-    internet access here. Other tests deploy guide-2xg5 (by the documented commands), dev and prod (tests/promotion).
+    Loopback is the only network, so that whatever else is contacted fails. With the largest environment, and with what
+    staging.yaml has: no internet access, a login node, an external database. Other tests deploy guide-2xg5 (by the
+    documented commands), dev and prod (tests/promotion); none deploys staging and megatron-2xp5 as they are.
     """
     local = local_of("jakarta-80xp5e")
     local.edit(r"(?m)^network:$", "network:\n  egress: endpoints-only")
+    local.edit(r"(?m)^  queues:$", "  login_nodes: {instance_type: m7i.large}\n  queues:")
+    local.edit(r"(?m)^  slurm:$", f"  slurm:\n    accounting: {DATABASE}")
     with loopback_alone() as local.prefix:
         with local.until("network: CREATE_COMPLETE", "up", "--no-hello") as run:
             emulator = launch.find(local.state)

@@ -198,7 +198,8 @@ def test_ten_random_faults_in_one_run(lab: Laboratory, jobs: str) -> None:
     output = lab.output(["cat", found["StdOut"]])
     assert f"passed: model6 is done at step {steps}" in output
     assert int(found["Restarts"]) >= 4, (story, output)
-    assert "attempt 2 of model6" in output and f"resumed from {folder}/step-000000" in output
+    assert f" of model6, {folder}/step-000000" in output and f"resumed from {folder}/step-000000" in output
+    assert f"{folder}/step-00000900" not in output
     assert f"exported {folder}/step-{steps:08} to s3://" in output
     lab.run(["rm", "-rf", f"{folder}/step-00000900"])
     whole = submit(lab, f"{line} --model model7 --export none -- {program} --metrics {reference}", ENVIRONMENT)

@@ -1,4 +1,4 @@
-"""A monitored laboratory of 12 nodes: real Slurm, exporters, Prometheus and Alertmanager under the product's
+"""A monitored laboratory of 13 nodes: real Slurm, exporters, Prometheus and Alertmanager under the product's
 configuration. Panels have data, a healthy cluster raises nothing, and planted faults raise exactly their alerts.
 """
 
@@ -30,7 +30,7 @@ __all__ = ["lab_machine"]
 pytestmark = pytest.mark.lab
 
 ROOT = Path(__file__).resolve().parents[2]
-NODES, LIMIT_S = 12, 600
+NODES, LIMIT_S = 13, 600
 SINKS = "/run/lab/sinks.jsonl"
 HEALTH = "/opt/trainyard/current/scans/node-health.sh"
 OTHER_ROOT, COUNTERS = "/var/lib/interfaces", "sys/class/infiniband/rdmap0s6/ports/1/hw_counters"
@@ -115,7 +115,7 @@ def key(labels: dict[str, str]) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def cluster(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:  # noqa: ARG001 -- a fixture that asks for another
-    """12 nodes, two training jobs, one job that waits, and sinks for messages."""
+    """13 nodes, two training jobs, one job that waits, and sinks for messages."""
     timeouts, seconds = Timeouts(slurmd_s=30, message_s=20, kill_wait_s=2), monitoring_config.INTERVAL_S
     plan = make(load(ROOT / "environments" / "local.yaml"), nodes=NODES, metrics_s=seconds, timeouts=timeouts)
     with (

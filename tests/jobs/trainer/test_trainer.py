@@ -49,7 +49,8 @@ def t(torch_folder: Path) -> Iterator[SimpleNamespace]:
     dist = modules.torch.distributed
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     yield modules
-    # Each thread of gloo wakes up 100 times a second, and each run of the trainer has made some.
+    # Each thread of gloo wakes up 100 times a second, and each run of the trainer makes more. No collective is under
+    # way with which this could deadlock (train.py).
     dist.destroy_process_group()
     sys.path[:] = before
     os.environ.clear()
