@@ -14,8 +14,8 @@ import pytest_rerunfailures
 # cdk-nag check the templates in tests of their own.
 os.environ.setdefault("CDK_VALIDATION", "false")
 
-# Tests have homes of their own; jsii would unpack its packages into each: 10 s of CPU time for the CDK. The jsii of
-# ParallelCluster is older and unpacks them for each process unless it is told to keep them.
+# Tests have homes of their own; jsii would unpack its packages into each: 10 s of CPU time for the CDK.
+# ParallelCluster has an older jsii, which keeps unpacked packages only if this variable is set.
 os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE", "enabled")
 os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(Path("~/.cache/aws/jsii/package-cache").expanduser()))
 

@@ -142,16 +142,19 @@ def hooks(**moments: list[str]) -> dict[str, str]:
 
 def test_hooks_run_before_and_after_the_steps(node: Node, settings: Settings) -> None:
     show = (
-        '#!/usr/bin/env bash\nprintf "%s %s\\n" "${TRAINYARD_ROLE}" "$(jq -r .environment "${TRAINYARD_SETTINGS}")"\n'
+        '#!/usr/bin/env bash\nprintf "%s %s%s\\n" "${TRAINYARD_ROLE}" "$(jq -r .environment "${TRAINYARD_SETTINGS}")" '
+        '"${TRAINYARD_VALUES-}"\n'
     )
     python = "#!/usr/bin/env python3\nprint('written', 'in Python')\n"
     files = hooks(head_configured__before=[show], head_configured__after=[python, show], compute_start__after=[python])
+    files["steps/limits.sh"] = 'printf "%s\\n" "${TRAINYARD_VALUES}"\n'
 
     node.bootstrap(settings, role="updated", changed=files | {"roles/head-configured": "limits\n"})
 
     done = re.findall(r"trainyard: (?:step )?(\S+|hook \S+) done in \d+\.\d{2} s", node.log())
     assert done == ["hook own/0.sh", "limits", "hook own/0.sh", "hook own/1.sh"]
     assert node.log().count("\nupdated local\n") == 2 and node.log().count("\nwritten in Python\n") == 1
+    assert node.log().count("\n.environment=local\n") == 1, "the values of settings.json, for steps alone"
 
 
 @pytest.mark.parametrize(

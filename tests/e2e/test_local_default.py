@@ -233,7 +233,7 @@ def test_a_killed_emulator_an_interrupted_run_and_a_third(local_of: LocalOf) -> 
         assert "Traceback" not in run.output
         third = local.ok("up", "--no-hello")
         assert re.search(rf"cluster\s+{local.name}\s+CREATE_COMPLETE", third)
-        assert re.search(r"0 NAT gateways, 1\d endpoints", third)
+        assert re.search(r"\b0 NAT gateways, 1\d endpoints", third)
         assert re.search(r"p5e\.48xlarge x 0 to 80.*EFA.*cr-[0-9a-f]+", third), third
         assert third.count("Lustre PERSISTENT_1") == 3
         assert "stopped without a destroy" in local.ok("down", "--force").replace("\n", " ")
