@@ -23,6 +23,7 @@ ON_AWS := $${ON:+--on "$$ON"} $$([ "$$YES" != yes ] || echo --yes)
 REPORT := $${FORMAT:+--format "$$FORMAT"} $${OUTPUT:+--output "$$OUTPUT"}
 ACCOUNT := $${ON:+--on "$$ON"} $(AT_PORT) $(REPORT)
 COMPILE := --compile-bytecode
+STACKS := import stacks.deployment, stacks.pipeline
 PYTEST := .venv/bin/pytest
 QUICK := not e2e and not lifecycle and not lab
 # The others are in these folders: each process reads half as many files.
@@ -106,15 +107,16 @@ format: setup ## Format Python and shell
 	.venv/bin/ruff check --fix .
 	.venv/bin/shfmt -w -i 2 -ci $(SHELL_SCRIPTS)
 
-# Long tests leave CPU time unused: lint and the quick tests run at the same time, and print when they have ended.
+# Long tests leave CPU time unused: lint and the quick tests run at the same time, and print when they have ended. Three
+# jobs, because with two test-long would begin after lint.
 test: setup ## Everything that CI runs: lint, tests, life cycles and the local default end to end
 	@scripts/install-lab-packages.sh --tests
-	@$(MAKE) --no-print-directory --jobs=2 test-long lint-and-test-fast || \
+	@$(MAKE) --no-print-directory --jobs=3 test-long lint-and-test-fast || \
 	  { echo 'make test failed. In the output above, a line with *** follows each part that failed.' >&2; exit 1; }
 
 # Without MAKEFLAGS: a test that runs `make` must not use the job server of this one.
 test-long: setup
-	env -u MAKEFLAGS $(PYTEST) -n 4 --dist loadgroup --no-loadscope-reorder --durations 25 --reruns=1 -rfER \
+	env -u MAKEFLAGS $(PYTEST) -n 5 --dist loadgroup --no-loadscope-reorder --durations 25 --reruns=1 -rfER \
 	  --rerun-show-tracebacks -m 'lab or e2e' $(LONG_FOLDERS)
 
 lint-and-test-fast:
@@ -137,17 +139,18 @@ $(UV):
 	@$(PYTHON) -m venv .tools/uv
 	@.tools/uv/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
-# One recipe for the three Python environments: each has its own pyproject.toml and uv.lock.
+# One recipe for the Python environments: each has its own pyproject.toml and uv.lock.
 %.venv/.ready: %pyproject.toml %uv.lock $(UV)
 	@echo "setup: $@"
 	@$(CURDIR)/$(UV) sync --quiet --frozen $(COMPILE) --project $(or $*,.) --python "$$(command -v $(PYTHON))"
 	@touch $@
 
-# uv compiles only for Python without -O. cdk.json runs Python with -O: its first synthesis would take ten seconds more.
+# uv would compile all of aws_cdk, two thirds of what is installed; importing our stacks compiles the tenth that they use,
+# and once more for -O, which cdk.json asks for. cfn-lint and pytest: several processes of the tests start at once.
 .venv/.ready: pyproject.toml uv.lock $(UV)
 	@echo "setup: $@"
-	@$(UV) sync --quiet --frozen $(COMPILE) --python "$$(command -v $(PYTHON))"
-	@[ -z "$(COMPILE)" ] || $(PY) -O -c 'import stacks.deployment, stacks.pipeline'
+	@$(UV) sync --quiet --frozen --python "$$(command -v $(PYTHON))"
+	@[ -z "$(COMPILE)" ] || { $(PY) -O -c '$(STACKS)' & $(PY) -c '$(STACKS), cfnlint, pytest' && wait $$!; }
 	@touch $@
 
 %node_modules/.ready: %package.json %package-lock.json
