@@ -27,7 +27,10 @@ CONTAINERS = "LAB_CONTAINERS"
 MIRROR = "http://deb.debian.org/debian"
 LIMIT_S = 900
 UNREACHABLE = ("Could not connect", "Unable to connect", "Could not resolve", "Temporary failure", "Connection timed")
-LEFT_OUT = tuple(f"/usr/share/{name}/*" for name in ("doc", "info", "javascript", "locale", "man"))
+LEFT_OUT = ("doc", "info", "javascript", "locale", "man")
+# With --dpkgopt, mmdebstrap would pass each essential package through a filter in Python.
+EXCLUDE = f"""printf 'path-exclude=/usr/share/%s/*\\n' {" ".join(LEFT_OUT)} >"$1/etc/dpkg/dpkg.cfg.d/left-out\""""
+REMOVE = f"""cd "$1/usr/share" && rm -rf {" ".join(f"{name}/*" for name in LEFT_OUT)}"""
 
 
 def cache() -> Path:
@@ -108,7 +111,7 @@ def _bootstrap(suite: Base, target: Path) -> None:
         *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"),
         *("mmdebstrap", "--variant=essential", "--mode=root", "--components=main"),
         *("--aptopt=APT::Install-Recommends false", "--dpkgopt=force-unsafe-io"),
-        *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT),
+        *(f"--setup-hook={EXCLUDE}", f"--extract-hook={REMOVE}"),
         f"--include={','.join(packages(suite))}",
         f"--customize-hook=copy-in {PLUGIN} {LIMITS} /tmp",
         f"--customize-hook=chroot \"$1\" /bin/bash -s <'{FINISH}'",
