@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from cli.exits import DONE, NO
+from cli.files import read, say
 
 if TYPE_CHECKING:
     import boto3
@@ -25,7 +25,6 @@ def data(options: argparse.Namespace) -> int:
     """
     if options.action == "fetch":
         return _fetch(options)
-    from cli.files import read
     from cli.verdicts import reached
 
     _, environment = read(options.environment)
@@ -44,10 +43,10 @@ def _datasets(options: argparse.Namespace, sets: DataSets) -> int:
         sets.pull(options.name, options.target, force=options.force)
     elif options.action == "sample":
         for line in sets.sample(options.name, options.file, options.records):
-            _print(line)
+            say(line)
     elif options.action == "list":
         for row in [("NAME", "STATE", "FILES", "SIZE", "PUSHED"), *sets.known()]:
-            _print("{:<30} {:<10} {:>8} {:>10}  {}".format(*row))
+            say("{:<30} {:<10} {:>8} {:>10}  {}".format(*row))
     else:
         wrong = sets.verify(options.name, options.local)
         return _judge(wrong, f"{options.name}: every file is as the manifest says, in {options.local or sets.link.uri}")
@@ -62,7 +61,7 @@ def _exported(options: argparse.Namespace, session: boto3.Session, environment: 
     what, wrong = exports.missing(Store(session, bucket), prefix, read=options.read)
     compared = "sizes and SHA-256" if options.read else "sizes (--read compares SHA-256 too)"
     status = _judge(wrong, f"{what}: all arrived; compared names, {compared}")
-    _print(links.state(session, environment, bucket, prefix))
+    say(links.state(session, environment, bucket, prefix))
     return status
 
 
@@ -74,11 +73,10 @@ def _sweep(options: argparse.Namespace, session: boto3.Session, environment: Env
     stores = [Store(session, bucket) for bucket in names.values()]
     found = 0
     for line in exports.sweep(stores, links.links(environment, names), options.days, delete=options.delete):
-        _print(line)
-        sys.stdout.flush()  # the record of what was deleted, also if the command is interrupted
+        say(line)  # the record of what was deleted, also if the command is interrupted
         found += 1
     what = f"{found} temporary files and uploads older than {options.days} days"
-    _print(f"{what} {'were deleted' if options.delete else 'found; nothing was deleted (--delete does)'}")
+    say(f"{what} {'were deleted' if options.delete else 'found; nothing was deleted (--delete does)'}")
     return DONE
 
 
@@ -112,10 +110,6 @@ def _sets(options: argparse.Namespace, session: boto3.Session, environment: Envi
 
 def _judge(wrong: list[str], good: str) -> int:
     for line in wrong:
-        _print(line)
-    _print(f"{len(wrong)} {'file differs' if len(wrong) == 1 else 'files differ'}" if wrong else good)
+        say(line)
+    say(f"{len(wrong)} {'file differs' if len(wrong) == 1 else 'files differ'}" if wrong else good)
     return NO if wrong else DONE
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(f"{text}\n")

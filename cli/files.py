@@ -46,12 +46,12 @@ def check(options: argparse.Namespace) -> int:
     for file in [find(name) for name in options.names]:
         try:
             load(file)
-            _print(f"{file}: ok")
+            say(f"{file}: ok")
         except settings.Faults as wrong:
             faults += len(wrong.faults)
-            _print(str(wrong))
+            say(str(wrong))
     if faults:
-        _print(f"{faults} {'fault' if faults == 1 else 'faults'}")
+        say(f"{faults} {'fault' if faults == 1 else 'faults'}")
     return NO if faults else DONE
 
 
@@ -61,7 +61,7 @@ def names(options: argparse.Namespace) -> int:
     trainyard names dev >> "$GITHUB_OUTPUT"
     """
     _, environment = read(options.environment)
-    _print(f"name={environment.name}\naccount={environment.account}\nregion={environment.region}")
+    say(f"name={environment.name}\naccount={environment.account}\nregion={environment.region}")
     return DONE
 
 
@@ -94,9 +94,11 @@ def completion(options: argparse.Namespace) -> int:
 
     from cli.parser import parser
 
-    _print(shtab.complete(parser(), shell=options.shell))
+    say(shtab.complete(parser(), shell=options.shell))
     return DONE
 
 
-def _print(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
+def say(line: object) -> None:
+    """Print a line at once, also into a pipe."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

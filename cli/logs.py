@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cli import account
 from cli.exits import DONE
-from cli.files import read
+from cli.files import read, say
 from cli.verdicts import reached
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ def logs(options: argparse.Namespace) -> int:
             lines = []
             _note(f"{problem}\nWaiting for it.")
         for line in lines[-options.lines :]:
-            _print(line)
+            say(line)
         if not lines and not options.follow:
             _note(f"No line in the last {seconds / 3600:g} h. A longer time: --since 7d")
         for line in logs.follow(sources, wanted, lines) if options.follow else ():
-            _print(line)
+            say(line)
     return DONE
 
 
@@ -90,7 +90,7 @@ def support_bundle(options: argparse.Namespace) -> int:
         failed = support_bundle.write(target, environment, parts, at)
     for line in failed:
         _note(f"Not collected: {line}")
-    _print(f"Wrote {target}. Read it before you pass it on: README.txt in it lists what was left out.")
+    say(f"Wrote {target}. Read it before you pass it on: README.txt in it lists what was left out.")
     return DONE
 
 
@@ -114,11 +114,6 @@ def _state_of(options: argparse.Namespace, environment: Environment) -> Path:
     from local.commands.session import Session
 
     return Session.open(options.environment, options.state).state
-
-
-def _print(line: object) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 def _note(text: str) -> None:

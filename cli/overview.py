@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from cli.exits import DONE
-from cli.files import read
+from cli.files import read, say
 
 if TYPE_CHECKING:
     from settings import Environment
@@ -39,11 +38,11 @@ def show(options: argparse.Namespace) -> int:
         prometheus = Prometheus(found)
         if options.output:
             write(overview(environment.name, prometheus, time.time()), "html", options.output)
-            _print(f"Wrote {options.output}")
+            say(f"Wrote {options.output}")
             return DONE
         with server(environment.name, prometheus, options.port or PORT) as running, suppress(KeyboardInterrupt):
             address = f"http://127.0.0.1:{running.server_port}/"
-            _print(f"{address} shows {environment.name}, from Prometheus at {found}. Ctrl-C ends it.")
+            say(f"{address} shows {environment.name}, from Prometheus at {found}. Ctrl-C ends it.")
             running.serve_forever()
     return DONE
 
@@ -81,8 +80,3 @@ def refuse_its_options(options: argparse.Namespace) -> None:
 
     if wrong := [f"--{name}" for name in ("port", "prometheus", "output") if getattr(options, name)]:
         raise Problem(f"{', '.join(wrong)}: only with --web. Leave it out, or add --web.")
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()

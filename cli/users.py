@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from cli.exits import DONE, NO
-from cli.files import read
+from cli.files import read, say
 from cli.verdicts import reached
 
 
@@ -34,13 +33,13 @@ def user(options: argparse.Namespace) -> int:
             administrator=options.administrator,
             quota=options.home_quota_gib,
         )
-        _print(f"Added {options.name} ({uid}) to {people.people_file(file)}")
+        say(f"Added {options.name} ({uid}) to {people.people_file(file)}")
         teams = [team.name for team in read(options.environment)[1].teams]
         if teams and not options.team and not options.administrator:
-            _print(f"Without a team {options.name} cannot submit jobs. Teams: {', '.join(teams)}.")
+            say(f"Without a team {options.name} cannot submit jobs. Teams: {', '.join(teams)}.")
     elif options.action == "remove":
         uid = people.remove(file, options.name)
-        _print(f"Removed {options.name} ({uid}) in {people.people_file(file)}. The home and all files stay.")
+        say(f"Removed {options.name} ({uid}) in {people.people_file(file)}. The home and all files stay.")
     if getattr(options, "no_apply", False):
         return DONE
     return _apply(options)
@@ -62,13 +61,13 @@ def _apply(options: argparse.Namespace) -> int:
     except (people.NotDeployed, Problem) as reason:
         words = f"Nothing was applied: {reason}"
         if changed and (isinstance(reason, people.NotDeployed) or options.on == "local"):
-            _print(f"{words}\nOn AWS: {again.removesuffix(' --on aws')} --on aws, or with the next deployment.")
+            say(f"{words}\nOn AWS: {again.removesuffix(' --on aws')} --on aws, or with the next deployment.")
             return DONE
         raise Problem(f"{words}\nAfter that: {again}") from reason
     for line in lines:
-        _print(line)
+        say(line)
     if not plan and environment.people.home_quotas():
-        _print(f"Quotas of homes change with the next deployment: cdk deploy storage -c env={options.environment}")
+        say(f"Quotas of homes change with the next deployment: cdk deploy storage -c env={options.environment}")
     return DONE if good else NO
 
 
@@ -80,9 +79,5 @@ def _list(options: argparse.Namespace) -> int:
     table = [("NAME", "UID", "TEAMS AND GROUPS", "KEYS", "QUOTA", ""), *people.rows(environment)]
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     for row in table:
-        _print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     return DONE
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(f"{text}\n")

@@ -29,7 +29,6 @@ class Images:
 
     version: str
     pattern: str
-    private: bool
     tag: str
 
 

@@ -2,8 +2,8 @@
 
     parallelcluster/.venv/bin/python -m parallelcluster.images OS ARCHITECTURE
 
-Prints a JSON object: `version`; `pattern`, of the official images' names; `private`, whether it publishes none for this
-operating system; `tag`, the key of the tag in which an image names its version. Exit status: 0 answered; 2 wrong use.
+Prints a JSON object: `version`; `pattern`, of the official images' names; `tag`, the key of the tag in which an image
+names its version. Exit status: 0 answered; 2 wrong use.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import sys
 
 from pcluster.aws.ec2 import Ec2Client
-from pcluster.constants import OS_TO_IMAGE_NAME_PART_MAP, PCLUSTER_VERSION_TAG, PRIVATE_OSES
+from pcluster.constants import OS_TO_IMAGE_NAME_PART_MAP, PCLUSTER_VERSION_TAG
 from pcluster.utils import get_installed_version
 
 parser = argparse.ArgumentParser(prog="python -m parallelcluster.images")
@@ -23,7 +23,6 @@ options = parser.parse_args()
 answer = {
     "version": get_installed_version(),
     "pattern": f"{Ec2Client._get_official_image_name_prefix(options.os, options.architecture)}*",
-    "private": options.os in PRIVATE_OSES,
     "tag": PCLUSTER_VERSION_TAG,
 }
 json.dump(answer, sys.stdout)

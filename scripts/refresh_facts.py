@@ -25,7 +25,6 @@ API, POLICIES = "api/infrastructure/parallelcluster-api.yaml", "cloudformation/p
 SLURM, SHARED = "cookbooks/aws-parallelcluster-slurm", "cookbooks/aws-parallelcluster-shared"
 SLURM_CONF = f"{SLURM}/templates/default/slurm/slurm.conf.erb"
 CLUSTER_CONF = f"{SLURM}/files/default/head_node_slurm/slurm/templates/slurm_parallelcluster.conf"
-MOUNTS = "cookbooks/aws-parallelcluster-environment/resources/lustre/partial/_mount_unmount.rb"
 ATTRIBUTES, HOSTNAME = f"{SHARED}/attributes/cluster.rb", f"{SLURM}/attributes/slurm_attributes.rb"
 NODE_NAME, CHECK_RECIPE = f"{SLURM}/recipes/init.rb", f"{SLURM}/recipes/config/config_health_check.rb"
 ENVIRONMENT = "cookbooks/aws-parallelcluster-environment"
@@ -160,8 +159,6 @@ def _cookbook(cookbook: Checkout) -> None:
     plugin = cookbook.find(ATTRIBUTES, r"\['slurm_plugin_dir'\] = .*'etc_dir'\]\}(.*?)\"")
     facts = {
         "slurm_conf": settings,
-        "fstab": dict(re.findall(r"@type == '(\w+)'\s+@mount_options = %w\((.*?)\)", cookbook.read(MOUNTS))),
-        "fstab_of_head_node_exports": cookbook.find(ATTRIBUTES, r"\['hard_mount_options'\] = '(.*?)'"),
         "node_name_file": cookbook.find(ATTRIBUTES, r"\['etc_dir'\] = '(.*?)'")
         + plugin
         + cookbook.find(NODE_NAME, r"file \".*'slurm_plugin_dir'\]\}(.*?)\""),
@@ -171,7 +168,7 @@ def _cookbook(cookbook: Checkout) -> None:
             "prolog": cookbook.find(CHECK_RECIPE, r"link \".*'install_dir'\]\}(.*?prolog\.d/.*?)\""),
         },
     }
-    files = [SLURM_CONF, CLUSTER_CONF, MOUNTS, ATTRIBUTES, NODE_NAME, HOSTNAME, CHECK, CHECK_RECIPE]
+    files = [SLURM_CONF, CLUSTER_CONF, ATTRIBUTES, NODE_NAME, HOSTNAME, CHECK, CHECK_RECIPE]
     cookbook.write("cookbook.json", files, facts)
 
 

@@ -223,9 +223,7 @@ Resources:
 COOKBOOK = {
     refresh_facts.SLURM_CONF: "# BatchStartTimeout=1\nBatchStartTimeout=240\nUser=<%= node['cluster']['user'] %>\n",
     refresh_facts.CLUSTER_CONF: "{#  #}Select={{ a.b }}\nSelect=CR_CPU\n",
-    refresh_facts.MOUNTS: "if @type == 'LUSTRE'\n  @mount_options = %w(a b)\n",
-    refresh_facts.ATTRIBUTES: "['etc_dir'] = '/etc/pc'\n['slurm_plugin_dir'] = \"#{['etc_dir']}/slurm\"\n"
-    "['hard_mount_options'] = 'hard'\n",
+    refresh_facts.ATTRIBUTES: "['etc_dir'] = '/etc/pc'\n['slurm_plugin_dir'] = \"#{['etc_dir']}/slurm\"\n",
     refresh_facts.NODE_NAME: "file \"#{['slurm_plugin_dir']}/name\" do\n",
     refresh_facts.HOSTNAME: "['use_private_hostname'] = 'false'\n",
     refresh_facts.CHECK: "DCGMI_LEVEL=3\n",

@@ -248,12 +248,8 @@ def apply(people: Mapping[str, Any], cluster: str, cluster_user: str) -> list[st
 
 
 def _compare(people: Mapping[str, Any], cluster: str, user: str) -> tuple[State, list[Difference]]:
-    want = wanted(people, cluster, user, _now())
+    want = wanted(people, cluster, user, datetime.now(timezone.utc))  # noqa: UP017 - Python 3.9
     return want, differences(want, existing(cluster), people, cluster)
-
-
-def _now() -> datetime:
-    return datetime.now(timezone.utc)  # noqa: UP017 - Python 3.9
 
 
 def main() -> int:
@@ -270,8 +266,7 @@ def main() -> int:
         user = json.loads(Path(SETTINGS).read_text("utf-8"))["cluster"]["user"]
         config = call("scontrol", "show", "config")
         cluster = next(line.split("=")[1].strip() for line in config.splitlines() if line.startswith("ClusterName"))
-        want, have = wanted(people, cluster, user, _now()), existing(cluster)
-        found = differences(want, have, people, cluster)
+        found = _compare(people, cluster, user)[1]
         problems = apply(people, cluster, user) if given.apply and found else []
     except (OSError, ValueError, KeyError, SlurmError) as error:
         reason = str(error) if isinstance(error, SlurmError) else f"{given.people} or {SETTINGS}: {error!r}"

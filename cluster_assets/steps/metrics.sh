@@ -30,15 +30,13 @@ metrics::is_head() {
 
 # gpus: how many this node must have; those that are there if its instance type is unknown. Head and login nodes serve none.
 metrics::gpus() {
-  local found
   metrics::is_compute || {
     echo 0
     return 0
   }
   # shellcheck disable=SC2016 # expanded by the inner shell
-  found="$(bash -c '. "$1/lib/scan.sh" && . "$1/lib/node.sh" && node::identify compute && [[ "${INSTANCE_KNOWN}" == yes ]] && echo "${INSTANCE_GPUS}"' \
-    gpus "${TRAINYARD_LIB}/../scans")" || found="$(find "${TRAINYARD_ROOT}/dev" -maxdepth 1 -name 'nvidia[0-9]*' | wc -l)"
-  echo "${found}"
+  bash -c '. "$1/lib/scan.sh" && . "$1/lib/node.sh" && node::identify compute && [[ "${INSTANCE_KNOWN}" == yes ]] && echo "${INSTANCE_GPUS}"' \
+    gpus "${TRAINYARD_LIB}/../scans" || find "${TRAINYARD_ROOT}/dev" -maxdepth 1 -name 'nvidia[0-9]*' | wc -l
 }
 
 # address: of the interface with the default route, the only one that the monitoring host reaches.

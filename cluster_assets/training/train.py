@@ -98,7 +98,6 @@ class Run:
         self._reported, self._blocked = time.monotonic(), 0.0
         self._usual = 0.0  # seconds a step without a checkpoint
         self._failures = 0
-        self.last_loss = float("nan")
         self._log = MetricsLog(options.metrics) if self.rank == 0 else None
 
     def _model(self) -> Llama:
@@ -309,7 +308,6 @@ class Run:
             line["learning_rate"] = learning_rate(self.options, int(line["step"]) - 1)
         if evaluate:
             lines[-1]["evaluation_loss"] = self._evaluate()
-        self.last_loss = values[-1]
         self._losses.clear()
         gc.collect(1)
         self._reported, self._blocked = time.monotonic(), self.checkpoints.blocked

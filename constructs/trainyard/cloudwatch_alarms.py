@@ -74,7 +74,7 @@ class CloudWatchAlarms(Construct):
         for settings in storage.lustre:
             self._lustre(settings, lustre[settings.name])
         if storage.openzfs and openzfs:
-            used = _metric("AWS/FSx", "UsedStorageCapacity", {"FileSystemId": openzfs}, "Average", minutes=5)
+            used = metric("AWS/FSx", "UsedStorageCapacity", {"FileSystemId": openzfs}, "Average", minutes=5)
             what = f"the OpenZFS file system {storage.openzfs.name} ({openzfs}) is over 80 % full"
             first = "df -h; users' snapshots count as well"
             self._alarm("OpenZfsFull", "", used, what, first, limit=FULL * storage.openzfs.capacity_gib * _GIB)
@@ -83,7 +83,7 @@ class CloudWatchAlarms(Construct):
             if reservation is None:
                 continue
             dimensions = {"CapacityReservationId": reservation}
-            free = _metric("AWS/EC2CapacityReservations", "AvailableInstanceCount", dimensions, "Minimum", minutes=5)
+            free = metric("AWS/EC2CapacityReservations", "AvailableInstanceCount", dimensions, "Minimum", minutes=5)
             what = f"instances of {reservation}, queue {queue}, have been unused for an hour, and are paid for"
             first = f"sinfo --partition {queue}"
             periods = UNUSED_MINUTES // 5
@@ -93,7 +93,7 @@ class CloudWatchAlarms(Construct):
         if environment.observability.mode == "cloudwatch":
             # Without a dimension: all GPUs of the environment. There is no data while no node runs.
             name = "nvidia_smi_utilization_gpu"
-            busiest = _metric(agent_namespace(environment), name, {}, "Maximum", minutes=5)
+            busiest = metric(agent_namespace(environment), name, {}, "Maximum", minutes=5)
             what = f"nodes with GPUs run, and no GPU has worked for {IDLE_MINUTES} minutes"
             first = "squeue; sinfo: does a job hold the nodes, or the queue's min?"
             self._alarm("GpusIdle", "", busiest, what, first, limit=5, compare=_BELOW, periods=IDLE_MINUTES // 5)
@@ -101,7 +101,7 @@ class CloudWatchAlarms(Construct):
     def _lustre(self, lustre: Lustre, file_system: str) -> None:
         which = f"the Lustre file system {lustre.name} ({file_system}, {lustre.mount})"
         # A point for each storage target every minute: only the sum over one minute is what is free in all.
-        free = _metric("AWS/FSx", "FreeDataStorageCapacity", {"FileSystemId": file_system}, "Sum", minutes=1)
+        free = metric("AWS/FSx", "FreeDataStorageCapacity", {"FileSystemId": file_system}, "Sum", minutes=1)
         limit, first = (1 - FULL) * lustre.capacity_gib * _GIB, f"lfs df -h {lustre.mount}"
         what = f"{which} is over 80 % full"
         self._alarm("LustreFull", lustre.name, free, what, first, limit=limit, compare=_BELOW, periods=5)
@@ -109,18 +109,18 @@ class CloudWatchAlarms(Construct):
             if not any(getattr(item, f"{way.lower()}_events") for item in lustre.associations):
                 continue
             dimensions = {"FileSystemId": file_system, "Publisher": f"Auto{way}"}
-            age = _metric("AWS/FSx", "AgeOfOldestQueuedMessage", dimensions, "Maximum", minutes=5)
+            age = metric("AWS/FSx", "AgeOfOldestQueuedMessage", dimensions, "Maximum", minutes=5)
             what = f"a change in {which} has waited over {QUEUE_S // 60} minutes for its {way.lower()}"
             first = f"aws fsx describe-data-repository-associations --filters Name=file-system-id,Values={file_system}"
             self._alarm(f"{way}QueueOld", lustre.name, age, what, first, limit=QUEUE_S, periods=3)
 
     def _nat(self, nat_gateway: str) -> None:
         dimensions = {"NatGatewayId": nat_gateway}
-        errors = _metric("AWS/NATGateway", "ErrorPortAllocation", dimensions, "Sum", minutes=5)
+        errors = metric("AWS/NATGateway", "ErrorPortAllocation", dimensions, "Sum", minutes=5)
         what = f"the NAT gateway {nat_gateway} has no port left for new connections"
         first = "ss -s on the nodes: which one opens thousands of connections to one address?"
         self._alarm("NatPortsExhausted", "", errors, what, first, limit=0)
-        traffic = _metric("AWS/NATGateway", "BytesInFromDestination", dimensions, "Sum", minutes=60)
+        traffic = metric("AWS/NATGateway", "BytesInFromDestination", dimensions, "Sum", minutes=60)
         what = f"over {NAT_GIB} GiB came through the NAT gateway {nat_gateway} in an hour"
         first = "which job downloads? Data in S3 of this region takes the free S3 endpoint"
         self._alarm("NatTraffic", "", traffic, what, first, limit=NAT_GIB * _GIB)
@@ -154,9 +154,10 @@ class CloudWatchAlarms(Construct):
         self.alarms.append(alarm)
 
 
-def _metric(
+def metric(
     namespace: str, name: str, dimensions: Mapping[str, str], statistic: str, *, minutes: int
 ) -> cloudwatch.Metric:
+    """A metric of AWS; `minutes` is its period."""
     return cloudwatch.Metric(
         namespace=namespace,
         metric_name=name,

@@ -9,7 +9,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from settings.model import Environment
-from trainyard.cloudwatch_alarms import agent_namespace
+from trainyard.cloudwatch_alarms import agent_namespace, metric
 
 _UTILIZATION = "nvidia_smi_utilization_gpu"
 _WIDTH = 12
@@ -58,22 +58,13 @@ class CloudWatchDashboard(Construct):
                 self._file_system(f"{name}: bytes a minute", file_system, "DataReadBytes", "DataWriteBytes"),
             )
 
-    def _gpus(self, title: str, metric: str, statistic: str) -> cloudwatch.GraphWidget:
-        search = f"SEARCH('{{\"{self._namespace}\",InstanceId}} MetricName=\"{metric}\"', '{statistic}', 60)"
+    def _gpus(self, title: str, name: str, statistic: str) -> cloudwatch.GraphWidget:
+        search = f"SEARCH('{{\"{self._namespace}\",InstanceId}} MetricName=\"{name}\"', '{statistic}', 60)"
         expression = cloudwatch.MathExpression(
             expression=search, using_metrics={}, label="", period=Duration.minutes(1)
         )
         return cloudwatch.GraphWidget(title=title, left=[expression], width=_WIDTH)
 
     def _file_system(self, title: str, file_system: str, *names: str) -> cloudwatch.GraphWidget:
-        metrics = [
-            cloudwatch.Metric(
-                namespace="AWS/FSx",
-                metric_name=name,
-                dimensions_map={"FileSystemId": file_system},
-                statistic="Sum",
-                period=Duration.minutes(1),
-            )
-            for name in names
-        ]
+        metrics = [metric("AWS/FSx", name, {"FileSystemId": file_system}, "Sum", minutes=1) for name in names]
         return cloudwatch.GraphWidget(title=title, left=metrics, width=_WIDTH)

@@ -41,6 +41,5 @@ def _members(environment: Environment, topic_arn: str) -> Iterator[tuple[str, by
     yield from ((f"dashboards/{file}", text.encode()) for file, text in dashboards.render(environment).items())
     programs: dict[str, object] = {}
     for file in (MONITORING / "programs.json", host / "programs.json"):
-        if file.is_file():
-            programs |= json.loads(file.read_text("utf-8"))
+        programs |= json.loads(file.read_text("utf-8"))
     yield "programs.json", json.dumps(programs, indent=1).encode()

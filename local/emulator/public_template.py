@@ -30,7 +30,8 @@ def install(version: str, api_urls: Mapping[str, str], gateway_url: str) -> None
     `api_urls` is where the genuine API of each account listens, `gateway_url` where the emulator does.
     """
     facts = _facts("api")
-    facts["parameters"] |= {name: item for later in _later() for name, item in later.get("parameters", {}).items()}
+    for later in _facts("later")["facts"]:
+        facts["parameters"] |= later.get("parameters", {})
     body = TEMPLATE.read_text()
     values = {key.upper(): json.dumps(value) for key, value in facts.items()}
     values["APIS"] = json.dumps({account: {"Url": url} for account, url in api_urls.items()})
@@ -49,18 +50,13 @@ def _facts(name: str) -> dict[str, Any]:
     return found
 
 
-def _later() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = _facts("later")["facts"]
-    return found
-
-
 def _policies() -> dict[str, Any]:
     """The template of the function's role, from the recorded statements and those that later releases added."""
     facts = _facts("policies")
     trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "lambda.amazonaws.com"}}
     role = {**facts["role"], "AssumeRolePolicyDocument": _document([trust])}
     resources: dict[str, Any] = {FUNCTION_ROLE: {"Type": "AWS::IAM::Role", "Properties": role}}
-    added = [statement for later in _later() for statement in later.get("statements", [])]
+    added = [statement for later in _facts("later")["facts"] for statement in later.get("statements", [])]
     policies = facts["policies"] | {"Later": {"condition": None, "roles": True, "statements": added}}
     for name, policy in policies.items():
         properties: dict[str, Any] = {"PolicyDocument": _document(policy["statements"])}

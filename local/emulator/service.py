@@ -48,15 +48,6 @@ def service_model(service: str) -> ServiceModel:
     return ServiceModel(service_description(service), service)
 
 
-def validate(service: str, operation: str, request: Request, code: str) -> None:
-    """Raise ApiError with `code` for input that the model refuses: types, required members, ranges, enums."""
-    shape: Any = service_model(service).operation_model(operation).input_shape
-    report = ParamValidator().validate(request, shape)
-    faults = [report.generate_report()] if report.has_errors() else list(_outside(request, shape, ""))
-    if faults:
-        raise ApiError(code, "; ".join(faults))
-
-
 def _outside(value: Any, shape: Any, path: str) -> list[str]:
     """What botocore's validator leaves to the service: enums and upper limits."""
     if shape.type_name == "structure":
@@ -72,10 +63,18 @@ def _outside(value: Any, shape: Any, path: str) -> list[str]:
 
 
 def perform(service: str, operations: Operations, operation: str, request: Request, code: str) -> Request:
-    """Carry out one operation; raises ApiError where the model or the operation refuses it."""
+    """Carry out one operation.
+
+    Raises:
+        ApiError: the operation refuses it; or, with `code`, the model does: types, required members, ranges, enums.
+    """
     if operation not in operations:
         raise ApiError(code, f"{operation} is not emulated here.")
-    validate(service, operation, request, code)
+    shape: Any = service_model(service).operation_model(operation).input_shape
+    report = ParamValidator().validate(request, shape)
+    faults = [report.generate_report()] if report.has_errors() else list(_outside(request, shape, ""))
+    if faults:
+        raise ApiError(code, "; ".join(faults))
     return operations[operation](request)
 
 

@@ -238,9 +238,7 @@ class Laboratory:
             time.sleep(pause)
             pause = min(1.25 * pause, longest)
 
-    def wait_for_nodes(
-        self, *names: str, states: Sequence[str] = ("idle", "mix", "alloc"), seconds: float = READY_SECONDS
-    ) -> None:
+    def wait_for_nodes(self, *names: str, states: Sequence[str] = ("idle", "mix", "alloc")) -> None:
         """Wait until nodes (all compute nodes by default) are in one of the states of `sinfo -o %t`."""
         wanted = set(names or (node.name for node in self.plan.compute))
 
@@ -248,7 +246,7 @@ class Laboratory:
             lines = self.run(["sinfo", "-hN", "-o", "%N %t"], user="root", check=False).stdout.splitlines()
             return wanted <= {line.split()[0] for line in lines if line.split()[1] in states}
 
-        self.wait(reached, f"{', '.join(sorted(wanted))} in {' or '.join(states)}", seconds=seconds)
+        self.wait(reached, f"{', '.join(sorted(wanted))} in {' or '.join(states)}")
 
     def job(self, job: str) -> dict[str, str]:
         """The fields of `scontrol show job`; empty for an unknown job."""

@@ -14,6 +14,7 @@ from ops.cost.estimate import dollars, file_system_label
 from ops.cost.prices import Prices
 from ops.preflight.aws import Denied, require_account
 from ops.problem import Problem
+from ops.review.data_loss import EMPTIED
 from ops.review.stacks import EMPTY, template
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ _WITH_DATA = (
     "AWS::RDS::DBCluster",
 )
 _KEPT = ("Retain", "RetainExceptOnCreate", "Snapshot")
-_EMPTIED = {"Key": "aws-cdk:auto-delete-objects", "Value": "true"}
-"""Tag by which the CDK's function empties a bucket. Source: aws-cdk-lib, aws-s3, Bucket.autoDeleteObjects."""
 _FREE = ("AWS::EC2::", "AWS::IAM::")
 """Kept with a file system that uses them; they cost nothing."""
 
@@ -59,7 +58,7 @@ def holdings(account: boto3.Session, environment: Environment) -> list[Holding]:
         for item in stacks.existing(account, name):
             resource = declared.get(item["LogicalResourceId"], {})
             kept = resource.get("DeletionPolicy", "Delete") in _KEPT
-            emptied = _EMPTIED in resource.get("Properties", {}).get("Tags", ())
+            emptied = EMPTIED in resource.get("Properties", {}).get("Tags", ())
             if kept or item["ResourceType"] in _WITH_DATA:
                 found.append(Holding(item["ResourceType"], item["PhysicalResourceId"], kept, emptied))
     return found

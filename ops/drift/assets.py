@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from cluster_resource.client import json_object
 from ops.drift.deployed_stack import DeployedStack
 from ops.drift.findings import Finding
 from ops.drift.values import Values
@@ -45,7 +45,7 @@ def check(client: S3Client, stack: DeployedStack, values: Values) -> Iterator[Fi
     def finding(key: str, path: str, expected: object, actual: object) -> Finding:
         return Finding(PART, f"s3://{bucket}/{key}", path, expected, actual, ADVICE)
 
-    pointer = _pointer(_content(client, bucket, _POINTER))
+    pointer = json_object(_content(client, bucket, _POINTER))
     for path, expected in (("sha256", version), ("settings", SETTINGS)):
         if pointer.get(path) != expected:
             yield finding(_POINTER, path, expected, pointer.get(path, ABSENT))
@@ -73,14 +73,6 @@ def _content(client: S3Client, bucket: str, key: str) -> bytes | None:
         if error.response.get("Error", {}).get("Code") in _GONE:
             return None
         raise
-
-
-def _pointer(content: bytes | None) -> Mapping[str, Any]:
-    try:
-        found = json.loads(content or b"{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _digest(content: bytes | None) -> object:

@@ -10,8 +10,8 @@ KEPT = "kept"
 LOST = "lost"
 
 _KEEPING = {"Retain", "RetainExceptOnCreate"}
-# The tag that marks the buckets that the CDK's own function may empty.
-_EMPTIED = {"Key": "aws-cdk:auto-delete-objects", "Value": "true"}
+EMPTIED = {"Key": "aws-cdk:auto-delete-objects", "Value": "true"}
+"""Tag of the buckets that the CDK's function empties. Source: aws-cdk-lib, aws-s3, Bucket.autoDeleteObjects."""
 
 _BACKUPS = "AutomaticBackupRetentionDays"
 # Days that FSx keeps backups where a template does not say.
@@ -40,7 +40,7 @@ def data_disposition(was: Json, now: Json | None) -> str:
         return f"{KEPT} as a snapshot only"
     kind, properties = str(was["Type"]), was.get("Properties", {})
     if kind == "AWS::S3::Bucket":
-        if _EMPTIED in (properties.get("Tags") or ()):
+        if EMPTIED in (properties.get("Tags") or ()):
             return f"{LOST}: the bucket is emptied and deleted"
         return f"{KEPT} where the bucket holds objects (CloudFormation cannot delete it then); else deleted"
     if kind == "AWS::ECR::Repository" and properties.get("EmptyOnDelete") is not True:

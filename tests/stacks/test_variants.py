@@ -17,7 +17,6 @@ from tests.settings.examples import ACCOUNTING, HOOK
 from tests.stacks.conftest import ROOT, Synthesis, checked_app
 from trainyard import cluster_bundle
 
-SECRET = "arn:aws:secretsmanager:us-east-1:111122223333:secret:db-AbCdEf"
 pytestmark = pytest.mark.xdist_group("stacks-local")
 
 
@@ -33,7 +32,7 @@ def variant(environment: settings.Environment, **cluster: object) -> settings.En
     return environment.model_copy(update={"cluster": environment.cluster.model_copy(update=cluster)})
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def environment() -> settings.Environment:
     return settings.load(ROOT / "environments" / "local.yaml")
 
@@ -45,15 +44,18 @@ def test_a_second_synthesis_gives_the_same_templates_and_assets(
     assert {file.name for file in tmp_path.glob("asset.*")} == {file.name for file in local.folder.glob("asset.*")}
 
 
-def test_the_template_shows_shares_to_a_review(
-    tmp_path: Path, environment: settings.Environment, local: Synthesis
-) -> None:
-    existing = Accounting.model_validate(ACCOUNTING)
-    slurm = environment.cluster.slurm.model_copy(update={"accounting": existing})
-    shared = variant(environment, slurm=slurm).model_copy(update={"teams": (Team(name="nlp", max_gpus=8),)})
-    made = synthesize(tmp_path, shared)
-    [team] = made.templates["cluster"]["Metadata"][METADATA]["teams"]
-    assert team == {"name": "nlp", "share": 1, "max_gpus": 8, "qos": []}
+@pytest.fixture(scope="module")
+def shared(environment: settings.Environment, tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
+    """With an existing database and two teams."""
+    slurm = environment.cluster.slurm.model_copy(update={"accounting": Accounting.model_validate(ACCOUNTING)})
+    teams = (Team(name="nlp", max_gpus=8), Team(name="vision", monthly_usd=1000))
+    with_teams = variant(environment, slurm=slurm).model_copy(update={"teams": teams})
+    return synthesize(tmp_path_factory.mktemp("shared"), with_teams)
+
+
+def test_the_template_shows_shares_to_a_review(shared: Synthesis, local: Synthesis) -> None:
+    nlp, _ = shared.templates["cluster"]["Metadata"][METADATA]["teams"]
+    assert nlp == {"name": "nlp", "share": 1, "max_gpus": 8, "qos": []}
     assert METADATA not in local.templates["cluster"].get("Metadata", {})
 
 
@@ -106,13 +108,9 @@ def test_hooks_show_in_the_template_and_are_in_the_published_bundle(
 
 
 def test_usage_is_read_through_a_document_of_its_own_and_budgets_reach_the_topic(
-    tmp_path: Path, environment: settings.Environment, local: Synthesis
+    shared: Synthesis, local: Synthesis
 ) -> None:
-    database = Accounting(uri="db", user="slurm", password_secret_arn=SECRET)
-    slurm = environment.cluster.slurm.model_copy(update={"accounting": database})
-    teams = (Team(name="vision", monthly_usd=1000),)
-    made = synthesize(tmp_path, variant(environment, slurm=slurm).model_copy(update={"teams": teams}))
-    commands = json.dumps(made.resources("cluster", "AWS::SSM::Document"))
+    commands = json.dumps(shared.resources("cluster", "AWS::SSM::Document"))
     assert "usage/request.sh {{ Request }}" in commands
     assert "usage/request.sh" not in json.dumps(local.templates["cluster"]), (
         "without accounting there is nothing to read"
@@ -124,7 +122,7 @@ def test_usage_is_read_through_a_document_of_its_own_and_budgets_reach_the_topic
         [own] = [one for one in statements if one["Action"] == "sns:Publish"]
         return [own["Resource"]] if isinstance(own["Resource"], str) else list(own["Resource"])
 
-    assert [arn.rpartition("-")[2] for arn in topics(made)] == ["jobs", "notifications"]
+    assert [arn.rpartition("-")[2] for arn in topics(shared)] == ["jobs", "notifications"]
     assert [arn.rpartition("-")[2] for arn in topics(local)] == ["jobs"]
 
 

@@ -163,28 +163,15 @@ def _shared_storage(environment: Environment, references: References) -> Section
     The id under one Name can never change: a file system that was replaced needs a new name in the environment file.
     """
     storage = environment.storage
-    mounts: list[Section] = [
-        {
-            "Name": lustre.name,
-            "MountDir": lustre.mount,
-            "StorageType": "FsxLustre",
-            "FsxLustreSettings": {"FileSystemId": references.lustre_ids[lustre.name]},
-        }
-        for lustre in storage.lustre
-    ]
-    mounts += [
-        {
-            "Name": volume.name,
-            "MountDir": volume.mount,
-            "StorageType": "FsxOpenZfs",
-            "FsxOpenZfsSettings": {"VolumeId": references.openzfs_volume_ids[volume.name]},
-        }
-        for volume in (storage.openzfs.volumes if storage.openzfs else ())
-    ]
-    for system in storage.existing:
-        kind, key = ("FsxLustre", "FileSystemId") if system.type == "lustre" else ("FsxOpenZfs", "VolumeId")
-        entry: Section = {"Name": system.name, "MountDir": system.mount, "StorageType": kind}
-        mounts.append({**entry, f"{kind}Settings": {key: system.id}})
+    volumes = storage.openzfs.volumes if storage.openzfs else ()
+    found = [("lustre", one.name, one.mount, references.lustre_ids[one.name]) for one in storage.lustre]
+    found += [("openzfs", one.name, one.mount, references.openzfs_volume_ids[one.name]) for one in volumes]
+    found += [(one.type, one.name, one.mount, one.id) for one in storage.existing]
+    mounts: list[Section] = []
+    for kind, name, folder, its_id in found:
+        storage_type, key = ("FsxLustre", "FileSystemId") if kind == "lustre" else ("FsxOpenZfs", "VolumeId")
+        entry: Section = {"Name": name, "MountDir": folder, "StorageType": storage_type}
+        mounts.append({**entry, f"{storage_type}Settings": {key: its_id}})
     return {"SharedStorage": mounts} if mounts else {}
 
 

@@ -69,7 +69,6 @@ DEPLOYMENT: tuple[str, ...] = tuple(
             "cloudformation:ContinueUpdateRollback",
             "cloudformation:DescribeStackEvents",
             "cloudformation:UpdateTerminationProtection",
-            "ecr:DescribeRepositories",
             "fsx:DescribeBackups",
             "fsx:DescribeDataRepositoryAssociations",
             "iam:GetRole",

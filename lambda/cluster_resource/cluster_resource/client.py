@@ -181,7 +181,7 @@ class HttpClusterApi:
                 trouble = f"{what}: {type(error).__name__}"
                 again = method == "GET" or isinstance(error, _NEVER_SENT)
             else:
-                content = _json(answer.data)
+                content = json_object(answer.data)
                 _LOG.info("%s: HTTP %d", what, answer.status)
                 if answer.status < 300:
                     return content
@@ -204,7 +204,7 @@ def _path(name: str, part: str = "") -> str:
     return f"{path}/{part}" if part else path
 
 
-def _json(data: bytes) -> dict[str, Any]:
+def json_object(data: bytes | None) -> dict[str, Any]:
     """The body; API Gateway's own errors (a 504, say) need not be JSON objects."""
     try:
         content = json.loads(data or b"{}")

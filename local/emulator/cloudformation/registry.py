@@ -34,21 +34,17 @@ class Refused(ValueError):
 
 
 @cache
-def _hashes() -> dict[str, str]:
+def types() -> dict[str, str]:
+    """Every resource type of the registry, with the hash that names its schema."""
     # us-east-1 has nearly every type. Which region lacks which type is not emulated.
     found: dict[str, str] = json.loads((_SCHEMAS / "providers" / "us-east-1.json").read_text())
     return found
 
 
-def types() -> frozenset[str]:
-    """Every resource type of the registry."""
-    return frozenset(_hashes())
-
-
 @cache
 def schema(resource_type: str) -> dict[str, Any]:
     """The registry schema of a type."""
-    found: dict[str, Any] = json.loads((_SCHEMAS / "resources" / f"{_hashes()[resource_type]}.json").read_text())
+    found: dict[str, Any] = json.loads((_SCHEMAS / "resources" / f"{types()[resource_type]}.json").read_text())
     return found
 
 

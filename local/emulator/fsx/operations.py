@@ -1,6 +1,6 @@
 """The operations of the FSx API, each a function from request to answer.
 
-Limits on values are those of botocore's model of the API (service.validate). Checked here is what concerns other
+Limits on values are those of botocore's model of the API (service.perform). Checked here is what concerns other
 resources: networks, buckets, parents and children. Source: Amazon FSx API reference, 2026-11.
 """
 

@@ -62,6 +62,12 @@ def steps(deployed: Deployed, tmp_path_factory: pytest.TempPathFactory) -> dict[
     return found
 
 
+@pytest.fixture(scope="module")
+def answers(steps: dict[str, pcluster_subprocess.Step]) -> dict[str, Any]:
+    """Ours, for both states of the fleet."""
+    return pcluster_subprocess.compare_configurations(steps)
+
+
 def ids(example: Any, real: Any) -> dict[str, str]:  # noqa: ANN401 - JSON
     """What the emulator has for each id of the rendered example."""
     if isinstance(example, dict):
@@ -73,11 +79,10 @@ def ids(example: Any, real: Any) -> dict[str, str]:  # noqa: ANN401 - JSON
 
 @pytest.mark.parametrize("fleet", ["running", "stopped"])
 def test_the_dry_run_agrees_on_every_edit(
-    fleet: str, deployed: Deployed, steps: dict[str, pcluster_subprocess.Step]
+    fleet: str, deployed: Deployed, steps: dict[str, pcluster_subprocess.Step], answers: dict[str, Any]
 ) -> None:
     if fleet == "stopped":
         request_fleet(deployed, "STOP_REQUESTED", "STOPPED")
-    answers = pcluster_subprocess.compare_configurations(steps)
     accepted = {name: accepts(deployed, new) for name, (_, _, new) in steps.items()}
     assert accepted == {name: answer["accepted"][fleet] for name, answer in answers.items()}
     assert len(accepted) >= 25

@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[3]
 
 
 check = pcluster_subprocess.check
+images_once = functools.cache(pcluster_subprocess.images)
 
 
 @functools.cache
@@ -86,6 +87,7 @@ class Emulated:
             for name, value in {**self.emulator.env(), **environment}.items():
                 patch.setenv(name, value)
             patch.setattr(pcluster_subprocess, "check", check_once)
+            patch.setattr(pcluster_subprocess, "images", images_once)
             patch.setattr(context, "synthesize", synthesize_once)
             status = main(["preflight", str(self.file), "--on", "aws", "--format", "json", "--output", str(report)])
         assert status in (0, 1)

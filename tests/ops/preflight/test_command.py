@@ -84,7 +84,7 @@ def test_json_has_every_field() -> None:
 
 # --- permissions -----------------------------------------------------------------------------------------------------
 def test_each_missing_permission_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = pcluster_subprocess.Images("3.16.1", "aws-parallelcluster-*", False, "its:version")
+    found = pcluster_subprocess.Images("3.16.1", "aws-parallelcluster-*", "its:version")
     monkeypatch.setattr(pcluster_subprocess, "images", lambda *_: found)
     account = Account(denied=set(PREFLIGHT))
     without_synthesis = tuple(check for check in CHECKS if check[0] not in ("cluster", "cost"))

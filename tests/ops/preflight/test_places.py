@@ -21,7 +21,7 @@ from trainyard.buckets import Buckets
 
 VERSION = "3.16.1"
 OFFICIAL = pcluster_subprocess.Images(
-    VERSION, f"aws-parallelcluster-{VERSION}-ubuntu-2204-lts-hvm-x86_64*", False, "its:version"
+    VERSION, f"aws-parallelcluster-{VERSION}-ubuntu-2204-lts-hvm-x86_64*", "its:version"
 )
 
 
@@ -183,7 +183,6 @@ def test_names_of_the_packages_official_images() -> None:
     found = pcluster_subprocess.images("ubuntu2204", "x86_64")
     assert found.pattern == f"aws-parallelcluster-{found.version}-ubuntu-2204-lts-hvm-x86_64*"
     assert found.tag == "parallelcluster:version"
-    assert pcluster_subprocess.images("rocky9", "arm64").private
 
 
 def test_newest_official_image(monkeypatch: pytest.MonkeyPatch) -> None:
