@@ -1,5 +1,6 @@
 """Shared by all tests."""
 
+import gc
 import os
 from collections.abc import Iterator
 from functools import cache
@@ -29,6 +30,15 @@ def _read_once(path: str) -> Any:  # noqa: ANN401 - JSON
 
 
 botocore.loaders.JSONFileLoader.load_file = lambda _loader, path: _read_once(path)  # type: ignore[method-assign,assignment]
+
+
+# Modules and collected tests stay: looking for garbage in them again and again takes a tenth of the CPU time.
+gc.set_threshold(100_000, 50, 50)
+
+
+def pytest_collection_finish() -> None:
+    """After the collection."""
+    gc.freeze()
 
 
 # Folders and files whose tests take minutes, the longest group first. With --no-loadscope-reorder they start first,

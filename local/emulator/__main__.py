@@ -7,6 +7,7 @@ before it is imported.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib.util
 import json
 import os
@@ -68,6 +69,9 @@ def main() -> None:
         extension.install(given)
     except seeds.SeedError as error:
         sys.exit(f"emulator: {error}")
+    # As in local.api.
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 50)
     del sys.argv[1:]  # ministack parses it again
     app.main()
 
