@@ -108,7 +108,7 @@ format: setup ## Format Python and shell
 	.venv/bin/shfmt -w -i 2 -ci $(SHELL_SCRIPTS)
 
 # Long tests leave CPU time unused: lint and the quick tests run at the same time, and print when they have ended. Three
-# jobs, because with two test-long would begin after lint.
+# jobs: with two, lint and the quick tests would take both, and the long tests would begin after lint.
 test: setup ## Everything that CI runs: lint, tests, life cycles and the local default end to end
 	@scripts/install-lab-packages.sh --tests
 	@$(MAKE) --no-print-directory --jobs=3 test-long lint-and-test-fast || \
@@ -120,7 +120,7 @@ test-long: setup
 	  --rerun-show-tracebacks -m 'lab or e2e' $(LONG_FOLDERS)
 
 lint-and-test-fast:
-	@printed=$$($(MAKE) --no-print-directory lint test-fast 2>&1); status=$$?; \
+	@printed=$$($(MAKE) --no-print-directory --output-sync=target lint test-fast 2>&1); status=$$?; \
 	  printf '%s\n' "$$printed"; exit $$status
 
 test-fast: setup ## The tests that need neither the emulated AWS nor the laboratory
@@ -150,7 +150,7 @@ $(UV):
 .venv/.ready: pyproject.toml uv.lock $(UV)
 	@echo "setup: $@"
 	@$(UV) sync --quiet --frozen --python "$$(command -v $(PYTHON))"
-	@[ -z "$(COMPILE)" ] || { $(PY) -O -c '$(STACKS)' & $(PY) -c '$(STACKS), cfnlint, pytest' && wait $$!; }
+	@[ -z "$(COMPILE)" ] || { $(PY) -O -c '$(STACKS)' & $(PY) -c '$(STACKS), cfnlint, pytest'; status=$$?; wait $$! && exit $$status; }
 	@touch $@
 
 %node_modules/.ready: %package.json %package-lock.json

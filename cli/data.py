@@ -73,7 +73,7 @@ def _sweep(options: argparse.Namespace, session: boto3.Session, environment: Env
     stores = [Store(session, bucket) for bucket in names.values()]
     found = 0
     for line in exports.sweep(stores, links.links(environment, names), options.days, delete=options.delete):
-        say(line)  # the record of what was deleted, also if the command is interrupted
+        say(line, at_once=True)  # the record of what was deleted, also if the command is interrupted
         found += 1
     what = f"{found} temporary files and uploads older than {options.days} days"
     say(f"{what} {'were deleted' if options.delete else 'found; nothing was deleted (--delete does)'}")

@@ -98,7 +98,8 @@ def completion(options: argparse.Namespace) -> int:
     return DONE
 
 
-def say(line: object) -> None:
-    """Print a line at once, also into a pipe."""
+def say(line: object, *, at_once: bool = False) -> None:
+    """Print a line; at once, also into a pipe, if somebody waits for it."""
     sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    if at_once:
+        sys.stdout.flush()

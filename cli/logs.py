@@ -51,11 +51,11 @@ def logs(options: argparse.Namespace) -> int:
             lines = []
             _note(f"{problem}\nWaiting for it.")
         for line in lines[-options.lines :]:
-            say(line)
+            say(line, at_once=True)
         if not lines and not options.follow:
             _note(f"No line in the last {seconds / 3600:g} h. A longer time: --since 7d")
         for line in logs.follow(sources, wanted, lines) if options.follow else ():
-            say(line)
+            say(line, at_once=True)
     return DONE
 
 
@@ -90,7 +90,7 @@ def support_bundle(options: argparse.Namespace) -> int:
         failed = support_bundle.write(target, environment, parts, at)
     for line in failed:
         _note(f"Not collected: {line}")
-    say(f"Wrote {target}. Read it before you pass it on: README.txt in it lists what was left out.")
+    say(f"Wrote {target}. Read it before you pass it on: README.txt in it lists what was left out.", at_once=True)
     return DONE
 
 

@@ -38,11 +38,11 @@ def show(options: argparse.Namespace) -> int:
         prometheus = Prometheus(found)
         if options.output:
             write(overview(environment.name, prometheus, time.time()), "html", options.output)
-            say(f"Wrote {options.output}")
+            say(f"Wrote {options.output}", at_once=True)
             return DONE
         with server(environment.name, prometheus, options.port or PORT) as running, suppress(KeyboardInterrupt):
             address = f"http://127.0.0.1:{running.server_port}/"
-            say(f"{address} shows {environment.name}, from Prometheus at {found}. Ctrl-C ends it.")
+            say(f"{address} shows {environment.name}, from Prometheus at {found}. Ctrl-C ends it.", at_once=True)
             running.serve_forever()
     return DONE
 

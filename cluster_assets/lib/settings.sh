@@ -1,12 +1,13 @@
 # Reads settings.json (see settings.schema.json) with jq, which every ParallelCluster AMI has. Needs base.sh.
 
 # load: keep the values for this process and those that it starts: each start of jq 1.6 takes 40 ms. A line for each value, with a filter that
-# yields it (`.mounts[].path=/fsx`); null is an empty value, an empty list is `[]`. Keeps nothing if a value has several lines, or if all have
+# yields it (`.mounts[].path=/fsx`); null is an empty value. Keeps nothing if a value has several lines, or if all have
 # 100,000 bytes or more: a variable holds 128 KiB.
 settings::load() {
   local LC_ALL=C
   TRAINYARD_VALUES="$(jq -r 'if any(.. | strings; contains("\n")) then empty else . end
     | paths((type != "object" and type != "array") or length == 0) as $path
+    | select(all($path[]; type == "string") or (getpath($path) | type != "object" and type != "array"))
     | "\($path | map(if type == "number" then "[]" else ".\(.)" end) | add)=\(getpath($path) | if . == null then "" else . end)"' \
     "${TRAINYARD_SETTINGS}" 2>/dev/null)" && ((${#TRAINYARD_VALUES} < 100000)) || TRAINYARD_VALUES=""
   export TRAINYARD_VALUES

@@ -45,6 +45,6 @@ if __name__ == "__main__":
     application = ParallelClusterFlaskApp(swagger_ui=False).flask_app
     # What is loaded by now stays: looking for garbage in it again and again takes a twelfth of the CPU time.
     gc.freeze()
-    gc.set_threshold(100_000, 50, 50)
+    gc.set_threshold(100_000, 10, 10)
     # One request at a time: pcluster's validators use the main thread's event loop.
     make_server("127.0.0.1", int(sys.argv[-1]), application, threaded=False).serve_forever()

@@ -71,7 +71,7 @@ def main() -> None:
         sys.exit(f"emulator: {error}")
     # As in local.api.
     gc.freeze()
-    gc.set_threshold(100_000, 50, 50)
+    gc.set_threshold(100_000, 10, 10)
     del sys.argv[1:]  # ministack parses it again
     app.main()
 

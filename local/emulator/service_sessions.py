@@ -19,7 +19,7 @@ from local.emulator.public_template import FUNCTION_ROLE
 
 _SECONDS = 3600
 _REFRESHED_SECONDS = 15 * 60 + 2
-"""botocore asks for new credentials when these expire within 15 minutes (its advisory timeout): after two seconds."""
+"""botocore replaces credentials that expire within 15 minutes, its advisory timeout: here, when two seconds old."""
 _of_roles: dict[str, tuple[float, dict[str, Any]]] = {}
 """Sessions of the API's roles by the role's id: when they were made, and their keys."""
 
@@ -74,9 +74,9 @@ def of_api(account: str) -> dict[str, Any]:
     """Credentials for the ParallelCluster API of an account, in the format of a container's credentials.
 
     They are a session of the function's role that the newest API stack created, as Lambda would have it. Without an API
-    stack they are the account's own. botocore asks for new ones after two seconds, so a role that was replaced is not
-    used for longer. The session of a role is used for half its time: ministack looks through all sessions for each new
-    one.
+    stack they are the account's own. botocore replaces them when they are two seconds old, so a role that
+    was replaced is not used for longer. The session of a role is used for half its time: ministack looks through all
+    sessions for each new one.
     """
     until = datetime.fromtimestamp(time.time() + _REFRESHED_SECONDS, UTC).isoformat()
     with request_scope(account, get_region()):

@@ -51,10 +51,3 @@ def test_failed_rollback_of_a_creation(life: Life, cluster: Cluster, base: Base)
     assert cluster.status() == "DELETE_FAILED"
     assert life.delete() == "DELETE_COMPLETE", life.story()
     assert cluster.status() == GONE
-
-
-def test_after_a_failed_update(life: Life, cluster: Cluster, wish: Wish, base: Base) -> None:
-    base.steer.update_fails(cluster.name, "Failed to run chef recipe")
-    assert life.update(wish.but(max_count=3)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
-    assert life.delete() == "DELETE_COMPLETE", life.story()
-    assert cluster.status() == GONE

@@ -66,6 +66,8 @@ def test_create_update_and_delete(life: Life, cluster: Cluster, wish: Wish, base
     assert life.update(wish.but(max_count=3)) == "UPDATE_COMPLETE", life.story()
     assert life.outputs()["Status"] == "UPDATE_COMPLETE"
     assert cluster.max_count() == 3
+    base.steer.update_fails(cluster.name, "Failed to run chef recipe")
+    assert life.update(wish.but(max_count=4)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
     assert life.delete() == "DELETE_COMPLETE", life.story()
     assert cluster.status() == GONE
 

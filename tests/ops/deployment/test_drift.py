@@ -122,8 +122,8 @@ def test_an_update_with_the_pcluster_cli(deployed: Drifting) -> None:
     )
 
 
-def test_changes_by_hand(deployed: Drifting) -> None:
-    """All at once, and each is named. Near the end of this file: not everything is taken back."""
+def test_changes_by_hand(deployed: Drifting, tmp_path: Path) -> None:
+    """All at once, and each is named. Last in this file: not everything is taken back."""
     ec2, fsx, iam, s3, ssm = (deployed.client(name) for name in ("ec2", "fsx", "iam", "s3", "ssm"))
 
     head = deployed.resource("local-network", "AWS::EC2::SecurityGroup", "Head")
@@ -190,13 +190,15 @@ def test_changes_by_hand(deployed: Drifting) -> None:
     deployed_entry, entry = one("assets", "entry.sh", "sha256")
     assert deployed_entry != entry
 
+    output = tmp_path / "report.md"
+    status, calls = in_this_process(deployed, "--format", "markdown", "--output", str(output))
+    assert status == 1
+    assert "| `ingress rule` | `none` | `tcp 22 from 0.0.0.0/0` |" in output.read_text()
+    assert calls == set(CALLED), "no more and no less"
 
-def test_permissions_and_markdown(deployed: Drifting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """CALLED are the calls that are made, no more and no less. The report has the changes of the test above."""
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    for name, value in deployed.emulator.env().items():
-        monkeypatch.setenv(name, value)
+
+def in_this_process(deployed: Drifting, *options: str) -> tuple[int, set[str]]:
+    """The exit status, and the calls that were made."""
     made: set[str] = set()
     call = botocore.client.BaseClient._make_api_call  # type: ignore[attr-defined]
 
@@ -204,9 +206,10 @@ def test_permissions_and_markdown(deployed: Drifting, monkeypatch: pytest.Monkey
         made.add(f"{self.meta.service_model.signing_name}:{operation}")
         return call(self, operation, arguments)
 
-    monkeypatch.setattr(botocore.client.BaseClient, "_make_api_call", recorded)
-    output = tmp_path / "report.md"
-    options = ("--on", "aws", "--format", "markdown", "--output", str(output))
-    assert main(["drift", str(deployed.local.file), *options]) == 1
-    assert "| `ingress rule` | `none` | `tcp 22 from 0.0.0.0/0` |" in output.read_text()
-    assert made == set(CALLED)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            patch.delenv(name)
+        for name, value in deployed.emulator.env().items():
+            patch.setenv(name, value)
+        patch.setattr(botocore.client.BaseClient, "_make_api_call", recorded)
+        return main(["drift", str(deployed.local.file), "--on", "aws", *options]), made
