@@ -35,6 +35,11 @@ def has_database_stack(environment: Environment) -> bool:
     return accounting is not None and accounting.uri is None
 
 
+def parts(environment: Environment) -> tuple[str, ...]:
+    """The parts of STACKS that the environment may have."""
+    return tuple(part for part in STACKS if part != "database" or has_database_stack(environment))
+
+
 def topic_arn(environment: Environment, of: Literal["notifications", "jobs"] = "notifications") -> str:
     """ARN of a topic of the stack observability: for those who run the cluster, or for users about their jobs.
 

@@ -11,7 +11,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from settings.model import Environment
-from settings.stacks import STACKS, has_database_stack, stack_name
+from settings.stacks import parts, stack_name
 from trainyard.cloudwatch_alarms import runbook
 
 
@@ -48,9 +48,7 @@ class EventNotifications(Construct):
             "Failed",
             ("aws.cloudformation", "CloudFormation Stack Status Change"),
             {
-                "stack-id": self._stacks(
-                    environment, *(part for part in STACKS if part != "database" or has_database_stack(environment))
-                ),
+                "stack-id": self._stacks(environment, *parts(environment)),
                 "status-details": {"status": [{"suffix": "_FAILED"}, {"suffix": "ROLLBACK_COMPLETE"}]},
             },
             f"FAILED: {stack}: {field('$.detail.status-details.status-reason')}. {show}",

@@ -27,7 +27,7 @@ def version() -> str:
     if len(pins) != 1:
         raise ValueError(
             "parallelcluster/pyproject.toml must pin aws-parallelcluster to one version, as in "
-            f"aws-parallelcluster==3.16.1; it depends on {', '.join(wanted)}."
+            f"aws-parallelcluster==1.2.3; it depends on {', '.join(wanted)}."
         )
     return str(pins[0])
 

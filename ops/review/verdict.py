@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
+from cluster_resource.policies import effect
 from ops.cost.change import Change
 from ops.review import cluster as clusters
 from ops.review import resources
@@ -131,10 +132,11 @@ def meaning(key: Key, cluster: Cluster) -> str:
     """What a changed key of the configuration means for this cluster."""
     if key.ignored:
         return "not counted as a change; it says how later changes are made"
+    done = effect(key.needs, cluster.updates or {})
     if key.needs in (Need.FLEET, Need.FLEET_AND_LOGIN):
-        return _of_the_fleet(key, cluster)
-    if key.needs is Need.NEW_CLUSTER and (cluster.updates or {}).get("Replace") == "when-needed":
-        return "impossible in place: the cluster is deleted and created again (cluster.updates.replace)"
+        return _of_the_fleet(key, cluster, done)
+    if done:
+        return f"impossible in place: {done}"
     return {
         Need.NOTHING: "in place, while jobs run",
         Need.LOGIN: "needs the login nodes stopped: an update to count 0 before it",
@@ -143,7 +145,7 @@ def meaning(key: Key, cluster: Cluster) -> str:
     }[key.needs]
 
 
-def _of_the_fleet(key: Key, cluster: Cluster) -> str:
+def _of_the_fleet(key: Key, cluster: Cluster, done: str) -> str:
     if cluster.strategy in key.strategies:
         how = "ended at once" if cluster.strategy == "TERMINATE" else "drained"
         return f"needs its nodes {how}, which QueueUpdateStrategy {cluster.strategy} does"
@@ -153,9 +155,7 @@ def _of_the_fleet(key: Key, cluster: Cluster) -> str:
     if key.strategies:
         means += f", or QueueUpdateStrategy {' or '.join(key.strategies)}"
     error = " (HTTP 500)" if key.internal_error else ""
-    if (cluster.updates or {}).get("StopFleet") == "when-needed":
-        return f"{means}; it is stopped and started again (cluster.updates.stop_fleet)"
-    return f"{means}; refused{error} while it runs"
+    return f"{means}; {done or f'refused{error} while it runs'}"
 
 
 def _of_data(verdict: Verdict) -> Iterator[Reason]:

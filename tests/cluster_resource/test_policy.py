@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from cluster_resource.api import ApiError, ApiUnknownError, Change
-from cluster_resource.request import Policy, Request
+from cluster_resource.policies import Policy
+from cluster_resource.request import Request
 from tests.cluster_resource import events
 from tests.cluster_resource.cases import Case, table
 from tests.cluster_resource.events import ROLLING_BACK, FakeAws, own_id, properties, text_of

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from cluster_resource import decide, failures, outcomes
+from cluster_resource import decide, failures, outcomes, policies
 from cluster_resource.api import Accepted, ApiError, ApiTrouble, ApiUnknownError, Change, ClusterView
 from cluster_resource.aws import UNKNOWN
 from cluster_resource.decide import Create, Decision, Delete, Fail, Replace, Succeed, Update, Verify
@@ -180,7 +180,7 @@ def _send(turn: Turn, wanted: Sequence[Change]) -> Operation:
 def _refused(turn: Turn, error: ApiError) -> Operation:
     details = (*failures.refusal_lines(error), *_changed_outside(turn))
     policy = turn.policy
-    stopping_helps = failures.stopping_helps(error.refused) and turn.operation.progress.fleet != "stopped"
+    stopping_helps = policies.stopping_helps(error.refused) and turn.operation.progress.fleet != "stopped"
     if stopping_helps and (policy.stop_fleet or policy.rollback):
         protected = _protect_jobs(turn, "The compute fleet has to be stopped", details)
         return protected or _stop_fleet(turn)

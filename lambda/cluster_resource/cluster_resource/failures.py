@@ -51,27 +51,6 @@ def refusal_lines(error: ApiError) -> tuple[str, ...]:
     return (error.message, *errors, *map(change_line, error.refused), *others)
 
 
-def refusal_todo(error: ApiError) -> str:
-    """What the user can do about a refusal."""
-    if stopping_helps(error.refused):
-        return (
-            "Let the update stop the fleet and start it again (cluster.updates.stop_fleet: when-needed in the"
-            " environment file); or, where the refusal above names QueueUpdateStrategy, set"
-            " cluster.slurm.queue_update: TERMINATE, which ends the jobs of the nodes concerned; then deploy again."
-        )
-    if error.refused:
-        return (
-            "Undo the change, or allow the update to replace the cluster (cluster.updates.replace:"
-            " when-needed), or replace the cluster by giving it another name in the environment file."
-        )
-    return "Correct the configuration and deploy again."
-
-
-def stopping_helps(refused: Sequence[Change]) -> bool:
-    """Whether the API would accept every refused change with a stopped compute fleet."""
-    return bool(refused) and all(item.needs_stopped_fleet and not item.needs_stopped_login_nodes for item in refused)
-
-
 def stack_failures(api: ClusterApi, aws: Aws, name: str) -> tuple[str, ...]:
     """The first failed events of the stack's latest operation, oldest first, each followed by its nested stack's.
 

@@ -4,12 +4,13 @@ import logging
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cluster_resource import decide, failures, response
+from cluster_resource import decide, failures, policies, response
 from cluster_resource.api import ApiAccessError, ApiError, ApiTrouble, ApiUnknownError, ClusterApi, ClusterView
 from cluster_resource.aws import Aws
 from cluster_resource.decide import Create, Decision, Fail, Succeed, Update, Wait, Wanted
 from cluster_resource.operation import Operation, Verdict
-from cluster_resource.request import ClusterProperties, Policy
+from cluster_resource.policies import Policy
+from cluster_resource.request import ClusterProperties
 
 _LOG = logging.getLogger(__name__)
 _MAX_UNKNOWN_CALLS = 5
@@ -113,7 +114,7 @@ def refused(turn: Turn, error: ApiError, *, touched: bool, what: str = "", detai
         f"The ParallelCluster API refused the {turn.operation.kind} of the cluster {turn.name}"
         f" (HTTP {error.http_status})."
     )
-    fail = Fail(what, failures.refusal_todo(error), touched=touched)
+    fail = Fail(what, policies.advice(error.refused), touched=touched)
     return finish(turn, fail, details=details or failures.refusal_lines(error))
 
 

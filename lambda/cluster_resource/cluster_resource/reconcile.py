@@ -13,7 +13,8 @@ from cluster_resource.aws import Aws
 from cluster_resource.decide import Create, Decision, Delete, Fail, Replace, Succeed, Update, Verify, Wait, Wanted
 from cluster_resource.operation import Kind, Operation, Progress, Verdict, epoch_seconds
 from cluster_resource.outcomes import Turn
-from cluster_resource.request import GONE_TYPE, WAIT_TYPE, Place, Policy, Request
+from cluster_resource.policies import Policy
+from cluster_resource.request import GONE_TYPE, WAIT_TYPE, Place, Request
 
 _LOG = logging.getLogger(__name__)
 _Decide = Callable[[ClusterView | None, Progress, Wanted], Decision]

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, Literal, cast
 
 from cluster_resource.api import OWNER_TAG
+from cluster_resource.policies import VALUES, Policy
 
 RequestType = Literal["Create", "Update", "Delete"]
 WAIT_TYPE = "Custom::ParallelClusterWait"
@@ -27,11 +28,6 @@ _TYPES_KEY = "ConfigurationTypes"
 _CLUSTER_KEYS = ("ClusterName", "Configuration", _TYPES_KEY, "Generation")
 _TYPES = {"boolean": (bool,), "integer": (int,), "number": (int, float)}
 _MOST_MINUTES = 720
-_UPDATES = {
-    "StopFleet": ("never", "when-needed"),
-    "Replace": ("never", "when-needed"),
-    "RunningJobs": ("protect", "may-be-killed"),
-}
 
 
 class ConfigurationError(ValueError):
@@ -73,16 +69,6 @@ class Timing:
     answer_minutes: int
     waits_behind: int
     waits_before: int
-
-
-@dataclass(frozen=True)
-class Policy:
-    """What an update may do to the cluster. `rollback`: it is a rollback, which leaves a stuck stack if it fails."""
-
-    stop_fleet: bool = False
-    replace: bool = False
-    kill_jobs: bool = False
-    rollback: bool = False
 
 
 @dataclass(frozen=True)
@@ -235,12 +221,7 @@ class Request:
             # Wrong values there made the update fail before it changed anything; its rollback must not fail too.
             with suppress(ConfigurationError):
                 sides.append(_updates(self.old if rollback else self.given))
-        return Policy(
-            stop_fleet=any(side.get("StopFleet") == "when-needed" for side in sides),
-            replace=any(side.get("Replace") == "when-needed" for side in sides),
-            kill_jobs=any(side.get("RunningJobs") == "may-be-killed" for side in sides),
-            rollback=rollback,
-        )
+        return Policy.of(sides, rollback=rollback)
 
     def text(self, key: str) -> str:
         value = self.given.get(key)
@@ -276,8 +257,8 @@ def _valid_name(given: Mapping[str, Any]) -> str | None:
 
 def _updates(given: Mapping[str, Any]) -> Mapping[str, str]:
     updates = given.get("Updates") or {}
-    if not isinstance(updates, dict) or any(value not in _UPDATES.get(key, ()) for key, value in updates.items()):
-        allowed = ", ".join(f"{key}: {' or '.join(values)}" for key, values in _UPDATES.items())
+    if not isinstance(updates, dict) or any(value not in VALUES.get(key, ()) for key, value in updates.items()):
+        allowed = ", ".join(f"{key}: {' or '.join(values)}" for key, values in VALUES.items())
         raise ConfigurationError(f"Updates is {updates!r}; allowed are {allowed}.")
     return updates
 
