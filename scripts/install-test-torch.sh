@@ -28,7 +28,7 @@ torch::install() {
 }
 
 torch::main() {
-  local -r stamp="${FOLDER}/.torch-${TORCH_VERSION}-2" tokenizers="${FOLDER}/.tokenizers-${TOKENIZERS_VERSION}"
+  local -r stamp="${FOLDER}/.torch-${TORCH_VERSION}-compiled" tokenizers="${FOLDER}/.tokenizers-${TOKENIZERS_VERSION}"
   local work
   [[ ! -e "${stamp}" || ! -e "${tokenizers}" ]] || return 0
   mkdir -p "${FOLDER%/*}"
