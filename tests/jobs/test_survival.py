@@ -81,12 +81,15 @@ os._exit(0)
 """
 
 
-@pytest.fixture(scope="module")
-def hanging(lab: Laboratory, jobs: str) -> str:
-    """A job of one node that hangs. It runs beside that of another test."""
+def test_the_rank_that_did_not_arrive_at_a_collective_is_named(lab: Laboratory, jobs: str) -> None:
     lab.write("/fsx1/results/hangs.py", HANGS)
     line = f"{jobs}/train-fsdp.sbatch --nodes 1 --procs 2 --experiment hangs -- /fsx1/results/hangs.py"
-    return submit(lab, line, ENVIRONMENT)
+    found = lab.wait_for_job(submit(lab, line, ENVIRONMENT), seconds=600)
+    output = lab.output(["cat", found["StdOut"]])
+    assert int(found["Restarts"]) >= 1 and "the mark is there: True" in output
+    assert "gloo:all_reduce number 3 of default_pg: ranks 0 wait, ranks 1 did not arrive" in output, output
+    stacks = lab.output(f"cat /fsx3/logs/hangs/watchdog/{found['JobId']}.0/stacks/1")
+    assert "in prepare_batch" in stacks
 
 
 Act = Callable[[Laboratory, str, list[str], random.Random], None]
@@ -142,7 +145,7 @@ FAULTS: dict[str, Act] = {
 }
 
 
-@pytest.mark.usefixtures("revive", "clean", "hanging")
+@pytest.mark.usefixtures("revive", "clean")
 def test_eleven_random_faults_in_one_run(lab: Laboratory, jobs: str) -> None:
     """Each comes when the run has gone on after the last one. The losses are those of an undisturbed run beside it."""
     folder = "/fsx2/model6/checkpoints"
@@ -195,12 +198,3 @@ def test_eleven_random_faults_in_one_run(lab: Laboratory, jobs: str) -> None:
         assert re.search(r"job-reports: [3-9], wanted fewer than 3", said), said
     finally:
         lab.run(["scontrol", "update", f"NodeName={accused}", "State=RESUME"], user="root", check=False)
-
-
-def test_the_rank_that_did_not_arrive_at_a_collective_is_named(lab: Laboratory, hanging: str) -> None:
-    found = lab.wait_for_job(hanging, seconds=600)
-    output = lab.output(["cat", found["StdOut"]])
-    assert int(found["Restarts"]) >= 1 and "the mark is there: True" in output
-    assert "gloo:all_reduce number 3 of default_pg: ranks 0 wait, ranks 1 did not arrive" in output, output
-    stacks = lab.output(f"cat /fsx3/logs/hangs/watchdog/{found['JobId']}.0/stacks/1")
-    assert "in prepare_batch" in stacks
