@@ -32,7 +32,7 @@ def _read_once(path: str) -> Any:  # noqa: ANN401 - JSON
 botocore.loaders.JSONFileLoader.load_file = lambda _loader, path: _read_once(path)  # type: ignore[method-assign,assignment]
 
 
-# Modules and collected tests stay: looking for garbage in them again and again takes a tenth of the CPU time.
+# Modules and collected tests are never garbage. To search them again and again took a tenth of the CPU time.
 gc.set_threshold(100_000, 50, 50)
 
 

@@ -115,7 +115,7 @@ def test_nodes_learn_which_file_systems_they_reach_over_efa() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "asked"), [("a line", 4), ("two\nlines", 16), ("é" * 60_000, 16)], ids=["short", "lines", "long"]
+    ("text", "asked"), [("a line", 5), ("two\nlines", 17), ("é" * 60_000, 17)], ids=["short", "lines", "long"]
 )
 def test_loaded_values_are_those_of_jq(text: str, asked: int, tmp_path: Path) -> None:
     """And jq is asked for no value that was loaded."""
@@ -124,12 +124,13 @@ def test_loaded_values_are_those_of_jq(text: str, asked: int, tmp_path: Path) ->
         "usage": {"idle_gpus": False, "a=b": 1},
         "mounts": [{"path": "/fsx", "efa": None}, {"path": "/home dir", "efa": True}],
         "models": [],
+        "queues": [{"compute": []}, {"compute": ["p5"]}],
         "text": text,
     }
     (tmp_path / "settings.json").write_text(json.dumps(given))
     filters = [".monitoring.mode", ".monitoring.topic_arn", ".monitoring.calendar", ".usage.idle_gpus", ".text"]
     filters += [".mounts[].path", ".mounts[].efa", ".usage", ".models[].name", ".people", ".mounts | length", ".text=1"]
-    filters += [".models", ".monitor", ".usage.idle", ".people.schema"]
+    filters += [".models", ".monitor", ".usage.idle", ".people.schema", ".queues[].compute"]
     script = """
     . "$1/base.sh"; . "$1/settings.sh"; shift; $1
     jq() { echo asked >&2; command jq "$@"; }

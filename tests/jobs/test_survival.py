@@ -147,7 +147,7 @@ FAULTS: dict[str, Act] = {
 
 @pytest.mark.usefixtures("revive", "clean")
 def test_eleven_random_faults_in_one_run(lab: Laboratory, jobs: str) -> None:
-    """Each comes when the run has gone on after the last one. The losses are those of an undisturbed run beside it."""
+    """A fault comes after the run has recovered from the one before. The losses at the end are those without faults."""
     folder = "/fsx2/model6/checkpoints"
     choice = random.Random(SEED)  # noqa: S311
     order = choice.sample(sorted(FAULTS), len(FAULTS))

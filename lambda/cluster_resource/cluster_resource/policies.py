@@ -34,7 +34,7 @@ class Policy:
 
     @classmethod
     def of(cls, sides: Sequence[Mapping[str, str]], *, rollback: bool) -> Self:
-        """What one of the properties `Updates` allows is allowed."""
+        """Combine several properties `Updates`: what any of them allows is allowed."""
         return cls(
             stop_fleet=any(side.get("StopFleet") == "when-needed" for side in sides),
             replace=any(side.get("Replace") == "when-needed" for side in sides),
@@ -44,9 +44,11 @@ class Policy:
 
 
 def effect(need: str, updates: Mapping[str, str]) -> str:
-    """What an update does about what it needs stopped or created (in the words of parallelcluster.policies).
+    """What an update does for a change that needs something stopped or created; empty if it may not do so.
 
-    Nothing where `updates`, the property, does not allow it.
+    Args:
+        need: a word of parallelcluster.policies, such as "fleet".
+        updates: the property `Updates`.
     """
     key, text = _EFFECTS.get(need, ("", ""))
     return text if updates.get(key) == "when-needed" else ""
