@@ -87,11 +87,11 @@ def validate(options: argparse.Namespace) -> int:
     from ops import notify
     from ops.report import write
     from ops.report.commands import validation_report
+    from ops.validation.command import selection
     from ops.validation.command import validate as run
-    from ops.validation.command import wishes
 
     _, environment = read(options.environment)
-    wanted = wishes(
+    wanted = selection(
         environment.validation,
         only=options.only,
         skip=options.skip,

@@ -16,8 +16,8 @@ from stacks.deployment import compose
 from stacks.promotion import PromotionStack
 from trainyard.pipeline import steps
 from trainyard.pipeline.artifacts import Artifacts
+from trainyard.pipeline.created_by_cdk import acknowledge_generated, secure_replication, source_may_use
 from trainyard.pipeline.gate import Approver, Gate
-from trainyard.pipeline.generated import acknowledge_generated, secure_replication, source_may_use
 from trainyard.pipeline.names import PURPOSES, step_role, target_role_arn
 from trainyard.pipeline.notices import Notices
 from trainyard.pipeline.step_roles import StepRole

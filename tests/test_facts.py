@@ -113,7 +113,7 @@ def test_templates_are_within_the_quotas(file: Path) -> None:
 PACKAGE = next((ROOT / "parallelcluster" / ".venv" / "lib").glob("python3*")) / "site-packages" / "pcluster"
 STATEMENTS = [
     *(statement for policy in facts("policies")["policies"].values() for statement in policy["statements"]),
-    *(statement for later in facts("later")["facts"] for statement in later.get("statements", [])),
+    *(statement for later in facts("later_releases")["facts"] for statement in later.get("statements", [])),
 ]
 # What the package calls without a permission, and why that is no harm here. validators/common.py:168 of 3.16.1 makes a
 # warning of a denial to read a secret.

@@ -272,7 +272,7 @@ class Accounts:
         except OSError:
             return  # not made yet, or a link
         found = os.fstat(folder)
-        as_made = gid >= 0 or stat.S_IMODE(found.st_mode) == 0o775  # steps/folders.sh; another mode is somebody's wish
+        as_made = gid >= 0 or stat.S_IMODE(found.st_mode) == 0o775  # steps/folders.sh; another mode was set by somebody
         if as_made and found.st_uid == user.pw_uid and found.st_gid in (user.pw_gid, 0):
             change = partial(os.fchown, folder, -1, gid), partial(os.fchmod, folder, mode)
             self.change(f"{path} for {whom}", *change)

@@ -15,10 +15,10 @@ from botocore.exceptions import ConnectionError as Unreachable
 from botocore.exceptions import HTTPClientError
 from rich.console import Console
 
+from local.control import Control
 from local.emulator import launch
 from local.emulator.launch import Emulator
 from local.slurm import remote
-from local.steering import Steer
 from ops import lock
 from ops.aws.cdk import App
 from ops.problem import Problem
@@ -165,7 +165,7 @@ class Session(App):
                 f"Leave the port out, or stop it first: trainyard down {self.name}"
             )
         console.print(f"The emulated AWS for [bold]{environment.name}[/] is running already, on ports {ports}")
-        Steer(emulator).seeds(self.seeds())
+        Control(emulator).seeds(self.seeds())
         return emulator
 
     def ensure(self, port: int | None, console: Console) -> Emulator:

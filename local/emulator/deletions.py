@@ -1,4 +1,4 @@
-"""Deletions of stacks: of a stack that is still being created, and with steered outcomes.
+"""Deletions of stacks: of a stack that is still being created, and with outcomes that a client asked for.
 
 A stack in CREATE_IN_PROGRESS may be deleted on AWS: its creation is cancelled, and the deletion replaces the rollback.
 ministack 1.5.33 runs both at once (services/cloudformation/stacks.py:732 and :1140).
@@ -11,7 +11,7 @@ from typing import Any
 
 from ministack.services.cloudformation import _stacks, changesets, handlers, stacks, wait_conditions
 
-from local.emulator import steering
+from local.emulator import control
 
 # The usual reason why a cluster's deletion fails: something of the user's still uses its security group.
 _HELD = "AWS::EC2::SecurityGroup"
@@ -28,13 +28,13 @@ def install() -> None:
     held: dict[str, str] = {}
 
     async def delete(stack_name: str, stack_id: str, *rest: Any, **named: Any) -> None:
-        steered = steering.outcome(stack_name, "delete")
+        planned = control.outcome(stack_name, "delete")
         await _cancel_creation(stack_name)
-        if steered and steered.delay_s:
+        if planned and planned.delay_s:
             _stacks[stack_name]["StackStatus"] = "DELETE_IN_PROGRESS"
-            await asyncio.sleep(steered.delay_s)
-        if steered and steered.result == "fail":
-            held[stack_name] = steered.reason
+            await asyncio.sleep(planned.delay_s)
+        if planned and planned.result == "fail":
+            held[stack_name] = planned.reason
         try:
             await delete_stack(stack_name, stack_id, *rest, **named)
         finally:

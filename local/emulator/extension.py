@@ -8,6 +8,7 @@ from typing import Any
 from ministack.core.responses import request_scope
 
 from local.emulator import (
+    control,
     custom_resources,
     deletions,
     drift,
@@ -18,7 +19,6 @@ from local.emulator import (
     seeds,
     service_sessions,
     ssm,
-    steering,
 )
 from local.emulator.cloudformation import ec2_types, provide
 from local.emulator.ec2 import catalogue, images, instances, reservations
@@ -47,10 +47,10 @@ def install(given: dict[str, Any]) -> None:
         with request_scope(account["account"], account["region"]):
             seeds.put(account["seeds"])
     with request_scope(given["account"], given["region"]):
-        steering.install(
+        control.install(
             {
                 "agent": ssm.order_agent,
-                "fleet": lambda wish: head_node.order_fleet(wish, gateway_url),
+                "fleet": lambda instruction: head_node.order_fleet(instruction, gateway_url),
                 "jobs": ssm.order,
                 "nodes": head_node.order_nodes,
                 "seeds": seeds.order,

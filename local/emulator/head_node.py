@@ -1,7 +1,7 @@
 """Stand-in for ParallelCluster's programs on a head node: cfn-signal after the configuration, and the compute fleet.
 
 No instance of the emulator boots. ParallelCluster's stack waits for its head node's signal; the stand-in waits for the
-stack's instance and signals for it. Nothing is installed, no script runs; local/steering can change the result.
+stack's instance and signals for it. Nothing is installed, no script runs; local/control can change the result.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ministack.core.responses import get_account_id, get_region
 from ministack.services import ec2
 from ministack.services.cloudformation import _stacks, wait_conditions
 
-from local.emulator import steering
+from local.control.model import Operation
+from local.emulator import control
 from local.emulator.wire import call
-from local.steering.model import Operation
 
 logger = logging.getLogger("emulator.head_node")
 
@@ -34,7 +34,7 @@ FLEET_ITEM = "COMPUTE_FLEET"
 _TABLE = "parallelcluster-"
 _TAG = "parallelcluster:"
 _GONE = ("terminated", "shutting-down")
-# What clustermgtd does with a request: the operation that may be steered, the status on the way, the status at the end.
+# What clustermgtd does with a request: the operation whose outcome a client can set, its status meanwhile and then.
 _REQUESTS: dict[str, tuple[Operation, str, str]] = {
     "STOP_REQUESTED": ("fleet-stop", "STOPPING", "STOPPED"),
     "START_REQUESTED": ("fleet-start", "STARTING", "RUNNING"),
@@ -132,14 +132,14 @@ def _signal_for(stack_id: str, url: str, endpoint: str) -> None:
     stack: dict[str, Any] = next((item for item in list(_stacks.values()) if item["StackId"] == stack_id), {})
     updating = str(stack.get("StackStatus", "")).startswith("UPDATE")
     succeeded, reason = True, "Head node configured (stand-in of the local emulator)"
-    if steered := steering.outcome(cluster, "update" if updating else "create"):
-        end = time.monotonic() + steered.delay_s
+    if planned := control.outcome(cluster, "update" if updating else "create"):
+        end = time.monotonic() + planned.delay_s
         while time.monotonic() < end and wait_conditions.has_handle(token):
             time.sleep(min(0.3, max(0.0, end - time.monotonic())))
-        if steered.result == "silent" or not wait_conditions.has_handle(token):
+        if planned.result == "silent" or not wait_conditions.has_handle(token):
             logger.info("%s: the head node stays silent", stack_id)
             return
-        succeeded, reason = steered.result == "succeed", steered.reason or reason
+        succeeded, reason = planned.result == "succeed", planned.reason or reason
     # An update leaves the fleet as it is.
     if succeeded and not _status(cluster, endpoint):
         _put_status(cluster, "RUNNING", endpoint)
@@ -164,12 +164,12 @@ def _settle_fleet(cluster: str, endpoint: str) -> None:
     if request is None:
         return
     operation, on_the_way, at_the_end = request
-    if steered := steering.outcome(cluster, operation):
+    if planned := control.outcome(cluster, operation):
         _put_status(cluster, on_the_way, endpoint)
-        time.sleep(steered.delay_s)
-        if steered.result == "silent":
+        time.sleep(planned.delay_s)
+        if planned.result == "silent":
             return
-        if steered.result == "fail":
+        if planned.result == "fail":
             at_the_end = "PROTECTED"
     nodes = _nodes(cluster, "Compute") if at_the_end == "STOPPED" else []
     if nodes:

@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from local.control.client import PREFIX
 from local.emulator import processes
 from local.emulator.processes import CHECKOUT, HOST, START_SECONDS, EmulatorError
-from local.steering.client import PREFIX
 from ops.lock import open_private
 from trainyard import parallelcluster
 

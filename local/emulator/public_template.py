@@ -30,7 +30,7 @@ def install(version: str, api_urls: Mapping[str, str], gateway_url: str) -> None
     `api_urls` is where the genuine API of each account listens, `gateway_url` where the emulator does.
     """
     facts = _facts("api")
-    for later in _facts("later")["facts"]:
+    for later in _facts("later_releases")["facts"]:
         facts["parameters"] |= later.get("parameters", {})
     body = TEMPLATE.read_text()
     values = {key.upper(): json.dumps(value) for key, value in facts.items()}
@@ -56,7 +56,7 @@ def _policies() -> dict[str, Any]:
     trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "lambda.amazonaws.com"}}
     role = {**facts["role"], "AssumeRolePolicyDocument": _document([trust])}
     resources: dict[str, Any] = {FUNCTION_ROLE: {"Type": "AWS::IAM::Role", "Properties": role}}
-    added = [statement for later in _facts("later")["facts"] for statement in later.get("statements", [])]
+    added = [statement for later in _facts("later_releases")["facts"] for statement in later.get("statements", [])]
     policies = facts["policies"] | {"Later": {"condition": None, "roles": True, "statements": added}}
     for name, policy in policies.items():
         properties: dict[str, Any] = {"PolicyDocument": _document(policy["statements"])}

@@ -28,13 +28,13 @@ class SessionRefused(ValueError):
     """The role does not trust the service."""
 
 
-def order(wish: dict[str, Any]) -> dict[str, Any]:
+def order(given: dict[str, Any]) -> dict[str, Any]:
     """Create a session.
 
     Args:
-        wish: {role_arn, service, source_arn}: the role, the service's principal, the resource for which it acts.
+        given: {role_arn, service, source_arn}: the role, the service's principal, the resource for which it acts.
     """
-    role_arn, service, source_arn = wish["role_arn"], wish["service"], wish["source_arn"]
+    role_arn, service, source_arn = given["role_arn"], given["service"], given["source_arn"]
     account, name = role_arn.split(":")[4], role_arn.rpartition("/")[2]
     role = iam._roles.get_scoped(account, None, name)
     if role is None:
@@ -86,8 +86,8 @@ def of_api(account: str) -> dict[str, Any]:
     function = f"arn:aws:lambda:{get_region()}:{account}:function:ParallelClusterFunction"
     role, now = roles[-1], time.time()
     if now > _of_roles.get(role["RoleId"], (0.0, {}))[0] + _SECONDS / 2:
-        wish = {"role_arn": role["Arn"], "service": "lambda.amazonaws.com", "source_arn": function}
-        _of_roles[role["RoleId"]] = now, order(wish)
+        given = {"role_arn": role["Arn"], "service": "lambda.amazonaws.com", "source_arn": function}
+        _of_roles[role["RoleId"]] = now, order(given)
     keys = _of_roles[role["RoleId"]][1]
     return {"AccessKeyId": keys["key"], "SecretAccessKey": keys["secret"], "Token": keys["token"], "Expiration": until}
 

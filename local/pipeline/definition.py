@@ -11,8 +11,8 @@ import botocore.session
 from botocore.exceptions import ClientError
 from botocore.loaders import create_loader
 
+from local.control import Control, ControlRefused
 from local.emulator.launch import Emulator
-from local.steering import Steer, SteeringRefused
 from ops.intrinsics import Resolver
 
 PIPELINE_TYPE = "AWS::CodePipeline::Pipeline"
@@ -65,8 +65,8 @@ class Pipeline:
         """A role that a service assumes for a resource. Raises ActionFailed where the trust policy refuses it."""
         source = f"arn:aws:{service}:{self.emulator.region}:{self.emulator.account}:{resource}"
         try:
-            given = Steer(self.emulator).session(role_arn, f"{service}.amazonaws.com", source)
-        except SteeringRefused as refused:
+            given = Control(self.emulator).session(role_arn, f"{service}.amazonaws.com", source)
+        except ControlRefused as refused:
             raise ActionFailed(str(refused)) from refused
         return session_with(given["key"], given["secret"], given["token"], self.emulator.region)
 

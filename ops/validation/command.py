@@ -22,7 +22,7 @@ from ops.validation.plan import (
     Job,
     Place,
     Planner,
-    Wishes,
+    Selection,
     at_most,
     together,
 )
@@ -42,7 +42,7 @@ _NOT_STARTED = ("PENDING", "CONFIGURING")
 _MINUTE = 60
 
 
-def wishes(
+def selection(
     file: Validation,
     *,
     only: tuple[str, ...] | None,
@@ -51,20 +51,20 @@ def wishes(
     image: str,
     storage_percent: int,
     drain: bool,
-) -> Wishes:
+) -> Selection:
     """The options of the command line; the environment file supplies what they leave out."""
     checks = only or tuple(check for check in CHECKS if check not in skip)
     if not checks:
         raise Problem("--skip leaves no check; leave one of them out")
-    insisted = only or tuple(check for check in file.required if check in checks)
+    required = only or tuple(check for check in file.required if check in checks)
     if drain and not set(checks) & set(OF_NODES):
         raise Problem(f"--drain drains what these checks find: {', '.join(OF_NODES)}; ask at least one of them")
-    return Wishes(checks, insisted, nodes, image or file.image or "", storage_percent, drain)
+    return Selection(checks, required, nodes, image or file.image or "", storage_percent, drain)
 
 
 def validate(
     environment: Environment,
-    wanted: Wishes,
+    wanted: Selection,
     session: boto3.Session,
     *,
     start_minutes: float,
@@ -296,8 +296,8 @@ class Walk:
         return self._not_asked(job, self._busy[job.place.name])
 
     def _not_asked(self, job: Job, why: str) -> Line:
-        """A job for which no nodes were free. It says nothing about the cluster, unless the user insisted on it."""
-        outcome = Outcome.FAILED if job.insisted else Outcome.NOT_ASKED
+        """A job for which no nodes were free. It says nothing about the cluster, unless the user asked for it."""
+        outcome = Outcome.FAILED if job.required else Outcome.NOT_ASKED
         action = "validate again when nodes are free (squeue); --start-minutes waits longer"
         return job.line(why, f"{job.nodes} that are free", outcome, action)
 

@@ -117,7 +117,7 @@ class Job:
 
     Attributes:
         options: words for the job file.
-        insisted: the check fails if it cannot run.
+        required: the check fails if it cannot run.
         mount, mb_s, percent: the storage test's file system, its provisioned MB/s, and how much of it is wanted.
         most_minutes: what other jobs on its nodes left.
     """
@@ -125,7 +125,7 @@ class Job:
     check: str
     place: Place
     options: tuple[str, ...] = ()
-    insisted: bool = False
+    required: bool = False
     mount: str = ""
     mb_s: int = 0
     percent: int = 0
@@ -173,12 +173,12 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Selection:
     """What the user asked for.
 
     Attributes:
         checks: those to run.
-        insisted: those that were named, and must not be left out.
+        required: those that were named, and must not be left out.
         nodes: most nodes of a job.
         image: name of an imported image for gpu-burn, pairs, NCCL and storage; empty: on the host.
         storage_percent: of the provisioned throughput that must be reached.
@@ -186,7 +186,7 @@ class Wishes:
     """
 
     checks: Collection[str] = CHECKS
-    insisted: Collection[str] = ()
+    required: Collection[str] = ()
     nodes: int = 2
     image: str = ""
     storage_percent: int = 80
@@ -229,7 +229,7 @@ class Planner:
     """
 
     environment: Environment
-    wishes: Wishes
+    selection: Selection
     programs: Collection[str]
     images: Collection[str] = ()
     price: Callable[[str], float | None] = lambda _instance: None
@@ -247,8 +247,8 @@ class Planner:
 
     def _is_asked(self, check: str) -> bool:
         """Checks of every node: only if more than two nodes were asked for, or if they were named."""
-        of_every_node = self.wishes.nodes >= LEAST_TO_COMPARE or check in self.wishes.insisted
-        return check in self.wishes.checks and (of_every_node or check not in (BURN, PAIRS))
+        of_every_node = self.selection.nodes >= LEAST_TO_COMPARE or check in self.selection.required
+        return check in self.selection.checks and (of_every_node or check not in (BURN, PAIRS))
 
     def _places(self, queue: Queue) -> Iterator[Place]:
         for compute in queue.compute:
@@ -256,7 +256,7 @@ class Planner:
             known = [instance_types()[name] for name in compute.instance_types if name in instance_types()]
             gpus = known[0].gpus if known else None
             feature = compute.name if len(queue.compute) > 1 else "-"
-            nodes = min(self.wishes.nodes, compute.max)
+            nodes = min(self.selection.nodes, compute.max)
             name, instance = f"{queue.name}/{compute.name}", " or ".join(compute.instance_types)
             yield Place(queue.name, name, nodes, gpus, feature, compute.max, instance, self._hourly(queue, compute))
 
@@ -292,13 +292,13 @@ class Planner:
 
     def _of_all(self, places: list[Place]) -> list[Place]:
         """Places of a check of every node: with all nodes, unless a number of nodes was asked for."""
-        if self.wishes.nodes >= LEAST_TO_COMPARE:
+        if self.selection.nodes >= LEAST_TO_COMPARE:
             return places
         return [replace(place, nodes=place.most) for place in places]
 
     def _burn(self, place: Place) -> Job | Line:
         # On the emulated AWS nodes have a stand-in of torch, images have none.
-        image = "" if self.emulated else self.wishes.image
+        image = "" if self.emulated else self.selection.image
         if not image and "torch" not in self.programs:
             why = "no torch on the nodes, and no --image was given"
             return self._not_asked(BURN, place.name, why, self._image_action)
@@ -308,25 +308,25 @@ class Planner:
         if place.nodes < LEAST_TO_COMPARE:
             why = f"{place.nodes} node{'s' * (place.nodes > 1)}: a slow one has no peers to compare it with"
             return self._not_asked(PAIRS, place.name, why)
-        programs = self.wishes.image or {"nccl-tests", "torch"} & set(self.programs)
+        programs = self.selection.image or {"nccl-tests", "torch"} & set(self.programs)
         # On the emulated AWS only TCP is measured.
         if self.emulated or not (place.gpus and programs):
             return self._job(PAIRS, place, ("--measure", "tcp"))
-        image = ("--image", self.wishes.image) if self.wishes.image else ()
+        image = ("--image", self.selection.image) if self.selection.image else ()
         return self._job(PAIRS, place, (*image, "--measure", "nccl"))
 
     def _nccl(self, place: Place) -> Job | Line:
         if place.nodes * (place.gpus or 0) < 2:
             return self._not_asked(NCCL, place.name, "one GPU in all")
-        if not self.wishes.image and not {"nccl-tests", "torch"} & set(self.programs):
+        if not self.selection.image and not {"nccl-tests", "torch"} & set(self.programs):
             why = "neither nccl-tests in /opt/nccl-tests/build nor torch on the nodes, and no --image was given"
             return self._not_asked(NCCL, place.name, why, self._image_action)
-        return self._job(NCCL, place, ("--image", self.wishes.image) if self.wishes.image else ())
+        return self._job(NCCL, place, ("--image", self.selection.image) if self.selection.image else ())
 
     def _storage(self, place: Place) -> Iterator[Job | Line]:
         if not self.environment.storage.lustre:
             yield self._not_asked(STORAGE, "all mounts", "the environment has no Lustre file system")
-        percent, tool = self.wishes.storage_percent, self._storage_tool()
+        percent, tool = self.selection.storage_percent, self._storage_tool()
         for lustre in self.environment.storage.lustre:
             if not tool:
                 why = "neither IOR and mdtest nor fio on the nodes, and no --image was given"
@@ -338,11 +338,11 @@ class Planner:
             what = ["--mounts-to-test", lustre.mount, "--fraction", str(percent), "--segments", str(segments)]
             if place.nodes >= LEAST_TO_COMPARE:
                 what += ["--clients", ",".join(map(str, sorted({1, place.nodes // 2, place.nodes})))]
-            yield Job(STORAGE, place, (*tool, *what), STORAGE in self.wishes.insisted, lustre.mount, rate, percent)
+            yield Job(STORAGE, place, (*tool, *what), STORAGE in self.selection.required, lustre.mount, rate, percent)
 
     def _storage_tool(self) -> tuple[str, ...]:
-        if self.wishes.image:
-            return ("--image", self.wishes.image)
+        if self.selection.image:
+            return ("--image", self.selection.image)
         if {"ior", "mdtest"} <= set(self.programs):
             return ("--tool", "ior")
         return ("--tool", "fio") if "fio" in self.programs else ()
@@ -354,9 +354,9 @@ class Planner:
         return f"give --image NAME, an image that has these programs ({known})"
 
     def _job(self, check: str, place: Place, options: tuple[str, ...] = ()) -> Job:
-        return Job(check, place, options, check in self.wishes.insisted)
+        return Job(check, place, options, check in self.selection.required)
 
     def _not_asked(self, check: str, where: str, why: str, action: str = "") -> Line:
-        """A check that cannot run; a failure if the user insisted on it."""
-        outcome = FAILED if check in self.wishes.insisted else Outcome.NOT_ASKED
+        """A check that cannot run; a failure if the user asked for it."""
+        outcome = FAILED if check in self.selection.required else Outcome.NOT_ASKED
         return Line(check, where, KINDS[check].asked, why, "the means to ask", outcome, action)

@@ -65,7 +65,7 @@ def wanted(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def steering(draw: st.DrawFn) -> dict[str, Any]:
+def troubles(draw: st.DrawFn) -> dict[str, Any]:
     """What happens to one operation: faults of the API, an end other than success, time, killed steps, jobs."""
     faults = draw(
         st.dictionaries(st.sampled_from(METHODS), st.lists(st.sampled_from(FAULTS), min_size=1, max_size=3), max_size=2)
@@ -93,8 +93,8 @@ def cancelling(draw: st.DrawFn) -> dict[str, Any] | None:
     return None if polls is None else {"polls": polls, "in flight": draw(st.sampled_from((0, 1, 2, 3)))}
 
 
-SOMETIMES = st.one_of(st.none(), steering(), steering())
-AT_FIRST = st.one_of(st.none(), st.none(), st.none(), steering())
+SOMETIMES = st.one_of(st.none(), troubles(), troubles())
+AT_FIRST = st.one_of(st.none(), st.none(), st.none(), troubles())
 
 
 class Sequences(RuleBasedStateMachine):
@@ -102,36 +102,36 @@ class Sequences(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.api = Steered()
+        self.api = Troubled()
         self.stack = Stack(self.api)
         self.foreign: dict[str, Cluster] = {}
 
     @initialize(
         taken=st.sampled_from((None, None, None, None, *NAMES)),
         given=wanted(),
-        steered=AT_FIRST,
+        trouble=AT_FIRST,
         cancelled=cancelling(),
     )
     def first(
         self,
         taken: str | None,
         given: dict[str, Any],
-        steered: dict[str, Any] | None,
+        trouble: dict[str, Any] | None,
         cancelled: dict[str, Any] | None,
     ) -> None:
         if taken:
             self.foreign[taken] = self.api.clusters[taken] = foreign(taken)
-        self._create(given, steered, cancelled)
+        self._create(given, trouble, cancelled)
 
     @precondition(lambda self: self.stack.status == "NONE")
-    @rule(given=wanted(), steered=SOMETIMES, cancelled=cancelling())
-    def create(self, given: dict[str, Any], steered: dict[str, Any] | None, cancelled: dict[str, Any] | None) -> None:
-        self._create(given, steered, cancelled)
+    @rule(given=wanted(), trouble=SOMETIMES, cancelled=cancelling())
+    def create(self, given: dict[str, Any], trouble: dict[str, Any] | None, cancelled: dict[str, Any] | None) -> None:
+        self._create(given, trouble, cancelled)
 
     @precondition(lambda self: self.stack.status in UPDATABLE)
-    @rule(given=wanted(), steered=SOMETIMES, cancelled=cancelling())
-    def update(self, given: dict[str, Any], steered: dict[str, Any] | None, cancelled: dict[str, Any] | None) -> None:
-        later_fails, polls = self._steer(steered), self._cancel(cancelled)
+    @rule(given=wanted(), trouble=SOMETIMES, cancelled=cancelling())
+    def update(self, given: dict[str, Any], trouble: dict[str, Any] | None, cancelled: dict[str, Any] | None) -> None:
+        later_fails, polls = self._trouble(trouble), self._cancel(cancelled)
         with self.api.protecting(self.stack, given):
             self.stack.update(given, later_fails=later_fails, cancelled_after=polls)
 
@@ -141,7 +141,7 @@ class Sequences(RuleBasedStateMachine):
         self, method: str, fault: Callable[[], tuple[Exception, bool | str]], by_hand: bool
     ) -> None:
         """A new cluster under the same name, because of its system, or because somebody deleted it."""
-        self._steer(None)
+        self._trouble(None)
         present = self.stack.properties
         other = "ubuntu2404" if present["Configuration"]["Image"]["Os"] == "alinux2023" else "alinux2023"
         configuration = {**present["Configuration"], "Image": {"Os": other}}
@@ -151,23 +151,23 @@ class Sequences(RuleBasedStateMachine):
         self.stack.update({**present, "Configuration": configuration, "Updates": {"Replace": "when-needed"}})
 
     @precondition(lambda self: self.stack.status == "UPDATE_ROLLBACK_FAILED")
-    @rule(steered=SOMETIMES)
-    def continue_update_rollback(self, steered: dict[str, Any] | None) -> None:
-        self._steer(steered)
+    @rule(trouble=SOMETIMES)
+    def continue_update_rollback(self, trouble: dict[str, Any] | None) -> None:
+        self._trouble(trouble)
         self.stack.roll_back()
 
     @precondition(lambda self: self.stack.status not in ("NONE", "UPDATE_ROLLBACK_FAILED", *UPDATABLE))
-    @rule(steered=SOMETIMES)
-    def delete_what_failed(self, steered: dict[str, Any] | None) -> None:
-        self._steer(steered)
+    @rule(trouble=SOMETIMES)
+    def delete_what_failed(self, trouble: dict[str, Any] | None) -> None:
+        self._trouble(trouble)
         self.stack.delete()
 
     @precondition(lambda self: self.stack.status in UPDATABLE)
-    @rule(steered=steering(), really=st.sampled_from((True, False, False)))
-    def delete(self, steered: dict[str, Any], really: bool) -> None:
+    @rule(trouble=troubles(), really=st.sampled_from((True, False, False)))
+    def delete(self, trouble: dict[str, Any], really: bool) -> None:
         if not really:
             return
-        self._steer(steered)
+        self._trouble(trouble)
         self.stack.delete()
 
     @rule(name=st.sampled_from(NAMES), fleet=st.sampled_from(("STOPPED", "PROTECTED", "STOPPING")))
@@ -180,8 +180,8 @@ class Sequences(RuleBasedStateMachine):
         if name not in self.foreign:
             self.api.clusters.pop(name, None)
 
-    def _create(self, given: dict[str, Any], steered: dict[str, Any] | None, cancelled: dict[str, Any] | None) -> None:
-        later_fails = self._steer(steered)
+    def _create(self, given: dict[str, Any], trouble: dict[str, Any] | None, cancelled: dict[str, Any] | None) -> None:
+        later_fails = self._trouble(trouble)
         self.stack.create(given, later_fails=later_fails, cancelled_after=self._cancel(cancelled))
 
     def _cancel(self, cancelled: dict[str, Any] | None) -> int | None:
@@ -194,22 +194,22 @@ class Sequences(RuleBasedStateMachine):
                 self.api.faults.setdefault(method, []).insert(0, (ApiUnknownError("no answer yet"), "late"))
         return int(cancelled["polls"])
 
-    def _steer(self, steered: dict[str, Any] | None) -> bool:
+    def _trouble(self, trouble: dict[str, Any] | None) -> bool:
         """Prepare the API for an operation. Returns whether a later resource of the stack fails."""
         self.api.calm()
         self.stack.crashes, self.stack.aws.jobs = [], 0
-        if not steered:
+        if not trouble:
             return False
-        self.api.faults.update({method: [kind() for kind in kinds] for method, kinds in steered["faults"].items()})
-        self.api.outcomes.update(steered["outcomes"])
-        self.api.looks = steered["looks"]
-        self.stack.crashes, self.stack.aws.jobs = steered["crashes"], steered["jobs"]
-        if steered["twice"] is not None and self.stack.past:
-            self.stack.deliver_again(steered["twice"])
+        self.api.faults.update({method: [kind() for kind in kinds] for method, kinds in trouble["faults"].items()})
+        self.api.outcomes.update(trouble["outcomes"])
+        self.api.looks = trouble["looks"]
+        self.stack.crashes, self.stack.aws.jobs = trouble["crashes"], trouble["jobs"]
+        if trouble["twice"] is not None and self.stack.past:
+            self.stack.deliver_again(trouble["twice"])
         for name, cluster in self.api.clusters.items():
             if name not in self.foreign:
-                cluster.compute_nodes = steered["nodes"]
-        return bool(steered["later fails"])
+                cluster.compute_nodes = trouble["nodes"]
+        return bool(trouble["later fails"])
 
     @invariant()
     def nobody_elses_cluster_was_touched(self) -> None:
@@ -245,7 +245,7 @@ class Sequences(RuleBasedStateMachine):
         return "\n".join(self.stack.log)
 
 
-class Steered(FakeApi):
+class Troubled(FakeApi):
     """Clusters stay as they are for a number of looks; jobs that are protected must not end."""
 
     def __init__(self) -> None:

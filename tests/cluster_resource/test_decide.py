@@ -52,7 +52,7 @@ WANTED = {
 }
 OPERATIONS = {
     "create": (decide.decide_create, [""]),
-    "update": (decide.decide_update, [wish for wish in WANTED if wish != " may appear"]),
+    "update": (decide.decide_update, [variant for variant in WANTED if variant != " may appear"]),
     "delete": (decide.decide_delete, ["", " may appear"]),
     "gone": (decide.decide_gone, [""]),
 }
@@ -78,17 +78,17 @@ VIEWS: dict[str, ClusterView | None] = {
 
 
 def table() -> Iterator[str]:
-    for operation, (decide_operation, wishes) in OPERATIONS.items():
-        for wish in wishes:
+    for operation, (decide_operation, variants) in OPERATIONS.items():
+        for variant in variants:
             for shown, seen in VIEWS.items():
                 rows: dict[str, list[str]] = {}
                 for label, progress in PROGRESS.items():
-                    decision = decide_operation(seen, progress, WANTED[wish])
+                    decision = decide_operation(seen, progress, WANTED[variant])
                     rows.setdefault(_words(decision), []).append(label)
                 for words, labels in rows.items():
                     when = "always" if len(labels) == len(PROGRESS) else ", ".join(labels)
-                    if not (wish and words == _words(decide_operation(seen, PROGRESS[labels[0]], WANTED[""]))):
-                        yield f"{operation}{wish} | {shown} | {when} | {words}"
+                    if not (variant and words == _words(decide_operation(seen, PROGRESS[labels[0]], WANTED[""]))):
+                        yield f"{operation}{variant} | {shown} | {when} | {words}"
 
 
 def _words(decision: Decision) -> str:

@@ -21,7 +21,7 @@ from tests.jobs.conftest import JOBS, TRAINING, load_module
 
 sys.path.insert(0, str(JOBS / "watchdog"))
 import attempts
-import flight
+import flight_recorder
 import records
 import watchdog
 
@@ -47,7 +47,7 @@ def test_the_flight_recorder_names_the_rank_that_the_others_wait_for(tmp_path: P
         dump(tmp_path, rank, ("0", 6, "completed"), ("0", 7, "started"))
     dump(tmp_path, 2, ("0", 6, "completed"), ("1", 4, "completed"))
     dump(tmp_path, 3, ("0", 6, "completed"), ("1", 5, "scheduled"))
-    lines, ranks = flight.late(tmp_path)
+    lines, ranks = flight_recorder.late(tmp_path)
     assert lines == [
         "nccl:all_reduce number 7 of group-0: ranks 0-1 wait, ranks 2-3 did not arrive",
         "nccl:all_reduce number 5 of group-1: ranks 3 wait, ranks 2 did not arrive",
@@ -57,7 +57,7 @@ def test_the_flight_recorder_names_the_rank_that_the_others_wait_for(tmp_path: P
 
 def test_a_real_flight_recorder_of_nccl_names_the_rank_that_did_not_arrive() -> None:
     """Dumps of PyTorch 2.11 with NCCL 2.28.9 on two H100 GPUs, 25 November 2026; frames without their folders."""
-    lines, ranks = flight.late(Path(__file__).parent / "flight-nccl-2.28.9")
+    lines, ranks = flight_recorder.late(Path(__file__).parent / "flight-nccl-2.28.9")
     assert lines == ["nccl:all_reduce number 3 of default_pg: ranks 0 wait, ranks 1 did not arrive"]
     assert ranks == [1]
 
@@ -66,8 +66,8 @@ def test_a_flight_recorder_is_data_and_not_code(tmp_path: Path) -> None:
     (tmp_path / "0").write_bytes(pickle.dumps({"entries": [os.system]}))
     (tmp_path / "1").write_bytes(b"cut off")
     (tmp_path / "2").write_bytes(pickle.dumps({"entries": [{"process_group": "0", "collective_seq_id": 3}]}))
-    assert flight.late(tmp_path) == ([], [])
-    assert flight.late(tmp_path / "absent") == ([], [])
+    assert flight_recorder.late(tmp_path) == ([], [])
+    assert flight_recorder.late(tmp_path / "absent") == ([], [])
 
 
 @pytest.fixture

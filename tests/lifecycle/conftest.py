@@ -13,7 +13,7 @@ from tests.e2e.conftest import free_ports
 
 from .deployment import NAME, Base, deploy
 from .life import GONE, Cluster, Life
-from .template import Wish
+from .template import Wanted
 
 STACK = f"{NAME}-cluster"
 KEEP = "LIFECYCLE_STATE"
@@ -36,10 +36,10 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Base]:
 
 @pytest.fixture
 def base(deployed: Base) -> Iterator[Base]:
-    """The emulator with nothing steered."""
-    deployed.steer.reset()
+    """The emulator without instructions."""
+    deployed.control.reset()
     yield deployed
-    deployed.steer.reset()
+    deployed.control.reset()
 
 
 @pytest.fixture
@@ -52,11 +52,11 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def life(base: Base) -> Iterator[Life]:
     """A stack that does not exist yet, under the name that the functions may look at (who may read which stack is bound
-    to the environment's cluster stack). What is left of it afterwards is removed, unsteered.
+    to the environment's cluster stack). What is left of it afterwards is removed, without instructions.
     """
     made = Life(base, STACK)
     yield made
-    base.steer.reset()
+    base.control.reset()
     if made.settled() != "DELETE_COMPLETE":
         assert made.delete() == "DELETE_COMPLETE", made.story()
 
@@ -66,14 +66,14 @@ def cluster(base: Base, name: str) -> Iterator[Cluster]:
     """The cluster of that name, which does not exist yet. What is left of it afterwards is removed."""
     made = Cluster(base, name)
     yield made
-    base.steer.reset()
+    base.control.reset()
     if made.status() != GONE:
         made.delete()
 
 
 @pytest.fixture
-def wish(life: Life, cluster: Cluster) -> Wish:
-    """The wish of a stack that exists."""
-    made = Wish(cluster.name, max_count=2)
+def wanted(life: Life, cluster: Cluster) -> Wanted:
+    """What a stack that exists has."""
+    made = Wanted(cluster.name, max_count=2)
     assert life.create(made) == "CREATE_COMPLETE", life.story()
     return made

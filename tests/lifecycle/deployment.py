@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from local.commands import cdk
+from local.control import Control
 from local.emulator import launch
-from local.steering import Steer
 from tests.e2e.conftest import call_api, client_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +24,7 @@ class Base:
     """The deployed base of the suite."""
 
     emulator: launch.Emulator
-    steer: Steer
+    control: Control
     service_token: str
     api_url: str
     api_user_role_arn: str
@@ -47,7 +47,7 @@ class Base:
 def deploy(state: Path, port: int) -> Base:
     """Start an emulator and deploy the base to it with the CDK CLI, or take an existing one."""
     emulator = launch.start(state, ACCOUNT, REGION, port, port + 1, {}, wait_scale=WAIT_SCALE)
-    base = Base(emulator, Steer(emulator), "", "", "", "")
+    base = Base(emulator, Control(emulator), "", "", "", "")
     stacks = base.client("cloudformation")
     existing = {item["StackName"] for item in stacks.describe_stacks()["Stacks"]}
     if not {f"{NAME}-{stack}" for stack in STACKS} <= existing:
@@ -72,7 +72,7 @@ def _described(base: Base) -> Base:
     outputs = {item["OutputKey"]: item["OutputValue"] for item in stack["Outputs"]}
     return Base(
         emulator=base.emulator,
-        steer=base.steer,
+        control=base.control,
         service_token=base.client("lambda").get_function(FunctionName=on_event)["Configuration"]["FunctionArn"],
         api_url=outputs["ParallelClusterApiInvokeUrl"],
         api_user_role_arn=outputs["ParallelClusterApiUserRole"],

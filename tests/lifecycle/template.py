@@ -22,7 +22,7 @@ _SYNTHESIZED: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
-class Wish:
+class Wanted:
     """What the stack's template says.
 
     `script` is the head node's OnNodeConfigured; `broken_sibling` a resource behind the cluster that CloudFormation
@@ -44,27 +44,27 @@ class Wish:
     strategy: str | None = None
     extra: tuple[tuple[str, Any], ...] = ()
 
-    def but(self, **changes: Any) -> Wish:  # noqa: ANN401 - the fields above
+    def but(self, **changes: Any) -> Wanted:  # noqa: ANN401 - the fields above
         return replace(self, **changes)
 
 
-def configuration(base: Base, wish: Wish) -> dict[str, Any]:
-    """The ParallelCluster configuration of a wish."""
+def configuration(base: Base, wanted: Wanted) -> dict[str, Any]:
+    """The ParallelCluster configuration that is wanted."""
     queue = {
         "Name": "cpu",
         "ComputeResources": [
-            {"Name": "cpu", "InstanceType": wish.instance_type, "MinCount": 0, "MaxCount": wish.max_count}
+            {"Name": "cpu", "InstanceType": wanted.instance_type, "MinCount": 0, "MaxCount": wanted.max_count}
         ],
         "Networking": {"SubnetIds": [base.subnet]},
     }
-    settings = {"QueueUpdateStrategy": wish.strategy} if wish.strategy else {}
+    settings = {"QueueUpdateStrategy": wanted.strategy} if wanted.strategy else {}
     return {
         "Region": REGION,
         "Image": {"Os": "ubuntu2204"},
         "HeadNode": {
             "InstanceType": "m7i.large",
             "Networking": {"SubnetId": base.subnet},
-            **({"CustomActions": {"OnNodeConfigured": {"Script": wish.script}}} if wish.script else {}),
+            **({"CustomActions": {"OnNodeConfigured": {"Script": wanted.script}}} if wanted.script else {}),
         },
         "Scheduling": {
             "Scheduler": "slurm",
@@ -72,20 +72,20 @@ def configuration(base: Base, wish: Wish) -> dict[str, Any]:
             "SlurmQueues": [queue],
         },
         "Monitoring": {"Dashboards": {"CloudWatch": {"Enabled": False}}, "Alarms": {"Enabled": False}},
-        **dict(wish.extra),
+        **dict(wanted.extra),
     }
 
 
-def template(base: Base, wish: Wish) -> dict[str, Any]:
-    """The template of a wish."""
-    key = f"{base.api_url} {wish.but(cluster=_NAME)}"
+def template(base: Base, wanted: Wanted) -> dict[str, Any]:
+    """The template that is wanted."""
+    key = f"{base.api_url} {wanted.but(cluster=_NAME)}"
     if key not in _SYNTHESIZED:
-        _SYNTHESIZED[key] = _synthesized(base, wish.but(cluster=_NAME))
-    found: dict[str, Any] = json.loads(_SYNTHESIZED[key].replace(_NAME, wish.cluster))
+        _SYNTHESIZED[key] = _synthesized(base, wanted.but(cluster=_NAME))
+    found: dict[str, Any] = json.loads(_SYNTHESIZED[key].replace(_NAME, wanted.cluster))
     return found
 
 
-def _synthesized(base: Base, wish: Wish) -> str:
+def _synthesized(base: Base, wanted: Wanted) -> str:
     app = cdk.App(analytics_reporting=False)
     stack = cdk.Stack(
         app,
@@ -97,22 +97,22 @@ def _synthesized(base: Base, wish: Wish) -> str:
     cluster = ClusterResource(
         stack,
         "Cluster",
-        name=wish.cluster,
+        name=wanted.cluster,
         region=REGION,
-        configuration=configuration(base, wish),
+        configuration=configuration(base, wanted),
         api=cast("ParallelClusterApi", api),
         service_token=base.service_token,
-        assets_version=wish.assets,
-        timeout_minutes=wish.timeout_minutes,
-        answer_minutes=wish.answer_minutes,
-        updates=dict(wish.updates),
+        assets_version=wanted.assets,
+        timeout_minutes=wanted.timeout_minutes,
+        answer_minutes=wanted.answer_minutes,
+        updates=dict(wanted.updates),
     )
-    if wish.retain:
+    if wanted.retain:
         cluster.resource.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
-    if wish.sibling or wish.broken_sibling:
+    if wanted.sibling or wanted.broken_sibling:
         sibling = ec2.CfnPlacementGroup(stack, "Sibling", strategy="cluster")
         sibling.node.add_dependency(cluster)
-        if wish.broken_sibling:
+        if wanted.broken_sibling:
             sibling.add_property_override("NoSuchProperty", "1")
     for name in ("status", "head_node_instance_id", "head_node_private_ip", "stack_arn", "version"):
         cdk.CfnOutput(stack, name.title().replace("_", ""), value=getattr(cluster, name))

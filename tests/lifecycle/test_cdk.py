@@ -20,14 +20,14 @@ def cluster(base: Base) -> Iterator[Cluster]:
     """The environment's cluster; its stack is destroyed afterwards."""
     made = Cluster(base, NAME)
     yield made
-    base.steer.reset()
+    base.control.reset()
     if made.status() != GONE:
         base.cdk("destroy", "cluster", "--exclusively", "--force", "--app", str(base.emulator.state_dir / "cdk.out"))
 
 
 def test_failures_and_what_follows(base: Base, cluster: Cluster, tmp_path: Path) -> None:
     app = ("--app", str(base.emulator.state_dir / "cdk.out"))
-    base.steer.create_fails(NAME, "Failed to execute OnNodeConfigured script 1, return code: 7", after_s=1)
+    base.control.create_fails(NAME, "Failed to execute OnNodeConfigured script 1, return code: 7", after_s=1)
     code, said = base.cdk("deploy", "cluster", *app, *FLAGS)
     assert code == 1
     assert "return code: 7" in said
@@ -40,7 +40,7 @@ def test_failures_and_what_follows(base: Base, cluster: Cluster, tmp_path: Path)
     changed = tmp_path / "local.yaml"
     changed.write_text(ENVIRONMENT.read_text().replace("max: 2\n", "max: 3\n"))
     assembly = ("--app", ".venv/bin/python app.py", "--context", f"env={changed}", "--output", str(tmp_path / "out"))
-    base.steer.update_fails(NAME, "Failed to run chef recipe slurm::update")
+    base.control.update_fails(NAME, "Failed to run chef recipe slurm::update")
     code, said = base.cdk("deploy", "cluster", *assembly, *FLAGS)
     assert code == 1
     assert "slurm::update" in said
@@ -49,7 +49,7 @@ def test_failures_and_what_follows(base: Base, cluster: Cluster, tmp_path: Path)
     assert code == 0, said
     assert cluster.status() == "UPDATE_COMPLETE"
 
-    base.steer.delete_fails(NAME, "resource sg-0123 has a dependent object")
+    base.control.delete_fails(NAME, "resource sg-0123 has a dependent object")
     destroy = ("destroy", "cluster", "--exclusively", "--force", "--app", str(tmp_path / "out"))
     code, said = base.cdk(*destroy)
     assert code == 1

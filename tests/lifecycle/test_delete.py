@@ -7,13 +7,13 @@ from botocore.exceptions import ClientError
 
 from .deployment import Base
 from .life import GONE, Cluster, Life
-from .template import Wish
+from .template import Wanted
 
 pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 
 
-def test_failure_and_again(life: Life, cluster: Cluster, wish: Wish, base: Base) -> None:
-    base.steer.delete_fails(wish.cluster, "resource sg-0123 has a dependent object", after_s=1)
+def test_failure_and_again(life: Life, cluster: Cluster, wanted: Wanted, base: Base) -> None:
+    base.control.delete_fails(wanted.cluster, "resource sg-0123 has a dependent object", after_s=1)
     assert life.delete() == "DELETE_FAILED", life.story()
     assert "resource sg-0123 has a dependent object" in life.failures()[-1]
     assert cluster.status() == "DELETE_FAILED"
@@ -23,31 +23,31 @@ def test_failure_and_again(life: Life, cluster: Cluster, wish: Wish, base: Base)
     assert cluster.status() == GONE
 
 
-@pytest.mark.usefixtures("wish")
+@pytest.mark.usefixtures("wanted")
 def test_deleted_outside(life: Life, cluster: Cluster) -> None:
     cluster.delete()
     assert life.delete() == "DELETE_COMPLETE", life.story()
 
 
-@pytest.mark.usefixtures("wish")
+@pytest.mark.usefixtures("wanted")
 def test_being_deleted_outside(life: Life, cluster: Cluster, base: Base) -> None:
-    base.steer.takes(cluster.name, "delete", 3)
+    base.control.takes(cluster.name, "delete", 3)
     assert base.api("DELETE", f"/{cluster.name}")[0] == 202
     assert life.delete() == "DELETE_COMPLETE", life.story()
     assert cluster.status() == GONE
 
 
 def test_retain(life: Life, cluster: Cluster, base: Base) -> None:
-    assert life.create(Wish(cluster.name, retain=True)) == "CREATE_COMPLETE", life.story()
+    assert life.create(Wanted(cluster.name, retain=True)) == "CREATE_COMPLETE", life.story()
     assert life.delete() == "DELETE_COMPLETE"
     assert cluster.status() == "CREATE_COMPLETE"
-    assert not [call for call in base.steer.calls() if call.method == "DELETE"]
+    assert not [call for call in base.control.calls() if call.method == "DELETE"]
 
 
 def test_failed_rollback_of_a_creation(life: Life, cluster: Cluster, base: Base) -> None:
     """What the creation made cannot be deleted at first; the stack can be, later."""
-    base.steer.delete_fails(cluster.name, "resource sg-0123 has a dependent object")
-    assert life.create(Wish(cluster.name, broken_sibling=True)) == "ROLLBACK_FAILED", life.story()
+    base.control.delete_fails(cluster.name, "resource sg-0123 has a dependent object")
+    assert life.create(Wanted(cluster.name, broken_sibling=True)) == "ROLLBACK_FAILED", life.story()
     assert cluster.status() == "DELETE_FAILED"
     assert life.delete() == "DELETE_COMPLETE", life.story()
     assert cluster.status() == GONE

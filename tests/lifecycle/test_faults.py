@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from local.steering import Fault
-from local.steering.model import Operation
+from local.control import Fault
+from local.control.model import Operation
 
 from .deployment import Base
 from .life import GONE, Cluster, Life
-from .template import Wish
+from .template import Wanted
 
 pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 
@@ -46,24 +46,24 @@ RESTART_S = 10
 
 def whole_life(life: Life, cluster: Cluster, base: Base, faults: dict[str, tuple[Fault, ...]]) -> None:
     """Create, update and delete with the faults that are given for each HTTP method; every fault hits."""
-    wish = Wish(cluster.name, strategy="TERMINATE")
+    wanted = Wanted(cluster.name, strategy="TERMINATE")
     operations: tuple[tuple[str, Operation, str, Callable[[], str]], ...] = (
-        ("POST", "create", "CREATE_COMPLETE", lambda: life.create(wish)),
-        ("PUT", "update", "UPDATE_COMPLETE", lambda: life.update(wish.but(max_count=3))),
+        ("POST", "create", "CREATE_COMPLETE", lambda: life.create(wanted)),
+        ("PUT", "update", "UPDATE_COMPLETE", lambda: life.update(wanted.but(max_count=3))),
         ("DELETE", "delete", "DELETE_COMPLETE", life.delete),
     )
-    for method, operation, wanted, operate in operations:
-        base.steer.reset()
+    for method, operation, end, operate in operations:
+        base.control.reset()
         if any(fault.then == "kill" for fault in faults[method]):
             # A new function takes seconds to start on a busy machine, and is to find the operation at work.
-            base.steer.takes(cluster.name, operation, RESTART_S)
+            base.control.takes(cluster.name, operation, RESTART_S)
         for fault in faults[method]:
-            base.steer.fault(fault)
-        assert operate() == wanted, life.story()
-        assert base.steer.unused() == []
+            base.control.fault(fault)
+        assert operate() == end, life.story()
+        assert base.control.unused() == []
         accepted = [
             call
-            for call in base.steer.calls()
+            for call in base.control.calls()
             if call.method == method and call.status == 202 and "dryrun=true" not in call.path
         ]
         assert len(accepted) <= 1, accepted
@@ -96,42 +96,42 @@ def test_response_url_refuses(life: Life, cluster: Cluster, base: Base) -> None:
         # It arrives; the function that sent it is killed before it can say so, and tries again.
         replace(answers, forward=True, then="kill"),
     )
-    base.steer.fault(faults[-1])
-    assert life.create(Wish(cluster.name)) == "CREATE_COMPLETE", life.story()
-    base.steer.reset()
+    base.control.fault(faults[-1])
+    assert life.create(Wanted(cluster.name)) == "CREATE_COMPLETE", life.story()
+    base.control.reset()
     for fault in faults[:2]:
-        base.steer.fault(fault)
-    assert life.update(Wish(cluster.name, max_count=3)) == "UPDATE_COMPLETE", life.story()
-    assert base.steer.unused() == []
+        base.control.fault(fault)
+    assert life.update(Wanted(cluster.name, max_count=3)) == "UPDATE_COMPLETE", life.story()
+    assert base.control.unused() == []
     for fault in faults[1:3]:
-        base.steer.fault(fault)
+        base.control.fault(fault)
     assert life.delete() == "DELETE_COMPLETE", life.story()
-    assert base.steer.unused() == []
+    assert base.control.unused() == []
     assert cluster.status() == GONE
 
 
 def test_version_unlike_ours(life: Life, cluster: Cluster, base: Base) -> None:
     """The API makes clusters of another version: the creation fails and says so, and nothing is left."""
-    base.steer.fault(Fault(forward=True, then="pass", version="3.15.0", times=0))
-    assert life.create(Wish(cluster.name)) == "ROLLBACK_COMPLETE", life.story()
+    base.control.fault(Fault(forward=True, then="pass", version="3.15.0", times=0))
+    assert life.create(Wanted(cluster.name)) == "ROLLBACK_COMPLETE", life.story()
     assert "3.15.0" in life.failures()[0]
     assert cluster.status() == GONE
-    base.steer.reset()
+    base.control.reset()
     assert life.delete() == "DELETE_COMPLETE"
-    assert life.create(Wish(cluster.name)) == "CREATE_COMPLETE", life.story()
-    base.steer.fault(Fault(forward=True, then="pass", version="3.15.0", times=0))
-    assert life.update(Wish(cluster.name, max_count=3)).startswith("UPDATE_ROLLBACK"), life.story()
+    assert life.create(Wanted(cluster.name)) == "CREATE_COMPLETE", life.story()
+    base.control.fault(Fault(forward=True, then="pass", version="3.15.0", times=0))
+    assert life.update(Wanted(cluster.name, max_count=3)).startswith("UPDATE_ROLLBACK"), life.story()
     assert "3.15.0" in life.failures()[-1]
     assert cluster.max_count() == 2
 
 
 def test_api_is_away(life: Life, cluster: Cluster, base: Base) -> None:
     """Nothing answers for a while in the middle of a creation."""
-    base.steer.takes(cluster.name, "create", 2)
-    life.create(Wish(cluster.name), wait=False)
+    base.control.takes(cluster.name, "create", 2)
+    life.create(Wanted(cluster.name), wait=False)
     cluster.until("CREATE_IN_PROGRESS")
-    base.steer.fault(Fault(then="answer", status=503, message="Service Unavailable", times=0))
+    base.control.fault(Fault(then="answer", status=503, message="Service Unavailable", times=0))
     time.sleep(8)
     assert life.status() == "CREATE_IN_PROGRESS"
-    base.steer.reset()
+    base.control.reset()
     assert life.settled() == "CREATE_COMPLETE", life.story()

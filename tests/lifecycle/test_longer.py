@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from local.steering import Limit
+from local.control import Limit
 
 from .deployment import Base
 from .life import GONE, Cluster, Life
-from .template import Wish
+from .template import Wanted
 
 pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 
@@ -22,36 +22,36 @@ LONGER_S = 45
 
 
 @pytest.fixture
-def wish(base: Base, life: Life, cluster: Cluster) -> Wish:
-    """A wish that gives each operation three windows."""
-    base.steer.limit(Limit(life.name, custom_resource_s=HOUR_S, begun_s_ago=EARLIER_S))
-    return Wish(cluster.name, strategy="TERMINATE", timeout_minutes=3, answer_minutes=1)
+def wanted(base: Base, life: Life, cluster: Cluster) -> Wanted:
+    """A stack that gives each operation three windows."""
+    base.control.limit(Limit(life.name, custom_resource_s=HOUR_S, begun_s_ago=EARLIER_S))
+    return Wanted(cluster.name, strategy="TERMINATE", timeout_minutes=3, answer_minutes=1)
 
 
-def test_creation_and_deletion(base: Base, life: Life, cluster: Cluster, wish: Wish) -> None:
-    base.steer.takes(cluster.name, "create", LONGER_S)
-    assert life.create(wish) == "CREATE_COMPLETE", life.story()
+def test_creation_and_deletion(base: Base, life: Life, cluster: Cluster, wanted: Wanted) -> None:
+    base.control.takes(cluster.name, "create", LONGER_S)
+    assert life.create(wanted) == "CREATE_COMPLETE", life.story()
     assert cluster.status() == "CREATE_COMPLETE"
     assert life.outputs()["Status"] == "CREATE_COMPLETE"
     assert life.outputs()["HeadNodeInstanceId"].startswith("i-")
-    base.steer.takes(cluster.name, "delete", LONGER_S)
+    base.control.takes(cluster.name, "delete", LONGER_S)
     assert life.delete() == "DELETE_COMPLETE", life.story()
     assert cluster.status() == GONE
 
 
-def test_update_that_fails_late(base: Base, life: Life, cluster: Cluster, wish: Wish) -> None:
+def test_update_that_fails_late(base: Base, life: Life, cluster: Cluster, wanted: Wanted) -> None:
     """The verdict comes after the cluster's resource was answered for; the stack goes back, and on."""
-    assert life.create(wish) == "CREATE_COMPLETE", life.story()
-    base.steer.update_fails(cluster.name, "Failed to run chef recipe slurm::update", after_s=LONGER_S)
-    assert life.update(wish.but(max_count=3)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
+    assert life.create(wanted) == "CREATE_COMPLETE", life.story()
+    base.control.update_fails(cluster.name, "Failed to run chef recipe slurm::update", after_s=LONGER_S)
+    assert life.update(wanted.but(max_count=3)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
     assert "slurm::update" in "".join(life.failures())
     assert cluster.max_count() == 2
-    assert life.update(wish.but(max_count=4)) == "UPDATE_COMPLETE", life.story()
+    assert life.update(wanted.but(max_count=4)) == "UPDATE_COMPLETE", life.story()
     assert cluster.max_count() == 4
 
 
-def test_creation_that_fails_late(base: Base, life: Life, cluster: Cluster, wish: Wish) -> None:
-    base.steer.create_fails(cluster.name, "Failed to execute OnNodeConfigured script 1", after_s=LONGER_S)
-    assert life.create(wish) == "ROLLBACK_COMPLETE", life.story()
+def test_creation_that_fails_late(base: Base, life: Life, cluster: Cluster, wanted: Wanted) -> None:
+    base.control.create_fails(cluster.name, "Failed to execute OnNodeConfigured script 1", after_s=LONGER_S)
+    assert life.create(wanted) == "ROLLBACK_COMPLETE", life.story()
     assert "OnNodeConfigured script 1" in "".join(life.failures())
     assert cluster.status() == GONE

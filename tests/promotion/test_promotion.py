@@ -14,11 +14,11 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
+from local.control import Control
 from local.emulator import launch
 from local.pipeline.definition import ActionFailed, Pipeline, assume, read
 from local.pipeline.prerequisites import expected
 from local.slurm.remote import ensure
-from local.steering import Steer
 from tests.promotion.conftest import DEV, PROD, REGION, SKIPPED, TOOLS, Promotion
 from tests.slurm.planted import FIGURES, file_with, gpus
 
@@ -55,7 +55,7 @@ def promoted(promotion: Promotion, tmp_path_factory: pytest.TempPathFactory) -> 
     promotion.step("no reservation", 1, "--resume", "--approve", "dev/Approve-Disruption")
     emulator = launch.find(promotion.state)
     assert emulator is not None
-    Steer(emulator).seeds({"capacity_reservations": reserved}, PROD, REGION)
+    Control(emulator).seeds({"capacity_reservations": reserved}, PROD, REGION)
     promotion.step("not approved", 3, "--resume", "--approve", "prod/Approve-Permissions")
     promotion.step("succeeded", 0, "--resume", "--approve", "prod/Approve")
     return promotion

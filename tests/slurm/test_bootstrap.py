@@ -13,7 +13,7 @@ import pytest
 from local.slurm import Laboratory, Timeouts, bootstrap, make
 from ops.problem import Problem
 from ops.validation import judge
-from ops.validation.plan import PAIRS, Planner, Wishes
+from ops.validation.plan import PAIRS, Planner, Selection
 from ops.validation.report import Line, Outcome
 from settings import load
 from settings.model.cluster import Hook
@@ -95,8 +95,8 @@ def pair_test(lab: Laboratory, run: str) -> tuple[list[Line], str]:
     compute = gpu.compute[0].model_copy(update={"max": NODES})
     queues = (gpu.model_copy(update={"compute": (compute,)}),)
     cluster = environment.cluster.model_copy(update={"queues": queues})
-    wishes = Wishes((PAIRS,), (PAIRS,))
-    [job], _ = Planner(environment.model_copy(update={"cluster": cluster}), wishes, ()).plan()
+    selection = Selection((PAIRS,), (PAIRS,))
+    [job], _ = Planner(environment.model_copy(update={"cluster": cluster}), selection, ()).plan()
     assert (job.place.nodes, job.rounds, job.options) == (NODES, 6, ("--measure", "tcp"))
     place = job.place
     words = (job.kind.job, place.queue, place.feature, str(place.nodes), str(job.minutes), run, *job.options)

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import flight
+import flight_recorder
 from records import files, history, last_step, load, read, run, say, write_json
 
 # Errors of a rank that accuse its node, and that no program causes. Xid events and ECC counters are the health check's.
@@ -36,7 +36,7 @@ def unwatched(folder: Path, seconds: float) -> dict[str, str]:
 
 def failure(folder: Path, status: int | None) -> dict[str, Any]:
     """What an attempt left that has no verdict."""
-    lines, _ = flight.late(folder / "flight")
+    lines, _ = flight_recorder.late(folder / "flight")
     nccl = [line for path in files(folder / "nccl") for line in read(path).splitlines() if "NCCL WARN" in line]
     for line in lines + nccl[:5]:
         say(line)

@@ -29,7 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import flight
+import flight_recorder
 from records import files, history, last_step, load, read, regular, run, say, size, write_json
 from status import Status
 
@@ -327,7 +327,7 @@ def judge(found: dict[str, Any], answers: dict[str, dict[str, Any]], folder: Pat
         if state != "running" and places.get(int(rank)) not in nodes
     }  # fmt: skip
     lines += [f"rank {rank} on {places.get(rank)}: {state}" for rank, state in sorted(ranks.items())]
-    texts, late = flight.late(folder / "flight")
+    texts, late = flight_recorder.late(folder / "flight")
     lines += texts
     # A rank that others wait for may have a reason, such as a long evaluation.
     certain = bool(nodes or ranks)

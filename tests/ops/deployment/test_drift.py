@@ -13,7 +13,7 @@ import botocore.client
 import pytest
 
 from cli import main
-from local.steering import Steer
+from local.control import Control
 from ops.drift import CALLED
 from tests.e2e.conftest import ROOT
 from tests.ops.deployment.deployed import GPU_NODES, Deployed
@@ -88,13 +88,13 @@ def test_an_edit_that_is_not_deployed_is_not_drift(deployed: Drifting) -> None:
 
 def test_the_fleet_and_the_clusters_own_stack(deployed: Drifting) -> None:
     logs, group = deployed.client("logs"), deployed.resource("local", "AWS::Logs::LogGroup")
-    steer = Steer(deployed.emulator)
-    steer.fleet("local", "PROTECTED")
+    control = Control(deployed.emulator)
+    control.fleet("local", "PROTECTED")
     logs.put_retention_policy(logGroupName=group, retentionInDays=1)
     try:
         found = {(part, path): sides for (part, _, path), sides in deployed.findings().items()}
     finally:
-        steer.fleet("local", "RUNNING")
+        control.fleet("local", "RUNNING")
         logs.put_retention_policy(logGroupName=group, retentionInDays=7)
     fleet, retention = ("cluster", "computeFleetStatus"), ("local", "RetentionInDays")
     assert found == {fleet: ("RUNNING", "PROTECTED"), retention: ("7", "1")}

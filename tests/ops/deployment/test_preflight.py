@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from local.steering import Steer
+from local.control import Control
 from tests.ops.deployment.deployed import GPU_NODES, Deployed
 from tests.ops.preflight.emulated import Answer, Emulated
 from trainyard.pipeline.actions import ASSUME, PREFLIGHT
@@ -26,7 +26,7 @@ def test_deployed_resources_are_not_counted_twice(deployed: Emulated) -> None:
     deployed.quotas(
         {"ec2/L-417A185B": 192 * GPU_NODES, "ec2/L-0263D0A3": 1, "vpc/L-F678F1CE": 2, "fsx/L-8F1B9C74": 1200}
     )
-    Steer(deployed.emulator).nodes("local", "gpu", "p5", GPU_NODES, "p5.48xlarge")
+    Control(deployed.emulator).nodes("local", "gpu", "p5", GPU_NODES, "p5.48xlarge")
     answer = deployed.ask()
     assert answer.of("fault", "unknown", "warning") == []
     assert dry_run(answer)["found"] == "no changes: the cluster is as the file describes it"

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from local.control import Control
 from local.slurm import Laboratory
 from local.slurm.remote import LABORATORIES
-from local.steering import Steer
 from settings import load
 from tests.ops.deployment.deployed import GPU_NODES, Deployed
 from tests.ops.report.browser import Shown, picture, show
@@ -188,11 +188,11 @@ def test_nodes_with_a_users_job_are_not_judged(deployed: Validated) -> None:
 
 
 def test_head_node_without_an_agent(deployed: Validated) -> None:
-    Steer(deployed.emulator).agent("local", answers=False)
+    Control(deployed.emulator).agent("local", answers=False)
     try:
         report, text = deployed.validate(4, "--only", "head-scan")
     finally:
-        Steer(deployed.emulator).agent("local", answers=True)
+        Control(deployed.emulator).agent("local", answers=True)
     assert not report
     assert "Systems Manager has no agent on the head node" in text and "Traceback" not in text
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from cli import main
+from local.control import Control
 from local.emulator import launch
-from local.steering import Steer
 from ops import pcluster_subprocess
 from ops.preflight import context
 from ops.review.stacks import Stack
@@ -73,7 +73,7 @@ class Emulated:
 
     def seed(self, **seeds: Any) -> None:  # noqa: ANN401 - seeds.py
         """Add to what the account contains."""
-        Steer(self.emulator).seeds(seeds)
+        Control(self.emulator).seeds(seeds)
 
     def quotas(self, values: dict[str, float]) -> None:
         self.seed(quotas=[{"quota": quota, "value": value} for quota, value in values.items()])

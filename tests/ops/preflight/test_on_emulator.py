@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from local.control import Control
+from local.control.client import ControlRefused
 from local.emulator import launch
-from local.steering import Steer
-from local.steering.client import SteeringRefused
 from settings import environment_file
 from tests.e2e.conftest import free_ports
 from tests.ops.preflight.emulated import Emulated
@@ -167,7 +167,7 @@ def test_wrong_seeds_are_refused(good: Emulated) -> None:
         ({"capacity_reservations": [{**BOUGHT, "ends": "soon"}]}, "'soon' is not a time"),
         ({"quota": []}, "unknown quota"),
     ):
-        with pytest.raises(SteeringRefused, match=reason):
+        with pytest.raises(ControlRefused, match=reason):
             good.seed(**seeds)
 
 
@@ -176,7 +176,7 @@ def test_jakarta_is_ready(good: Emulated) -> None:
     bought = {"instance_type": "p5e.48xlarge", "zone_id": "apse3-az1", "count": 80}
     quotas = [{"quota": "ec2/L-417A185B", "value": 80 * 192}, {"quota": "ec2/L-1216C47A", "value": 34}]
     seeds = {"capacity_reservations": [{**bought, "id": RESERVATION}], "quotas": quotas}
-    Steer(good.emulator).seeds(seeds, region="ap-southeast-3")
+    Control(good.emulator).seeds(seeds, region="ap-southeast-3")
     jakarta = Emulated(replace(good.emulator, region="ap-southeast-3"), environment_file("jakarta-80xp5e"))
     answer = jakarta.ask()
     assert answer.of("fault", "unknown", "warning") == []

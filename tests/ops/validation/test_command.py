@@ -17,9 +17,9 @@ from cli import main, verdicts
 from cli.parser import CHECKS, parser
 from ops.problem import Problem
 from ops.validation import head_node, history
-from ops.validation.command import wishes as wishes_of
+from ops.validation.command import selection as selection_of
 from ops.validation.plan import CHECKS as CHECKS_OF_THE_PLAN
-from ops.validation.plan import Wishes
+from ops.validation.plan import Selection
 from settings import environment_file, load
 from tests.ops.head_node_stub import COMMAND, HEAD, HeadNodeStub
 from tests.ops.validation.fakes import FACTS, HEALTHY
@@ -177,21 +177,21 @@ def test_image_and_required_checks_of_the_file(
     assert "The image pytorch is not on the cluster; imported are: none" in errors
     assert "import-container.sh IMAGE_URI pytorch" in errors
 
-    def wishes(*options: str) -> Wishes:
+    def selection(*options: str) -> Selection:
         given = vars(parser().parse_args(["validate", "local", *options]))
         names = ("only", "skip", "nodes", "image", "storage_percent", "drain")
-        return wishes_of(load(file).validation, **{name: given[name] for name in names})
+        return selection_of(load(file).validation, **{name: given[name] for name in names})
 
-    assert wishes() == Wishes(insisted=("nccl", "storage"), image="pytorch")
-    assert wishes("--skip", "nccl", "--image", "mine").insisted == ("storage",)
-    assert wishes("--image", "mine").image == "mine"
-    assert wishes("--only", "hello-gpu").insisted == ("hello-gpu",)
-    assert wishes("--nodes", "all", "--drain") == Wishes(CHECKS, ("nccl", "storage"), 1024, "pytorch", drain=True)
-    assert wishes("--drain").drain and wishes("--only", "scan,nccl", "--drain").drain
+    assert selection() == Selection(required=("nccl", "storage"), image="pytorch")
+    assert selection("--skip", "nccl", "--image", "mine").required == ("storage",)
+    assert selection("--image", "mine").image == "mine"
+    assert selection("--only", "hello-gpu").required == ("hello-gpu",)
+    assert selection("--nodes", "all", "--drain") == Selection(CHECKS, ("nccl", "storage"), 1024, "pytorch", drain=True)
+    assert selection("--drain").drain and selection("--only", "scan,nccl", "--drain").drain
     with pytest.raises(
         Problem, match="--drain drains what these checks find: scan, hello-gpu, gpu-check, gpu-burn, pairs"
     ):
-        wishes("--drain", "--only", "nccl")
+        selection("--drain", "--only", "nccl")
 
     file.write_text(f"{text}\nvalidation:\n  required: [speed]\n", "utf-8")
     errors = problem(capsys, environment=str(file))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ops.validation.command import wishes
+from ops.validation.command import selection
 from ops.validation.plan import (
     BURN,
     GPUS,
@@ -20,7 +20,7 @@ from ops.validation.plan import (
     STORAGE,
     Job,
     Planner,
-    Wishes,
+    Selection,
     at_most,
 )
 from ops.validation.report import HEAD_SCAN, Line, Outcome
@@ -34,9 +34,9 @@ LOCAL, JAKARTA = load(environment_file("local")), load(environment_file("jakarta
 def planned(
     environment: Environment,
     programs: tuple[str, ...] = ("fio", "nccl-tests"),
-    **wishes: Any,  # noqa: ANN401 - any wish
+    **selection: Any,  # noqa: ANN401 - its fields
 ) -> tuple[list[Job], list[Line]]:
-    return Planner(environment, Wishes(**wishes), programs, ("pytorch",)).plan()
+    return Planner(environment, Selection(**selection), programs, ("pytorch",)).plan()
 
 
 def with_queues(*queues: Queue) -> Environment:
@@ -54,7 +54,7 @@ def test_local_gets_every_check() -> None:
     ]
     # The head node knows every job and option.
     jobs += planned(JAKARTA, image="x", nodes=1024)[0]
-    jobs += Planner(LOCAL, Wishes((S3,)), (), emulated=True).plan()[0]
+    jobs += Planner(LOCAL, Selection((S3,)), (), emulated=True).plan()[0]
     assert {job.kind.job for job in jobs if job.kind.job} == set(request_handler.CHECKS)
     assert {word for job in jobs for word in job.options[::2]} <= set(request_handler.OPTIONS)
 
@@ -103,19 +103,19 @@ def test_the_gates_of_gpus_that_cost_most_measure(name: str) -> None:
     environment = load(environment_file(name))
     file = environment.validation
     assert file.image and set(file.required) == {NCCL, STORAGE} and environment.images.repositories
-    wanted = wishes(file, only=None, skip=(), nodes=2, image="", storage_percent=80, drain=False)
+    wanted = selection(file, only=None, skip=(), nodes=2, image="", storage_percent=80, drain=False)
     jobs, left_out = Planner(environment, wanted, (), (file.image,)).plan()
     assert not left_out
     measuring = [job for job in jobs if job.check in (NCCL, STORAGE)]
     assert {job.options[:2] for job in measuring} == {("--image", file.image)}
-    assert all(job.insisted for job in measuring)
+    assert all(job.required for job in measuring)
     # Without the image, where nothing is installed, the gate fails.
     lines = Planner(environment, replace(wanted, image=""), ()).plan()[1]
     assert {(line.check, line.outcome) for line in lines} == {(NCCL, Outcome.FAILED), (STORAGE, Outcome.FAILED)}
 
 
 def test_all_nodes_of_jakarta_work_for_thirty_minutes_at_most_apart_from_storage() -> None:
-    wanted = wishes(
+    wanted = selection(
         JAKARTA.validation, only=None, skip=(STORAGE,), nodes=1024, image="", storage_percent=80, drain=False
     )
     prices = {"p5e.48xlarge": 100.0}
@@ -154,7 +154,7 @@ def test_price_of_a_node(capacity: str, types: tuple[str, ...], hourly: float | 
         }
     )
     environment = with_queues(queue)
-    jobs, _ = Planner(environment, Wishes((NODE_SCAN,)), (), price={"a.1": 1.0, "a.2": 2.0}.get).plan()
+    jobs, _ = Planner(environment, Selection((NODE_SCAN,)), (), price={"a.1": 1.0, "a.2": 2.0}.get).plan()
     assert jobs[0].place.hourly == hourly
 
 
@@ -163,7 +163,7 @@ def test_programs_are_missing(check: str) -> None:
     _, [line] = planned(LOCAL, (), checks=(check,))
     assert line.outcome is Outcome.NOT_ASKED
     assert "--image NAME" in line.action and "imported are pytorch" in line.action
-    _, [line] = planned(LOCAL, (), checks=(check,), insisted=(check,))
+    _, [line] = planned(LOCAL, (), checks=(check,), required=(check,))
     assert line.outcome is Outcome.FAILED
     [job], left_out = planned(LOCAL, (), checks=(check,), image="pytorch")
     assert not left_out and job.options[:2] == ("--image", "pytorch")
@@ -176,58 +176,58 @@ def test_nccl_is_asked_with_either_engine(program: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("programs", "wishes", "nodes", "options"),
+    ("programs", "selection", "nodes", "options"),
     [
         (("torch",), {"nodes": 1024}, 80, ()),
         ((), {"nodes": 5, "image": "pytorch"}, 5, ("--image", "pytorch")),
-        (("torch",), {"insisted": (BURN,)}, 80, ()),
+        (("torch",), {"required": (BURN,)}, 80, ()),
     ],
     ids=["all nodes", "some nodes, image", "named: all nodes"],
 )
-def test_gpu_burn(programs: tuple[str, ...], wishes: dict[str, Any], nodes: int, options: tuple[str, ...]) -> None:
-    [job, *_], left_out = planned(JAKARTA, programs, checks=(BURN,), **wishes)
+def test_gpu_burn(programs: tuple[str, ...], selection: dict[str, Any], nodes: int, options: tuple[str, ...]) -> None:
+    [job, *_], left_out = planned(JAKARTA, programs, checks=(BURN,), **selection)
     assert not left_out
     assert (job.check, job.kind.job, job.place.nodes, job.options) == (BURN, "gpu-burn", nodes, options)
 
 
 def test_gpu_burn_is_not_asked() -> None:
-    for insisted, outcome in (((), Outcome.NOT_ASKED), ((BURN,), Outcome.FAILED)):
-        jobs, [line, *_] = Planner(JAKARTA, Wishes((BURN,), insisted, nodes=3), ()).plan()
+    for required, outcome in (((), Outcome.NOT_ASKED), ((BURN,), Outcome.FAILED)):
+        jobs, [line, *_] = Planner(JAKARTA, Selection((BURN,), required, nodes=3), ()).plan()
         found = "no torch on the nodes, and no --image was given"
         assert (jobs, line.outcome, line.found) == ([], outcome, found)
     assert planned(JAKARTA, ("torch",), checks=(BURN,)) == ([], [])
 
 
 def test_emulated_aws_measures_tcp_and_has_torch_on_its_nodes_only() -> None:
-    wanted = Wishes((BURN, PAIRS), nodes=3, image="training")
+    wanted = Selection((BURN, PAIRS), nodes=3, image="training")
     jobs, _ = Planner(JAKARTA, wanted, ("torch", "nccl-tests"), emulated=True).plan()
     assert {(job.check, job.options) for job in jobs} == {(BURN, ()), (PAIRS, ("--measure", "tcp"))}
 
 
 @pytest.mark.parametrize(
-    ("programs", "wishes", "nodes", "options", "minutes"),
+    ("programs", "selection", "nodes", "options", "minutes"),
     [
         ((), {"nodes": 1024}, 80, ("--measure", "tcp"), 9),
         (("torch",), {"nodes": 5}, 5, ("--measure", "nccl"), 13),
         ((), {"nodes": 1024, "image": "pytorch"}, 80, ("--image", "pytorch", "--measure", "nccl"), 29),
-        (("nccl-tests",), {"insisted": (PAIRS,)}, 80, ("--measure", "nccl"), 29),
+        (("nccl-tests",), {"required": (PAIRS,)}, 80, ("--measure", "nccl"), 29),
     ],
     ids=["no programs", "some nodes", "image", "named: all nodes"],
 )
 def test_pairs(
-    programs: tuple[str, ...], wishes: dict[str, Any], nodes: int, options: tuple[str, ...], minutes: int
+    programs: tuple[str, ...], selection: dict[str, Any], nodes: int, options: tuple[str, ...], minutes: int
 ) -> None:
-    [job, *_], left_out = planned(JAKARTA, programs, checks=(PAIRS,), **wishes)
+    [job, *_], left_out = planned(JAKARTA, programs, checks=(PAIRS,), **selection)
     assert (job.place.nodes, job.options, job.minutes, left_out) == (nodes, options, minutes, [])
 
 
 @pytest.mark.parametrize(
-    ("wishes", "outcomes"),
-    [({}, []), ({"nodes": 1024}, [Outcome.NOT_ASKED]), ({"insisted": (PAIRS,)}, [Outcome.FAILED])],
+    ("selection", "outcomes"),
+    [({}, []), ({"nodes": 1024}, [Outcome.NOT_ASKED]), ({"required": (PAIRS,)}, [Outcome.FAILED])],
     ids=["not asked for", "all", "named"],
 )
-def test_two_nodes_have_no_peers(wishes: dict[str, Any], outcomes: list[Outcome]) -> None:
-    jobs, left_out = planned(LOCAL, checks=(PAIRS,), **wishes)
+def test_two_nodes_have_no_peers(selection: dict[str, Any], outcomes: list[Outcome]) -> None:
+    jobs, left_out = planned(LOCAL, checks=(PAIRS,), **selection)
     assert not jobs and [line.outcome for line in left_out] == outcomes
     assert all(line.found == "2 nodes: a slow one has no peers to compare it with" for line in left_out)
 

@@ -9,7 +9,7 @@ import pytest
 from ops.problem import Problem
 from ops.validation import judge, plan
 from ops.validation.command import TOTAL_MINUTES, Walk
-from ops.validation.plan import BURN, GPUS, HELLO, NCCL, NODE_SCAN, PAIRS, S3, STORAGE, Job, Place, Planner, Wishes
+from ops.validation.plan import BURN, GPUS, HELLO, NCCL, NODE_SCAN, PAIRS, S3, STORAGE, Job, Place, Planner, Selection
 from ops.validation.report import Line, Outcome, Report
 from settings import environment_file, load
 from tests.ops.validation.fakes import HEALTHY, NODES, RUNNING, Answer, FakeNode, Time, ended, pending
@@ -24,12 +24,12 @@ def walk(
     *checks: str,
     start_minutes: float = 30,
     total_minutes: float = 200,
-    insisted: bool = False,
+    required: bool = False,
     emulated: bool = False,
 ) -> tuple[list[Line], list[str], float]:
     """The lines, the progress, and the seconds that passed."""
     time, progress = Time(), list[str]()
-    jobs, left_out = Planner(LOCAL, Wishes(checks, checks if insisted else ()), ("fio", "nccl-tests")).plan()
+    jobs, left_out = Planner(LOCAL, Selection(checks, checks if required else ()), ("fio", "nccl-tests")).plan()
     running = Walk(node, "run", start_minutes, progress.append, time.sleep, time.clock, total_minutes, emulated)
     return list(running.lines([job for job in jobs if job.place.queue != "cpu"], left_out)), progress, time.now
 
@@ -206,7 +206,7 @@ def test_nodes_are_drained_after_the_last_job() -> None:
     node = FakeNode(
         {**GOOD, "hello-gpu": ended("FAILED", {NODES[0]: 8, NODES[1]: 7})}, drains={NODES[1]: "7 of 8 GPUs"}
     )
-    jobs, _ = Planner(LOCAL, Wishes((HELLO, NCCL)), ("nccl-tests",)).plan()
+    jobs, _ = Planner(LOCAL, Selection((HELLO, NCCL)), ("nccl-tests",)).plan()
     lines = list(Walk(node, "run", 30, lambda _: None, Time().sleep, Time().clock, drain=True).lines(jobs, []))
     assert [words[0] for words in node.asked if words[0] in ("submit", "drain")] == ["submit", "submit", "drain"]
     assert lines[-1].found == f"drained: {NODES[1]}" and lines[-1].outcome is Outcome.WARNING
@@ -360,9 +360,9 @@ def test_nodes_that_failed_during_the_wait_are_shown() -> None:
     assert line.outcome is FAILED and "InsufficientInstanceCapacity" in line.output
 
 
-def test_insisted_checks_fail_on_a_busy_cluster() -> None:
+def test_required_checks_fail_on_a_busy_cluster() -> None:
     node = FakeNode({"hello-gpu": pending(down=(), taken=2)})
-    lines, _, _ = walk(node, HELLO, GPUS, insisted=True)
+    lines, _, _ = walk(node, HELLO, GPUS, required=True)
     assert outcomes(lines) == [FAILED, FAILED]
 
 
@@ -384,7 +384,7 @@ def test_node_time_of_other_checks_limits_the_next_and_is_counted() -> None:
     """The head node's figure of a job that ended, the clock's of one that did not; storage has its own time."""
     time = Time()
     node = FakeNode({**GOOD, "gpu-check": RUNNING, "hello-gpu": {**GOOD["nccl-tests"], "seconds": 720}})
-    jobs, _ = Planner(LOCAL, Wishes((HELLO, GPUS, NCCL, STORAGE)), ("fio", "nccl-tests")).plan()
+    jobs, _ = Planner(LOCAL, Selection((HELLO, GPUS, NCCL, STORAGE)), ("fio", "nccl-tests")).plan()
     running = Walk(node, "run", 30, lambda _text: None, time.sleep, time.clock, node_minutes=23)
     lines = list(running.lines(jobs, []))
     assert [words[5] for words in node.asked if words[0] == "submit"] == ["5", "5", "20"]
@@ -400,7 +400,7 @@ def test_time_limit_of_a_job_is_what_others_left() -> None:
     node = FakeNode(
         {**GOOD, "hello-gpu": ended(result=dict.fromkeys(NODES, 8)) | {"seconds": 480}, "nccl-tests": ended("TIMEOUT")}
     )
-    jobs, _ = Planner(LOCAL, Wishes((HELLO, NCCL)), ("nccl-tests",)).plan()
+    jobs, _ = Planner(LOCAL, Selection((HELLO, NCCL)), ("nccl-tests",)).plan()
     lines = list(Walk(node, "run", 30, lambda _text: None, Time().sleep, Time().clock).lines(jobs, []))
     assert [words[5] for words in node.asked if words[0] == "submit"] == ["5", "22"]
     assert lines[-1].outcome is FAILED

@@ -1,4 +1,4 @@
-"""Wishes as values: what is refused, and which request a fault hits."""
+"""Instructions as values: which are refused, and which request a fault hits."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from local.steering.gate import Gate, Queue, Receive, Send, target_of
-from local.steering.model import Fault, Outcome, SteeringError, Target, read
+from local.control.gate import Gate, Queue, Receive, Send, target_of
+from local.control.model import ControlError, Fault, Outcome, Target, read
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ from local.steering.model import Fault, Outcome, SteeringError, Target, read
         (Fault, {"then": "pass"}, "without forward"),
     ],
 )
-def test_wishes_that_cannot_be(kind: Any, given: dict[str, Any], said: str) -> None:  # noqa: ANN401 - a class
-    with pytest.raises(SteeringError, match=said):
+def test_instructions_that_are_refused(kind: Any, given: dict[str, Any], said: str) -> None:  # noqa: ANN401 - a class
+    with pytest.raises(ControlError, match=said):
         read(kind, given)
 
 

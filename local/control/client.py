@@ -1,4 +1,4 @@
-"""`Steer`: the steering interface of a running emulator, for tests and for trying things out."""
+"""`Control`: the client that gives instructions to a running emulator, for tests and for trying things out."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from local.steering.model import Call, Fault, Limit, Operation, Outcome
+from local.control.model import Call, Fault, Limit, Operation, Outcome
 
-PREFIX = "/_local/steering"
+PREFIX = "/_local/control"
 _TIMEOUT_S = 30
 
 
-class SteeringRefused(Exception):
-    """The emulator did not take a wish; the message is the emulator's."""
+class ControlRefused(Exception):
+    """The emulator did not take an instruction; the message is the emulator's."""
 
 
 class HasEndpoint(Protocol):
-    """An emulator, as far as steering needs it."""
+    """An emulator, as far as its control needs it."""
 
     @property
     def endpoint(self) -> str: ...
 
 
-class Steer:
-    """Wishes to one emulator."""
+class Control:
+    """Gives instructions to one emulator."""
 
     def __init__(self, emulator: HasEndpoint) -> None:
         self._base = emulator.endpoint + PREFIX
@@ -98,8 +98,8 @@ class Steer:
         """The next operation takes that much longer, and ends well."""
         self.outcome(Outcome(cluster, operation, "succeed", "", seconds))
 
-    def _post(self, name: str, **wish: object) -> Any:  # noqa: ANN401 - JSON
-        return self._request("POST", name, wish)
+    def _post(self, name: str, **instruction: object) -> Any:  # noqa: ANN401 - JSON
+        return self._request("POST", name, instruction)
 
     def _request(self, method: str, name: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
         data = json.dumps(body).encode() if body is not None else None
@@ -110,4 +110,4 @@ class Steer:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            raise SteeringRefused(json.load(error)["message"]) from error
+            raise ControlRefused(json.load(error)["message"]) from error

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
-from local.steering.model import Call, Fault, Outcome, Target
+from local.control.model import Call, Fault, Outcome, Target
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -30,34 +30,38 @@ _KEPT_CALLS = 2000
 # Longer than any body that follows: the client sees a connection that ended in the middle.
 _PROMISED = 4096
 
-_Wish = TypeVar("_Wish", Fault, Outcome)
+_Instruction = TypeVar("_Instruction", Fault, Outcome)
 
 
-class Queue(Generic[_Wish]):
-    """Wishes in the order of their arrival, each until it is used up; safe to use from several threads."""
+class Queue(Generic[_Instruction]):
+    """Instructions in the order of their arrival, each until it is used up; safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._wishes: list[tuple[_Wish, list[int]]] = []
+        self._instructions: list[tuple[_Instruction, list[int]]] = []
         self._lock = threading.Lock()
 
-    def add(self, wish: _Wish) -> None:
-        self._wishes.append((wish, [0]))
+    def add(self, instruction: _Instruction) -> None:
+        self._instructions.append((instruction, [0]))
 
     def clear(self) -> None:
-        self._wishes.clear()
+        self._instructions.clear()
 
-    def pending(self) -> list[_Wish]:
-        """Wishes that are not used up."""
-        return [wish for wish, seen in self._wishes if not wish.times or seen[0] < wish.after + wish.times]
+    def pending(self) -> list[_Instruction]:
+        """Instructions that are not used up."""
+        return [
+            instruction
+            for instruction, seen in self._instructions
+            if not instruction.times or seen[0] < instruction.after + instruction.times
+        ]
 
-    def take(self, matches: Callable[[_Wish], bool]) -> _Wish | None:
-        """The first wish that matches, counted as used. One that lets a request pass (`after`) counts it."""
+    def take(self, matches: Callable[[_Instruction], bool]) -> _Instruction | None:
+        """The first instruction that matches, counted as used. One that lets a request pass (`after`) counts it."""
         with self._lock:
-            for wish, seen in self._wishes:
-                if (not wish.times or seen[0] < wish.after + wish.times) and matches(wish):
+            for instruction, seen in self._instructions:
+                if (not instruction.times or seen[0] < instruction.after + instruction.times) and matches(instruction):
                     seen[0] += 1
-                    if seen[0] > wish.after:
-                        return wish
+                    if seen[0] > instruction.after:
+                        return instruction
         return None
 
 

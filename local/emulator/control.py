@@ -1,6 +1,6 @@
-"""What clients asked the emulator to do otherwise (local/steering), and the interface that takes their wishes.
+"""The instructions of clients (local/control), and the interface that takes them.
 
-It listens at /_local/steering of the emulator's address: POST outcomes, faults, limits and the orders of `install`; GET
+It listens at /_local/control of the emulator's address: POST outcomes, faults, limits and the orders of `install`; GET
 the faults that are not used up, calls, or credentials of the ParallelCluster API; DELETE all.
 """
 
@@ -16,10 +16,10 @@ from typing import Any
 from ministack import app
 from ministack.core import lambda_runtime
 
+from local.control.client import PREFIX
+from local.control.gate import Gate, Queue, Receive, Scope, Send, body_of, respond
+from local.control.model import ControlError, Fault, Limit, Operation, Outcome, read
 from local.emulator import service_sessions
-from local.steering.client import PREFIX
-from local.steering.gate import Gate, Queue, Receive, Scope, Send, body_of, respond
-from local.steering.model import Fault, Limit, Operation, Outcome, SteeringError, read
 
 Order = Callable[[dict[str, Any]], Any]
 
@@ -33,7 +33,7 @@ without_agent: set[str] = set()
 
 def outcome(cluster: str, operation: Operation) -> Outcome | None:
     """How this operation on a cluster is to end, counted as used; None where nobody asked for anything."""
-    return _outcomes.take(lambda wish: (wish.cluster, wish.operation) == (cluster, operation))
+    return _outcomes.take(lambda instruction: (instruction.cluster, instruction.operation) == (cluster, operation))
 
 
 def limit(stack: str) -> Limit:
@@ -42,15 +42,15 @@ def limit(stack: str) -> Limit:
 
 
 def _set_limit(given: dict[str, Any]) -> None:
-    wish = read(Limit, given)
-    _limits[wish.stack] = wish
+    instruction = read(Limit, given)
+    _limits[instruction.stack] = instruction
 
 
 def install(orders: dict[str, Order], in_scope: contextvars.Context) -> None:
     """Put the gate and the interface in front of the emulator.
 
     Args:
-        orders: what POST /_local/steering/<name> does.
+        orders: what POST /_local/control/<name> does.
         in_scope: the account and the region of the emulator, in which orders are carried out.
     """
     app.app = _Interface(Gate(app.app, _faults, _kill_functions), orders, in_scope)
@@ -93,8 +93,8 @@ class _Interface:
         name = scope["path"].removeprefix(PREFIX).strip("/")
         match scope["method"], name:
             case "DELETE", "":
-                for wishes in (_outcomes, _faults, _limits, jobs, without_agent, self._gate.calls):
-                    wishes.clear()
+                for instructions in (_outcomes, _faults, _limits, jobs, without_agent, self._gate.calls):
+                    instructions.clear()
                 return {}
             case "GET", "calls":
                 return [dataclasses.asdict(call) for call in list(self._gate.calls)]
@@ -105,7 +105,7 @@ class _Interface:
             case "POST", _ if name in self._orders:
                 # A page in a browser cannot send this type without a preflight request.
                 if dict(scope["headers"]).get(b"content-type") != b"application/json":
-                    raise SteeringError("the content type must be application/json")
+                    raise ControlError("the content type must be application/json")
                 return self._scope.copy().run(self._orders[name], json.loads(body))
         allowed = ", ".join(self._orders)
-        raise SteeringError(f"{scope['method']} {scope['path']} does not exist; POST takes {allowed}")
+        raise ControlError(f"{scope['method']} {scope['path']} does not exist; POST takes {allowed}")

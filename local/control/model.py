@@ -1,4 +1,4 @@
-"""What can be steered, as JSON values. Standard library only: the emulator and its clients both import this."""
+"""The instructions, as JSON values. Standard library only: the emulator and its clients both import this."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Target = Literal["api", "response", "signal"]
 Then = Literal["answer", "drop", "kill", "pass"]
 
 
-class SteeringError(ValueError):
-    """A wish that cannot be: the message names the field, what was given and what is allowed."""
+class ControlError(ValueError):
+    """An instruction that cannot be: the message names the field, what was given and what is allowed."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Outcome:
     cluster: str
     operation: Operation
     result: Result = "fail"
-    reason: str = "steered to fail"
+    reason: str = "told to fail by local.control"
     delay_s: float = 0.0
     times: int = 1
     after: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         if self.operation == "delete" and self.result == "silent":
-            raise SteeringError("result is 'silent' for a delete; allowed are succeed (with delay_s) and fail")
+            raise ControlError("result is 'silent' for a delete; allowed are succeed (with delay_s) and fail")
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ class Fault:
             try:
                 re.compile(getattr(self, name))
             except re.error as error:
-                raise SteeringError(f"{name} is {getattr(self, name)!r}, no regular expression: {error}") from error
+                raise ControlError(f"{name} is {getattr(self, name)!r}, no regular expression: {error}") from error
         if self.then == "pass" and not self.forward:
-            raise SteeringError("then is 'pass' without forward; allowed are answer, drop and kill")
+            raise ControlError("then is 'pass' without forward; allowed are answer, drop and kill")
 
     def hits(self, target: Target, method: str, path: str) -> bool:
         """Whether a request is meant."""
@@ -115,17 +115,17 @@ class Call:
     fault: bool
 
 
-_Wish = TypeVar("_Wish", Outcome, Fault, Limit)
+_Instruction = TypeVar("_Instruction", Outcome, Fault, Limit)
 
 
-def read(kind: type[_Wish], given: dict[str, Any]) -> _Wish:
-    """A wish out of JSON; raises SteeringError for an unknown or missing field, or a value that is not allowed."""
+def read(kind: type[_Instruction], given: dict[str, Any]) -> _Instruction:
+    """An instruction from JSON; raises ControlError for an unknown or missing field, or a value that is not allowed."""
     try:
-        wish = kind(**given)
+        instruction = kind(**given)
     except TypeError as error:
-        raise SteeringError(f"{kind.__name__}: {error}") from error
+        raise ControlError(f"{kind.__name__}: {error}") from error
     for name, hint in get_type_hints(kind).items():
-        if get_origin(hint) is Literal and getattr(wish, name) not in get_args(hint):
+        if get_origin(hint) is Literal and getattr(instruction, name) not in get_args(hint):
             allowed = ", ".join(get_args(hint))
-            raise SteeringError(f"{name} is {getattr(wish, name)!r}; allowed are {allowed}")
-    return wish
+            raise ControlError(f"{name} is {getattr(instruction, name)!r}; allowed are {allowed}")
+    return instruction
