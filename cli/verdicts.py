@@ -87,11 +87,11 @@ def validate(options: argparse.Namespace) -> int:
     from ops import notify
     from ops.report import write
     from ops.report.commands import validation_report
-    from ops.validation.command import selection
+    from ops.validation.command import selection_of
     from ops.validation.command import validate as run
 
     _, environment = read(options.environment)
-    wanted = selection(
+    selection = selection_of(
         environment.validation,
         only=options.only,
         skip=options.skip,
@@ -103,7 +103,7 @@ def validate(options: argparse.Namespace) -> int:
     with reached(options, environment, start=True) as session, _terminated_as_interrupted():
         found = run(
             environment,
-            wanted,
+            selection,
             session,
             start_minutes=options.start_minutes,
             total_minutes=options.total_minutes,

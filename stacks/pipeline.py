@@ -16,7 +16,7 @@ from stacks.deployment import compose
 from stacks.promotion import PromotionStack
 from trainyard.pipeline import steps
 from trainyard.pipeline.artifacts import Artifacts
-from trainyard.pipeline.created_by_cdk import acknowledge_generated, secure_replication, source_may_use
+from trainyard.pipeline.created_by_cdk import acknowledge_roles_of_cdk, secure_replication, source_may_use
 from trainyard.pipeline.gate import Approver, Gate
 from trainyard.pipeline.names import PURPOSES, step_role, target_role_arn
 from trainyard.pipeline.notices import Notices
@@ -105,7 +105,7 @@ class PipelineStack(cdk.Stack):
         pipeline.build_pipeline()
         self._notices.notify_on(pipeline.pipeline)
         source_may_use(pipeline, source.connection)
-        acknowledge_generated(pipeline, artifacts, self._approver.function)
+        acknowledge_roles_of_cdk(pipeline, artifacts, self._approver.function)
         secure_replication(pipeline)
 
     def _steps(self, promotion: Promotion, target: Target) -> tuple[list[pipelines.Step], pipelines.Step]:

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import timer_program
+import periodic
 import usage
 
 LEVELS = (100, 80, 50)
@@ -57,7 +57,7 @@ def check(settings: dict[str, Any], people: dict[str, Any], folder: Path, now: f
     about = people["budgets"]
     begin = datetime.fromtimestamp(now, timezone.utc).replace(day=1, hour=0, minute=0, second=0)  # noqa: UP017 - Python 3.9
     month, file = f"{begin:%Y-%m}", folder / "budgets.json"
-    known = timer_program.read(file)
+    known = periodic.read(file)
     sent: dict[str, int] = known.get("sent", {}) if known.get("month") == month else {}
     amounts, partial = spent(usage.collect(settings, (begin.timestamp(), now)), about["hourly"])
     published = 0
@@ -68,9 +68,9 @@ def check(settings: dict[str, Any], people: dict[str, Any], folder: Path, now: f
         subject, text = message(team, level, amounts[team], budget, month=month, partial=team in partial)
         if publish(about["topic_arn"], settings["region"], subject, text):
             sent[team], published = level, published + 1
-    timer_program.write(file, {"month": month, "sent": sent})
+    periodic.write(file, {"month": month, "sent": sent})
     return published
 
 
 if __name__ == "__main__":
-    timer_program.main("Alerts about the budgets of teams.", check)
+    periodic.main("Alerts about the budgets of teams.", check)

@@ -21,7 +21,7 @@ from typing import Any, Optional
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "monitoring"))
 
-import timer_program
+import periodic
 from slurm_output import Row, hosts, run, table
 
 MAIL = Path(__file__).resolve().parent.parent / "monitoring" / "slurm-mail.sh"
@@ -154,7 +154,7 @@ def check(settings: dict[str, Any], people: dict[str, Any], folder: Path, now: f
     if not limits or not shared:
         return
     file = folder / "idle-gpus.json"
-    known: dict[str, float] = timer_program.read(file)
+    known: dict[str, float] = periodic.read(file)
     warned: dict[str, float] = {}
     scripts = settings["folders"].get("scripts")
     products = [Path("/opt/trainyard"), *([Path(scripts)] if scripts else [])]
@@ -170,8 +170,8 @@ def check(settings: dict[str, Any], people: dict[str, Any], folder: Path, now: f
             warned[key] = now
         elif decision == "wait" or (decision == "end" and not act(job, decision, minutes)):
             warned[key] = known[key]
-    timer_program.write(file, warned)
+    periodic.write(file, warned)
 
 
 if __name__ == "__main__":
-    timer_program.main("Ends interactive jobs with idle GPUs.", check)
+    periodic.main("Ends interactive jobs with idle GPUs.", check)

@@ -13,7 +13,7 @@ from trainyard.nag import ANY_RESOURCE, acknowledge, wildcard
 
 # Words without anything that a shell would interpret: the request becomes part of a command line.
 REQUEST = r"^[a-z]+( [A-Za-z0-9_.,:/=-]{1,200}){0,24}$"
-NEW_JOBS = Path(__file__).with_name("stop_new_jobs.sh")
+NEW_JOBS = Path(__file__).with_name("stop_or_resume_new_jobs.sh")
 USAGE_REQUEST = r"^(report( \d{1,10}){3}|page [0-9a-f]{32} \d{1,4})$"
 # All jobs on nodes; pending jobs lose nothing when the fleet stops.
 _COUNT_JOBS = (

@@ -1,4 +1,4 @@
-"""`Control`: the client that gives instructions to a running emulator, for tests and for trying things out."""
+"""`Control` gives instructions to a running emulator: for tests, `trainyard up` and `trainyard promote`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PREFIX = "/_local/control"
 _TIMEOUT_S = 30
 
 
-class ControlRefused(Exception):
+class InstructionRefused(Exception):
     """The emulator did not take an instruction; the message is the emulator's."""
 
 
@@ -33,7 +33,7 @@ class Control:
         self._base = emulator.endpoint + PREFIX
 
     def reset(self) -> None:
-        """Take back everything that was asked for, and forget the calls."""
+        """Remove outcomes, faults, limits, numbers of jobs, agents that do not answer, and the recorded calls."""
         self._request("DELETE", "")
 
     def outcome(self, outcome: Outcome) -> None:
@@ -110,4 +110,4 @@ class Control:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            raise ControlRefused(json.load(error)["message"]) from error
+            raise InstructionRefused(json.load(error)["message"]) from error

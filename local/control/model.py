@@ -12,8 +12,8 @@ Target = Literal["api", "response", "signal"]
 Then = Literal["answer", "drop", "kill", "pass"]
 
 
-class ControlError(ValueError):
-    """An instruction that cannot be: the message names the field, what was given and what is allowed."""
+class InvalidInstruction(ValueError):
+    """An instruction that is refused: the message names the field, what was given and what is allowed."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Outcome:
 
     def __post_init__(self) -> None:
         if self.operation == "delete" and self.result == "silent":
-            raise ControlError("result is 'silent' for a delete; allowed are succeed (with delay_s) and fail")
+            raise InvalidInstruction("result is 'silent' for a delete; allowed are succeed (with delay_s) and fail")
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,10 @@ class Fault:
             try:
                 re.compile(getattr(self, name))
             except re.error as error:
-                raise ControlError(f"{name} is {getattr(self, name)!r}, no regular expression: {error}") from error
+                given = getattr(self, name)
+                raise InvalidInstruction(f"{name} is {given!r}, no regular expression: {error}") from error
         if self.then == "pass" and not self.forward:
-            raise ControlError("then is 'pass' without forward; allowed are answer, drop and kill")
+            raise InvalidInstruction("then is 'pass' without forward; allowed are answer, drop and kill")
 
     def hits(self, target: Target, method: str, path: str) -> bool:
         """Whether a request is meant."""
@@ -119,13 +120,13 @@ _Instruction = TypeVar("_Instruction", Outcome, Fault, Limit)
 
 
 def read(kind: type[_Instruction], given: dict[str, Any]) -> _Instruction:
-    """An instruction from JSON; raises ControlError for an unknown or missing field, or a value that is not allowed."""
+    """An instruction from JSON. Raises InvalidInstruction for an unknown or missing field, or a value not allowed."""
     try:
         instruction = kind(**given)
     except TypeError as error:
-        raise ControlError(f"{kind.__name__}: {error}") from error
+        raise InvalidInstruction(f"{kind.__name__}: {error}") from error
     for name, hint in get_type_hints(kind).items():
         if get_origin(hint) is Literal and getattr(instruction, name) not in get_args(hint):
             allowed = ", ".join(get_args(hint))
-            raise ControlError(f"{name} is {getattr(instruction, name)!r}; allowed are {allowed}")
+            raise InvalidInstruction(f"{name} is {getattr(instruction, name)!r}; allowed are {allowed}")
     return instruction

@@ -22,7 +22,7 @@ from ministack.core.responses import get_region, new_uuid
 from ministack.services import stepfunctions
 from ministack.services.cloudformation import _stacks, custom_resource, handlers, stacks, wait_conditions
 
-from local.emulator import control
+from local.emulator import instructions
 from local.emulator.deletions import DELETING
 
 _SLICE_S = 0.2
@@ -42,7 +42,7 @@ class _Answer:
 
     def wait(self, timeout: float) -> bool:
         stack_name = _waiting.stack_name
-        limit = control.limit(stack_name).custom_resource_s
+        limit = instructions.limit(stack_name).custom_resource_s
         end = time.monotonic() + (timeout if limit is None else limit)
         while (left := end - time.monotonic()) > 0:
             if self._event.wait(min(_SLICE_S, left)):
@@ -164,7 +164,7 @@ def _wait_conditions() -> None:
 
     def limited(token: str, stack_id: str, stack_name: str, *rest: Any) -> Any:
         *others, timeout_s = rest
-        limit = control.limit(stack_name).wait_condition_s
+        limit = instructions.limit(stack_name).wait_condition_s
         return wait_for(token, stack_id, stack_name, *others, timeout_s if limit is None else limit)
 
     wait_conditions.wait_for = limited
@@ -177,7 +177,7 @@ def _executions() -> None:
         execution = stepfunctions._executions[arn]
         # The ARN of the stack: arn:aws:cloudformation:region:account:stack/name/id.
         found = re.search(r":stack/([^/]+)/", execution["input"])
-        seconds = control.limit(found[1]).begun_s_ago if found else 0
+        seconds = instructions.limit(found[1]).begun_s_ago if found else 0
         if seconds:
             begun = datetime.datetime.fromisoformat(execution["startDate"]) - datetime.timedelta(seconds=seconds)
             execution["startDate"] = begun.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

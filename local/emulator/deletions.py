@@ -11,7 +11,7 @@ from typing import Any
 
 from ministack.services.cloudformation import _stacks, changesets, handlers, stacks, wait_conditions
 
-from local.emulator import control
+from local.emulator import instructions
 
 # The usual reason why a cluster's deletion fails: something of the user's still uses its security group.
 _HELD = "AWS::EC2::SecurityGroup"
@@ -28,7 +28,7 @@ def install() -> None:
     held: dict[str, str] = {}
 
     async def delete(stack_name: str, stack_id: str, *rest: Any, **named: Any) -> None:
-        planned = control.outcome(stack_name, "delete")
+        planned = instructions.outcome(stack_name, "delete")
         await _cancel_creation(stack_name)
         if planned and planned.delay_s:
             _stacks[stack_name]["StackStatus"] = "DELETE_IN_PROGRESS"

@@ -8,11 +8,11 @@ from typing import Any
 from ministack.core.responses import request_scope
 
 from local.emulator import (
-    control,
     custom_resources,
     deletions,
     drift,
     head_node,
+    instructions,
     public_template,
     quotas,
     repairs,
@@ -47,10 +47,10 @@ def install(given: dict[str, Any]) -> None:
         with request_scope(account["account"], account["region"]):
             seeds.put(account["seeds"])
     with request_scope(given["account"], given["region"]):
-        control.install(
+        instructions.install(
             {
                 "agent": ssm.order_agent,
-                "fleet": lambda instruction: head_node.order_fleet(instruction, gateway_url),
+                "fleet": lambda order: head_node.order_fleet(order, gateway_url),
                 "jobs": ssm.order,
                 "nodes": head_node.order_nodes,
                 "seeds": seeds.order,

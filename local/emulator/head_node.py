@@ -24,7 +24,7 @@ from ministack.services import ec2
 from ministack.services.cloudformation import _stacks, wait_conditions
 
 from local.control.model import Operation
-from local.emulator import control
+from local.emulator import instructions
 from local.emulator.wire import call
 
 logger = logging.getLogger("emulator.head_node")
@@ -34,7 +34,7 @@ FLEET_ITEM = "COMPUTE_FLEET"
 _TABLE = "parallelcluster-"
 _TAG = "parallelcluster:"
 _GONE = ("terminated", "shutting-down")
-# What clustermgtd does with a request: the operation whose outcome a client can set, its status meanwhile and then.
+# What clustermgtd does with a request: the operation whose outcome can be set; the fleet's status during and after it.
 _REQUESTS: dict[str, tuple[Operation, str, str]] = {
     "STOP_REQUESTED": ("fleet-stop", "STOPPING", "STOPPED"),
     "START_REQUESTED": ("fleet-start", "STARTING", "RUNNING"),
@@ -132,7 +132,7 @@ def _signal_for(stack_id: str, url: str, endpoint: str) -> None:
     stack: dict[str, Any] = next((item for item in list(_stacks.values()) if item["StackId"] == stack_id), {})
     updating = str(stack.get("StackStatus", "")).startswith("UPDATE")
     succeeded, reason = True, "Head node configured (stand-in of the local emulator)"
-    if planned := control.outcome(cluster, "update" if updating else "create"):
+    if planned := instructions.outcome(cluster, "update" if updating else "create"):
         end = time.monotonic() + planned.delay_s
         while time.monotonic() < end and wait_conditions.has_handle(token):
             time.sleep(min(0.3, max(0.0, end - time.monotonic())))
@@ -164,7 +164,7 @@ def _settle_fleet(cluster: str, endpoint: str) -> None:
     if request is None:
         return
     operation, on_the_way, at_the_end = request
-    if planned := control.outcome(cluster, operation):
+    if planned := instructions.outcome(cluster, operation):
         _put_status(cluster, on_the_way, endpoint)
         time.sleep(planned.delay_s)
         if planned.result == "silent":

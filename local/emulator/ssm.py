@@ -1,7 +1,7 @@
 """Systems Manager: documents with their content, and commands to head nodes.
 
-A document without parameters asks for the number of jobs, which a client sets. The script of any other runs on the head
-node of the cluster's laboratory, a real Slurm (local/slurm/remote.py), which the first one starts.
+A document without parameters asks for the number of jobs, which `Control.jobs` sets. The script of any other runs on
+the head node of the cluster's laboratory, a real Slurm (local/slurm/remote.py), which the first one starts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ministack.core.responses import AccountRegionScopedDict, get_account_id
 from ministack.services import ec2
 from ministack.services.cloudformation import provisioners
 
-from local.emulator import control, head_node, processes
+from local.emulator import head_node, instructions, processes
 from local.emulator.cloudformation.provide import Made, Properties, provide
 from local.emulator.service import ApiError
 
@@ -57,12 +57,12 @@ def install() -> None:
 
 def order(given: dict[str, Any]) -> None:
     """Set how many jobs a cluster has."""
-    control.jobs[given["cluster"]] = given["count"]
+    instructions.jobs[given["cluster"]] = given["count"]
 
 
 def order_agent(given: dict[str, Any]) -> None:
     """Let the agent on a cluster's head node answer, or not."""
-    (control.without_agent.discard if given["answers"] else control.without_agent.add)(given["cluster"])
+    (instructions.without_agent.discard if given["answers"] else instructions.without_agent.add)(given["cluster"])
 
 
 def _send(request: dict[str, Any]) -> dict[str, Any] | None:
@@ -70,7 +70,7 @@ def _send(request: dict[str, Any]) -> dict[str, Any] | None:
     if instance is None or head_node.tag(instance, "node-type") != "HeadNode":
         return None
     cluster, name = head_node.tag(instance, "cluster-name"), request.get("DocumentName", "")
-    if cluster in control.without_agent or instance["State"]["Name"] != "running":
+    if cluster in instructions.without_agent or instance["State"]["Name"] != "running":
         where = f"Instances [[{instance['InstanceId']}]] not in a valid state for account {get_account_id()}"
         raise ApiError("InvalidInstanceId", where)
     command = str(uuid.uuid4())
@@ -81,7 +81,7 @@ def _send(request: dict[str, Any]) -> dict[str, Any] | None:
         "Status": "Success",
         "StatusDetails": "Success",
         "ResponseCode": 0,
-        "StandardOutputContent": f"{control.jobs.get(cluster, 0)}\n",
+        "StandardOutputContent": f"{instructions.jobs.get(cluster, 0)}\n",
         "StandardErrorContent": "",
     }
     if _parameters(name):

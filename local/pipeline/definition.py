@@ -11,7 +11,7 @@ import botocore.session
 from botocore.exceptions import ClientError
 from botocore.loaders import create_loader
 
-from local.control import Control, ControlRefused
+from local.control import Control, InstructionRefused
 from local.emulator.launch import Emulator
 from ops.intrinsics import Resolver
 
@@ -66,7 +66,7 @@ class Pipeline:
         source = f"arn:aws:{service}:{self.emulator.region}:{self.emulator.account}:{resource}"
         try:
             given = Control(self.emulator).session(role_arn, f"{service}.amazonaws.com", source)
-        except ControlRefused as refused:
+        except InstructionRefused as refused:
             raise ActionFailed(str(refused)) from refused
         return session_with(given["key"], given["secret"], given["token"], self.emulator.region)
 

@@ -42,7 +42,7 @@ _NOT_STARTED = ("PENDING", "CONFIGURING")
 _MINUTE = 60
 
 
-def selection(
+def selection_of(
     file: Validation,
     *,
     only: tuple[str, ...] | None,
@@ -64,7 +64,7 @@ def selection(
 
 def validate(
     environment: Environment,
-    wanted: Selection,
+    selection: Selection,
     session: boto3.Session,
     *,
     start_minutes: float,
@@ -91,14 +91,14 @@ def validate(
         facts = node.ask("facts")
     except Refused as refused:
         raise Problem(str(refused)) from refused
-    if wanted.image and "/" not in wanted.image and wanted.image not in facts["images"]:
+    if selection.image and "/" not in selection.image and selection.image not in facts["images"]:
         known = ", ".join(facts["images"]) or "none"
         raise Problem(
-            f"The image {wanted.image} is not on the cluster; imported are: {known}.\n"
-            f"Import it on the head node: import-container.sh IMAGE_URI {wanted.image}"
+            f"The image {selection.image} is not on the cluster; imported are: {known}.\n"
+            f"Import it on the head node: import-container.sh IMAGE_URI {selection.image}"
         )
     price = Prices.of(environment).instance
-    made = Planner(environment, wanted, facts["programs"], facts["images"], price, simulated).plan()
+    made = Planner(environment, selection, facts["programs"], facts["images"], price, simulated).plan()
     for most in at_most(made[0], node_minutes):
         progress(f"at most {most}{' (simulated)' * simulated}")
     now = datetime.now(UTC)
@@ -113,7 +113,7 @@ def validate(
         progress,
         total_minutes=total_minutes,
         emulated=simulated,
-        drain=wanted.drain,
+        drain=selection.drain,
         node_minutes=node_minutes,
     )
     lines = tuple(walk.lines(*made))
@@ -296,7 +296,7 @@ class Walk:
         return self._not_asked(job, self._busy[job.place.name])
 
     def _not_asked(self, job: Job, why: str) -> Line:
-        """A job for which no nodes were free. It says nothing about the cluster, unless the user asked for it."""
+        """A job for which no nodes were free. It says nothing about the cluster, unless the check is required."""
         outcome = Outcome.FAILED if job.required else Outcome.NOT_ASKED
         action = "validate again when nodes are free (squeue); --start-minutes waits longer"
         return job.line(why, f"{job.nodes} that are free", outcome, action)

@@ -178,7 +178,7 @@ class Selection:
 
     Attributes:
         checks: those to run.
-        required: those that were named, and must not be left out.
+        required: those of `--only`, else of `validation.required`: they fail if they cannot run.
         nodes: most nodes of a job.
         image: name of an imported image for gpu-burn, pairs, NCCL and storage; empty: on the host.
         storage_percent: of the provisioned throughput that must be reached.
@@ -357,6 +357,6 @@ class Planner:
         return Job(check, place, options, check in self.selection.required)
 
     def _not_asked(self, check: str, where: str, why: str, action: str = "") -> Line:
-        """A check that cannot run; a failure if the user asked for it."""
+        """A check that cannot run; a failure if it is required."""
         outcome = FAILED if check in self.selection.required else Outcome.NOT_ASKED
         return Line(check, where, KINDS[check].asked, why, "the means to ask", outcome, action)

@@ -123,7 +123,7 @@ class StepFunctions:
 
 @dataclass
 class FakeAws(Aws):
-    """`Aws` with the answers of the test.
+    """`Aws` with answers that a test sets.
 
     Attributes:
         stack: status of the stack that holds the resource; None where CloudFormation does not say.

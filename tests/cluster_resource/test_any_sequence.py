@@ -65,7 +65,7 @@ def wanted(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def troubles(draw: st.DrawFn) -> dict[str, Any]:
+def trouble_of_one_operation(draw: st.DrawFn) -> dict[str, Any]:
     """What happens to one operation: faults of the API, an end other than success, time, killed steps, jobs."""
     faults = draw(
         st.dictionaries(st.sampled_from(METHODS), st.lists(st.sampled_from(FAULTS), min_size=1, max_size=3), max_size=2)
@@ -93,8 +93,8 @@ def cancelling(draw: st.DrawFn) -> dict[str, Any] | None:
     return None if polls is None else {"polls": polls, "in flight": draw(st.sampled_from((0, 1, 2, 3)))}
 
 
-SOMETIMES = st.one_of(st.none(), troubles(), troubles())
-AT_FIRST = st.one_of(st.none(), st.none(), st.none(), troubles())
+SOMETIMES = st.one_of(st.none(), trouble_of_one_operation(), trouble_of_one_operation())
+AT_FIRST = st.one_of(st.none(), st.none(), st.none(), trouble_of_one_operation())
 
 
 class Sequences(RuleBasedStateMachine):
@@ -102,7 +102,7 @@ class Sequences(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.api = Troubled()
+        self.api = SequenceApi()
         self.stack = Stack(self.api)
         self.foreign: dict[str, Cluster] = {}
 
@@ -131,7 +131,7 @@ class Sequences(RuleBasedStateMachine):
     @precondition(lambda self: self.stack.status in UPDATABLE)
     @rule(given=wanted(), trouble=SOMETIMES, cancelled=cancelling())
     def update(self, given: dict[str, Any], trouble: dict[str, Any] | None, cancelled: dict[str, Any] | None) -> None:
-        later_fails, polls = self._trouble(trouble), self._cancel(cancelled)
+        later_fails, polls = self._prepare(trouble), self._cancel(cancelled)
         with self.api.protecting(self.stack, given):
             self.stack.update(given, later_fails=later_fails, cancelled_after=polls)
 
@@ -141,7 +141,7 @@ class Sequences(RuleBasedStateMachine):
         self, method: str, fault: Callable[[], tuple[Exception, bool | str]], by_hand: bool
     ) -> None:
         """A new cluster under the same name, because of its system, or because somebody deleted it."""
-        self._trouble(None)
+        self._prepare(None)
         present = self.stack.properties
         other = "ubuntu2404" if present["Configuration"]["Image"]["Os"] == "alinux2023" else "alinux2023"
         configuration = {**present["Configuration"], "Image": {"Os": other}}
@@ -153,21 +153,21 @@ class Sequences(RuleBasedStateMachine):
     @precondition(lambda self: self.stack.status == "UPDATE_ROLLBACK_FAILED")
     @rule(trouble=SOMETIMES)
     def continue_update_rollback(self, trouble: dict[str, Any] | None) -> None:
-        self._trouble(trouble)
+        self._prepare(trouble)
         self.stack.roll_back()
 
     @precondition(lambda self: self.stack.status not in ("NONE", "UPDATE_ROLLBACK_FAILED", *UPDATABLE))
     @rule(trouble=SOMETIMES)
     def delete_what_failed(self, trouble: dict[str, Any] | None) -> None:
-        self._trouble(trouble)
+        self._prepare(trouble)
         self.stack.delete()
 
     @precondition(lambda self: self.stack.status in UPDATABLE)
-    @rule(trouble=troubles(), really=st.sampled_from((True, False, False)))
+    @rule(trouble=trouble_of_one_operation(), really=st.sampled_from((True, False, False)))
     def delete(self, trouble: dict[str, Any], really: bool) -> None:
         if not really:
             return
-        self._trouble(trouble)
+        self._prepare(trouble)
         self.stack.delete()
 
     @rule(name=st.sampled_from(NAMES), fleet=st.sampled_from(("STOPPED", "PROTECTED", "STOPPING")))
@@ -181,7 +181,7 @@ class Sequences(RuleBasedStateMachine):
             self.api.clusters.pop(name, None)
 
     def _create(self, given: dict[str, Any], trouble: dict[str, Any] | None, cancelled: dict[str, Any] | None) -> None:
-        later_fails = self._trouble(trouble)
+        later_fails = self._prepare(trouble)
         self.stack.create(given, later_fails=later_fails, cancelled_after=self._cancel(cancelled))
 
     def _cancel(self, cancelled: dict[str, Any] | None) -> int | None:
@@ -194,7 +194,7 @@ class Sequences(RuleBasedStateMachine):
                 self.api.faults.setdefault(method, []).insert(0, (ApiUnknownError("no answer yet"), "late"))
         return int(cancelled["polls"])
 
-    def _trouble(self, trouble: dict[str, Any] | None) -> bool:
+    def _prepare(self, trouble: dict[str, Any] | None) -> bool:
         """Prepare the API for an operation. Returns whether a later resource of the stack fails."""
         self.api.calm()
         self.stack.crashes, self.stack.aws.jobs = [], 0
@@ -245,7 +245,7 @@ class Sequences(RuleBasedStateMachine):
         return "\n".join(self.stack.log)
 
 
-class Troubled(FakeApi):
+class SequenceApi(FakeApi):
     """Clusters stay as they are for a number of looks; jobs that are protected must not end."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from tests.e2e.conftest import free_ports
 
 from .deployment import NAME, Base, deploy
 from .life import GONE, Cluster, Life
-from .template import Wanted
+from .template import StackSpec
 
 STACK = f"{NAME}-cluster"
 KEEP = "LIFECYCLE_STATE"
@@ -36,7 +36,7 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Base]:
 
 @pytest.fixture
 def base(deployed: Base) -> Iterator[Base]:
-    """The emulator without instructions."""
+    """The emulator, reset."""
     deployed.control.reset()
     yield deployed
     deployed.control.reset()
@@ -52,7 +52,7 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def life(base: Base) -> Iterator[Life]:
     """A stack that does not exist yet, under the name that the functions may look at (who may read which stack is bound
-    to the environment's cluster stack). What is left of it afterwards is removed, without instructions.
+    to the environment's cluster stack). What is left of it is removed afterwards.
     """
     made = Life(base, STACK)
     yield made
@@ -72,8 +72,8 @@ def cluster(base: Base, name: str) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def wanted(life: Life, cluster: Cluster) -> Wanted:
+def spec(life: Life, cluster: Cluster) -> StackSpec:
     """What a stack that exists has."""
-    made = Wanted(cluster.name, max_count=2)
+    made = StackSpec(cluster.name, max_count=2)
     assert life.create(made) == "CREATE_COMPLETE", life.story()
     return made

@@ -11,7 +11,7 @@ from typing import Any
 from tests.stubs import Server
 
 from .deployment import ACCOUNT, REGION, Base
-from .template import Wanted, template
+from .template import StackSpec, template
 
 STEP_S = 0.2
 
@@ -27,9 +27,9 @@ class Sender:
     def event(
         self,
         kind: str,
-        wanted: Wanted,
+        spec: StackSpec,
         *,
-        old: Wanted | None = None,
+        old: StackSpec | None = None,
         physical_id: str | None = None,
         age_s: float = 0,
     ) -> dict[str, Any]:
@@ -43,7 +43,7 @@ class Sender:
             "ResponseURL": f"{self.server.url}?X-Amz-Date={sent:%Y%m%dT%H%M%SZ}&X-Amz-Expires=7200",
             "ResourceType": "Custom::ParallelCluster",
             "LogicalResourceId": "Cluster",
-            "ResourceProperties": self._properties(wanted),
+            "ResourceProperties": self._properties(spec),
         }
         if physical_id:
             made["PhysicalResourceId"] = physical_id
@@ -71,8 +71,8 @@ class Sender:
             time.sleep(STEP_S)
         return found[0]
 
-    def _properties(self, wanted: Wanted) -> dict[str, Any]:
-        resources = template(self.base, wanted)["Resources"].values()
+    def _properties(self, spec: StackSpec) -> dict[str, Any]:
+        resources = template(self.base, spec)["Resources"].values()
         [found] = [item["Properties"] for item in resources if item["Type"] == "Custom::ParallelCluster"]
         made: dict[str, Any] = _as_cloudformation_sends(found)
         return made

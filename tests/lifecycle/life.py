@@ -10,7 +10,7 @@ import yaml
 from botocore.exceptions import ClientError
 
 from .deployment import Base
-from .template import Wanted, template
+from .template import StackSpec, template
 
 LIMIT_S = 300.0
 POLL_S = 0.25
@@ -27,15 +27,15 @@ class Life:
         self.stacks: Any = base.client("cloudformation")
         self.stack_id = ""
 
-    def create(self, wanted: Wanted, *, wait: bool = True, **options: Any) -> str:  # noqa: ANN401 - of create_stack
+    def create(self, spec: StackSpec, *, wait: bool = True, **options: Any) -> str:  # noqa: ANN401 - of create_stack
         """Create the stack; the status in which that ends."""
-        body = json.dumps(template(self.base, wanted))
+        body = json.dumps(template(self.base, spec))
         self.stack_id = self.stacks.create_stack(StackName=self.name, TemplateBody=body, **options)["StackId"]
         return self.settled() if wait else "CREATE_IN_PROGRESS"
 
-    def update(self, wanted: Wanted, *, wait: bool = True) -> str:
+    def update(self, spec: StackSpec, *, wait: bool = True) -> str:
         """Update the stack; the status in which that ends."""
-        self.stacks.update_stack(StackName=self.name, TemplateBody=json.dumps(template(self.base, wanted)))
+        self.stacks.update_stack(StackName=self.name, TemplateBody=json.dumps(template(self.base, spec)))
         return self.settled() if wait else "UPDATE_IN_PROGRESS"
 
     def delete(self, *, wait: bool = True) -> str:

@@ -22,7 +22,7 @@ _SYNTHESIZED: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
-class Wanted:
+class StackSpec:
     """What the stack's template says.
 
     `script` is the head node's OnNodeConfigured; `broken_sibling` a resource behind the cluster that CloudFormation
@@ -44,27 +44,27 @@ class Wanted:
     strategy: str | None = None
     extra: tuple[tuple[str, Any], ...] = ()
 
-    def but(self, **changes: Any) -> Wanted:  # noqa: ANN401 - the fields above
+    def but(self, **changes: Any) -> StackSpec:  # noqa: ANN401 - the fields above
         return replace(self, **changes)
 
 
-def configuration(base: Base, wanted: Wanted) -> dict[str, Any]:
-    """The ParallelCluster configuration that is wanted."""
+def configuration(base: Base, spec: StackSpec) -> dict[str, Any]:
+    """The ParallelCluster configuration of the spec."""
     queue = {
         "Name": "cpu",
         "ComputeResources": [
-            {"Name": "cpu", "InstanceType": wanted.instance_type, "MinCount": 0, "MaxCount": wanted.max_count}
+            {"Name": "cpu", "InstanceType": spec.instance_type, "MinCount": 0, "MaxCount": spec.max_count}
         ],
         "Networking": {"SubnetIds": [base.subnet]},
     }
-    settings = {"QueueUpdateStrategy": wanted.strategy} if wanted.strategy else {}
+    settings = {"QueueUpdateStrategy": spec.strategy} if spec.strategy else {}
     return {
         "Region": REGION,
         "Image": {"Os": "ubuntu2204"},
         "HeadNode": {
             "InstanceType": "m7i.large",
             "Networking": {"SubnetId": base.subnet},
-            **({"CustomActions": {"OnNodeConfigured": {"Script": wanted.script}}} if wanted.script else {}),
+            **({"CustomActions": {"OnNodeConfigured": {"Script": spec.script}}} if spec.script else {}),
         },
         "Scheduling": {
             "Scheduler": "slurm",
@@ -72,20 +72,20 @@ def configuration(base: Base, wanted: Wanted) -> dict[str, Any]:
             "SlurmQueues": [queue],
         },
         "Monitoring": {"Dashboards": {"CloudWatch": {"Enabled": False}}, "Alarms": {"Enabled": False}},
-        **dict(wanted.extra),
+        **dict(spec.extra),
     }
 
 
-def template(base: Base, wanted: Wanted) -> dict[str, Any]:
-    """The template that is wanted."""
-    key = f"{base.api_url} {wanted.but(cluster=_NAME)}"
+def template(base: Base, spec: StackSpec) -> dict[str, Any]:
+    """The template of the spec."""
+    key = f"{base.api_url} {spec.but(cluster=_NAME)}"
     if key not in _SYNTHESIZED:
-        _SYNTHESIZED[key] = _synthesized(base, wanted.but(cluster=_NAME))
-    found: dict[str, Any] = json.loads(_SYNTHESIZED[key].replace(_NAME, wanted.cluster))
+        _SYNTHESIZED[key] = _synthesized(base, spec.but(cluster=_NAME))
+    found: dict[str, Any] = json.loads(_SYNTHESIZED[key].replace(_NAME, spec.cluster))
     return found
 
 
-def _synthesized(base: Base, wanted: Wanted) -> str:
+def _synthesized(base: Base, spec: StackSpec) -> str:
     app = cdk.App(analytics_reporting=False)
     stack = cdk.Stack(
         app,
@@ -97,22 +97,22 @@ def _synthesized(base: Base, wanted: Wanted) -> str:
     cluster = ClusterResource(
         stack,
         "Cluster",
-        name=wanted.cluster,
+        name=spec.cluster,
         region=REGION,
-        configuration=configuration(base, wanted),
+        configuration=configuration(base, spec),
         api=cast("ParallelClusterApi", api),
         service_token=base.service_token,
-        assets_version=wanted.assets,
-        timeout_minutes=wanted.timeout_minutes,
-        answer_minutes=wanted.answer_minutes,
-        updates=dict(wanted.updates),
+        assets_version=spec.assets,
+        timeout_minutes=spec.timeout_minutes,
+        answer_minutes=spec.answer_minutes,
+        updates=dict(spec.updates),
     )
-    if wanted.retain:
+    if spec.retain:
         cluster.resource.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
-    if wanted.sibling or wanted.broken_sibling:
+    if spec.sibling or spec.broken_sibling:
         sibling = ec2.CfnPlacementGroup(stack, "Sibling", strategy="cluster")
         sibling.node.add_dependency(cluster)
-        if wanted.broken_sibling:
+        if spec.broken_sibling:
             sibling.add_property_override("NoSuchProperty", "1")
     for name in ("status", "head_node_instance_id", "head_node_private_ip", "stack_arn", "version"):
         cdk.CfnOutput(stack, name.title().replace("_", ""), value=getattr(cluster, name))

@@ -12,21 +12,21 @@ from local.control import Limit, Outcome
 
 from .deployment import Base
 from .life import GONE, Cluster, Life
-from .template import Wanted, configuration
+from .template import StackSpec, configuration
 
 pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("changes", "said"),
     [
         pytest.param({"cluster": "0"}, "ClusterName is '0'", id="name"),
         pytest.param({"instance_type": "c7i.nonsense"}, "c7i.nonsense", id="instance type"),
         pytest.param({"extra": (("Nonsense", "1"),)}, "Nonsense", id="key"),
     ],
 )
-def test_invalid(life: Life, cluster: Cluster, base: Base, wanted: dict[str, str], said: str) -> None:
-    assert life.create(Wanted(cluster.name).but(**wanted)) == "ROLLBACK_COMPLETE", life.story()
+def test_invalid(life: Life, cluster: Cluster, base: Base, changes: dict[str, str], said: str) -> None:
+    assert life.create(StackSpec(cluster.name).but(**changes)) == "ROLLBACK_COMPLETE", life.story()
     [reason] = life.failures()
     assert said in reason
     assert cluster.status() == GONE
@@ -36,8 +36,8 @@ def test_invalid(life: Life, cluster: Cluster, base: Base, wanted: dict[str, str
 
 def test_taken_name(life: Life, cluster: Cluster, base: Base) -> None:
     """The rollback's Delete must leave a cluster alone that somebody else made."""
-    cluster.make(configuration(base, Wanted(cluster.name)))
-    assert life.create(Wanted(cluster.name)) == "ROLLBACK_COMPLETE", life.story()
+    cluster.make(configuration(base, StackSpec(cluster.name)))
+    assert life.create(StackSpec(cluster.name)) == "ROLLBACK_COMPLETE", life.story()
     [reason] = life.failures()
     assert "does not belong to this resource" in reason
     assert life.delete() == "DELETE_COMPLETE"
@@ -47,7 +47,7 @@ def test_taken_name(life: Life, cluster: Cluster, base: Base) -> None:
 
 def test_what_the_head_node_boots_from(cluster: Cluster, base: Base) -> None:
     """User data, metadata and configuration are where the head node asks for them; tests/slurm boots one."""
-    cluster.make(configuration(base, Wanted(cluster.name)))
+    cluster.make(configuration(base, StackSpec(cluster.name)))
     template = "HeadNodeLaunchTemplate"
     answer = base.client("cloudformation").describe_stack_resource(StackName=cluster.name, LogicalResourceId=template)
     found = answer["StackResourceDetail"]
@@ -68,26 +68,26 @@ def test_what_the_head_node_boots_from(cluster: Cluster, base: Base) -> None:
 
 def test_failure_and_again(life: Life, cluster: Cluster, base: Base) -> None:
     base.control.create_fails(cluster.name, "Failed to execute OnNodeConfigured script 1, return code: 7", after_s=2)
-    assert life.create(Wanted(cluster.name)) == "ROLLBACK_COMPLETE", life.story()
+    assert life.create(StackSpec(cluster.name)) == "ROLLBACK_COMPLETE", life.story()
     [reason] = life.failures()
     assert "OnNodeConfiguredExecutionFailure" in reason
     assert "return code: 7" in reason
     assert cluster.status() == GONE
     assert life.delete() == "DELETE_COMPLETE"
-    assert life.create(Wanted(cluster.name)) == "CREATE_COMPLETE", life.story()
+    assert life.create(StackSpec(cluster.name)) == "CREATE_COMPLETE", life.story()
 
 
 def test_silent_head_node(life: Life, cluster: Cluster, base: Base) -> None:
     base.control.outcome(Outcome(cluster.name, "create", "silent"))
     base.control.limit(Limit(cluster.name, wait_condition_s=4))
-    assert life.create(Wanted(cluster.name)) == "ROLLBACK_COMPLETE", life.story()
+    assert life.create(StackSpec(cluster.name)) == "ROLLBACK_COMPLETE", life.story()
     [reason] = life.failures()
     assert "HeadNodeBootstrapFailure" in reason
     assert cluster.status() == GONE
 
 
 def test_sibling_fails_after_the_creation(life: Life, cluster: Cluster) -> None:
-    assert life.create(Wanted(cluster.name, broken_sibling=True)) == "ROLLBACK_COMPLETE", life.story()
+    assert life.create(StackSpec(cluster.name, broken_sibling=True)) == "ROLLBACK_COMPLETE", life.story()
     assert "CREATE_COMPLETE" in life.statuses("Cluster")
     assert cluster.status() == GONE
     assert life.delete() == "DELETE_COMPLETE"

@@ -14,7 +14,7 @@ from local.control.model import Operation
 
 from .deployment import Base
 from .life import GONE, Cluster, Life
-from .template import Wanted
+from .template import StackSpec
 
 pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 
@@ -46,10 +46,10 @@ RESTART_S = 10
 
 def whole_life(life: Life, cluster: Cluster, base: Base, faults: dict[str, tuple[Fault, ...]]) -> None:
     """Create, update and delete with the faults that are given for each HTTP method; every fault hits."""
-    wanted = Wanted(cluster.name, strategy="TERMINATE")
+    spec = StackSpec(cluster.name, strategy="TERMINATE")
     operations: tuple[tuple[str, Operation, str, Callable[[], str]], ...] = (
-        ("POST", "create", "CREATE_COMPLETE", lambda: life.create(wanted)),
-        ("PUT", "update", "UPDATE_COMPLETE", lambda: life.update(wanted.but(max_count=3))),
+        ("POST", "create", "CREATE_COMPLETE", lambda: life.create(spec)),
+        ("PUT", "update", "UPDATE_COMPLETE", lambda: life.update(spec.but(max_count=3))),
         ("DELETE", "delete", "DELETE_COMPLETE", life.delete),
     )
     for method, operation, end, operate in operations:
@@ -97,11 +97,11 @@ def test_response_url_refuses(life: Life, cluster: Cluster, base: Base) -> None:
         replace(answers, forward=True, then="kill"),
     )
     base.control.fault(faults[-1])
-    assert life.create(Wanted(cluster.name)) == "CREATE_COMPLETE", life.story()
+    assert life.create(StackSpec(cluster.name)) == "CREATE_COMPLETE", life.story()
     base.control.reset()
     for fault in faults[:2]:
         base.control.fault(fault)
-    assert life.update(Wanted(cluster.name, max_count=3)) == "UPDATE_COMPLETE", life.story()
+    assert life.update(StackSpec(cluster.name, max_count=3)) == "UPDATE_COMPLETE", life.story()
     assert base.control.unused() == []
     for fault in faults[1:3]:
         base.control.fault(fault)
@@ -113,14 +113,14 @@ def test_response_url_refuses(life: Life, cluster: Cluster, base: Base) -> None:
 def test_version_unlike_ours(life: Life, cluster: Cluster, base: Base) -> None:
     """The API makes clusters of another version: the creation fails and says so, and nothing is left."""
     base.control.fault(Fault(forward=True, then="pass", version="3.15.0", times=0))
-    assert life.create(Wanted(cluster.name)) == "ROLLBACK_COMPLETE", life.story()
+    assert life.create(StackSpec(cluster.name)) == "ROLLBACK_COMPLETE", life.story()
     assert "3.15.0" in life.failures()[0]
     assert cluster.status() == GONE
     base.control.reset()
     assert life.delete() == "DELETE_COMPLETE"
-    assert life.create(Wanted(cluster.name)) == "CREATE_COMPLETE", life.story()
+    assert life.create(StackSpec(cluster.name)) == "CREATE_COMPLETE", life.story()
     base.control.fault(Fault(forward=True, then="pass", version="3.15.0", times=0))
-    assert life.update(Wanted(cluster.name, max_count=3)).startswith("UPDATE_ROLLBACK"), life.story()
+    assert life.update(StackSpec(cluster.name, max_count=3)).startswith("UPDATE_ROLLBACK"), life.story()
     assert "3.15.0" in life.failures()[-1]
     assert cluster.max_count() == 2
 
@@ -128,7 +128,7 @@ def test_version_unlike_ours(life: Life, cluster: Cluster, base: Base) -> None:
 def test_api_is_away(life: Life, cluster: Cluster, base: Base) -> None:
     """Nothing answers for a while in the middle of a creation."""
     base.control.takes(cluster.name, "create", 2)
-    life.create(Wanted(cluster.name), wait=False)
+    life.create(StackSpec(cluster.name), wait=False)
     cluster.until("CREATE_IN_PROGRESS")
     base.control.fault(Fault(then="answer", status=503, message="Service Unavailable", times=0))
     time.sleep(8)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from local.control.gate import Gate, Queue, Receive, Send, target_of
-from local.control.model import ControlError, Fault, Outcome, Target, read
+from local.control.model import Fault, InvalidInstruction, Outcome, Target, read
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from local.control.model import ControlError, Fault, Outcome, Target, read
     ],
 )
 def test_instructions_that_are_refused(kind: Any, given: dict[str, Any], said: str) -> None:  # noqa: ANN401 - a class
-    with pytest.raises(ControlError, match=said):
+    with pytest.raises(InvalidInstruction, match=said):
         read(kind, given)
 
 

@@ -45,7 +45,7 @@ def dump_on_request(pipe: Path, target: Path, nccl: Path) -> None:
             write(target, dump())
 
 
-def flight_recorder(folder: Path, rank: str) -> None:
+def set_up_flight_recorder(folder: Path, rank: str) -> None:
     """Set up the flight recorder, before the program imports torch."""
     # Both variables got new names in PyTorch 2.9, which warns of the old ones.
     release = tuple(int(word) for word in metadata.version("torch").split(".")[:2])
@@ -73,7 +73,7 @@ def prepare(folder: Path, rank: str) -> None:
         faulthandler.enable()
         about = {"node": os.environ.get("SLURMD_NODENAME") or os.uname().nodename, "pid": os.getpid()}
         write(folder / "ranks" / rank, json.dumps(about).encode())
-        flight_recorder(folder / "flight", rank)
+        set_up_flight_recorder(folder / "flight", rank)
     except (OSError, ValueError, metadata.PackageNotFoundError) as problem:
         print(f"rank.py: the watchdog cannot examine rank {rank}: {problem}", file=sys.stderr)
 

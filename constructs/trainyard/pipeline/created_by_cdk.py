@@ -27,7 +27,9 @@ def source_may_use(pipeline: pipelines.CodePipeline, connection: str) -> None:
     role.add_to_policy(iam.PolicyStatement(actions=list(USE_CONNECTION), resources=[connection]))
 
 
-def acknowledge_generated(pipeline: pipelines.CodePipeline, artifacts: Artifacts, approver: lambda_.IFunction) -> None:
+def acknowledge_roles_of_cdk(
+    pipeline: pipelines.CodePipeline, artifacts: Artifacts, approver: lambda_.IFunction
+) -> None:
     """Acknowledge the grants of CDK Pipelines to its own roles. `pipeline` must be built."""
     self_mutation, assets = _find(pipeline, "UpdatePipeline", "SelfMutation"), _find(pipeline, "Assets", "FileRole")
     roles = {

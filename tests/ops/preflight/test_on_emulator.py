@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from local.control import Control
-from local.control.client import ControlRefused
+from local.control.client import InstructionRefused
 from local.emulator import launch
 from settings import environment_file
 from tests.e2e.conftest import free_ports
@@ -167,7 +167,7 @@ def test_wrong_seeds_are_refused(good: Emulated) -> None:
         ({"capacity_reservations": [{**BOUGHT, "ends": "soon"}]}, "'soon' is not a time"),
         ({"quota": []}, "unknown quota"),
     ):
-        with pytest.raises(ControlRefused, match=reason):
+        with pytest.raises(InstructionRefused, match=reason):
             good.seed(**seeds)
 
 

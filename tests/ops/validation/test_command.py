@@ -17,7 +17,7 @@ from cli import main, verdicts
 from cli.parser import CHECKS, parser
 from ops.problem import Problem
 from ops.validation import head_node, history
-from ops.validation.command import selection as selection_of
+from ops.validation.command import selection_of
 from ops.validation.plan import CHECKS as CHECKS_OF_THE_PLAN
 from ops.validation.plan import Selection
 from settings import environment_file, load

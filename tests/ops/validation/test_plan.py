@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ops.validation.command import selection
+from ops.validation.command import selection_of
 from ops.validation.plan import (
     BURN,
     GPUS,
@@ -103,7 +103,7 @@ def test_the_gates_of_gpus_that_cost_most_measure(name: str) -> None:
     environment = load(environment_file(name))
     file = environment.validation
     assert file.image and set(file.required) == {NCCL, STORAGE} and environment.images.repositories
-    wanted = selection(file, only=None, skip=(), nodes=2, image="", storage_percent=80, drain=False)
+    wanted = selection_of(file, only=None, skip=(), nodes=2, image="", storage_percent=80, drain=False)
     jobs, left_out = Planner(environment, wanted, (), (file.image,)).plan()
     assert not left_out
     measuring = [job for job in jobs if job.check in (NCCL, STORAGE)]
@@ -115,7 +115,7 @@ def test_the_gates_of_gpus_that_cost_most_measure(name: str) -> None:
 
 
 def test_all_nodes_of_jakarta_work_for_thirty_minutes_at_most_apart_from_storage() -> None:
-    wanted = selection(
+    wanted = selection_of(
         JAKARTA.validation, only=None, skip=(STORAGE,), nodes=1024, image="", storage_percent=80, drain=False
     )
     prices = {"p5e.48xlarge": 100.0}

@@ -18,7 +18,7 @@ from ministack.core import lambda_runtime
 
 from local.control.client import PREFIX
 from local.control.gate import Gate, Queue, Receive, Scope, Send, body_of, respond
-from local.control.model import ControlError, Fault, Limit, Operation, Outcome, read
+from local.control.model import Fault, InvalidInstruction, Limit, Operation, Outcome, read
 from local.emulator import service_sessions
 
 Order = Callable[[dict[str, Any]], Any]
@@ -93,8 +93,8 @@ class _Interface:
         name = scope["path"].removeprefix(PREFIX).strip("/")
         match scope["method"], name:
             case "DELETE", "":
-                for instructions in (_outcomes, _faults, _limits, jobs, without_agent, self._gate.calls):
-                    instructions.clear()
+                for kept in (_outcomes, _faults, _limits, jobs, without_agent, self._gate.calls):
+                    kept.clear()
                 return {}
             case "GET", "calls":
                 return [dataclasses.asdict(call) for call in list(self._gate.calls)]
@@ -105,7 +105,7 @@ class _Interface:
             case "POST", _ if name in self._orders:
                 # A page in a browser cannot send this type without a preflight request.
                 if dict(scope["headers"]).get(b"content-type") != b"application/json":
-                    raise ControlError("the content type must be application/json")
+                    raise InvalidInstruction("the content type must be application/json")
                 return self._scope.copy().run(self._orders[name], json.loads(body))
         allowed = ", ".join(self._orders)
-        raise ControlError(f"{scope['method']} {scope['path']} does not exist; POST takes {allowed}")
+        raise InvalidInstruction(f"{scope['method']} {scope['path']} does not exist; POST takes {allowed}")
