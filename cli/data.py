@@ -25,10 +25,10 @@ def data(options: argparse.Namespace) -> int:
     """
     if options.action == "fetch":
         return _fetch(options)
-    from cli.verdicts import reached
+    from cli.verdicts import aws_session
 
     _, environment = read(options.environment)
-    with reached(options, environment) as session:
+    with aws_session(options, environment) as session:
         if options.action == "exported":
             return _exported(options, session, environment)
         if options.action == "sweep":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cli import account
 from cli.exits import DONE
 from cli.files import read, say
-from cli.verdicts import reached
+from cli.verdicts import aws_session
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ def logs(options: argparse.Namespace) -> int:
     seconds = options.since or (JOB_SINCE_S if options.job else SINCE_S)
     since = int((time.time() - seconds) * 1000)
     wanted = logs.Wanted(options.topic or "", options.node or "", str(options.job or ""), since)
-    with reached(options, environment) as session:
+    with aws_session(options, environment) as session:
         sources = _sources(options, environment, session)
         try:
             lines = logs.read(sources, wanted)  # all, so that --follow does not print those that --lines left out
@@ -81,7 +81,7 @@ def support_bundle(options: argparse.Namespace) -> int:
     parts = support_bundle.local_parts(file, _state_of(options, environment))
     with ExitStack() as stack:
         try:
-            session = stack.enter_context(reached(options, environment))
+            session = stack.enter_context(aws_session(options, environment))
         except (Problem, BotoCoreError, ClientError) as problem:
             parts["account"] = support_bundle.missing(problem)
         else:

@@ -152,7 +152,7 @@ def permissions_page() -> str:
         ),
         (
             "preflight --on aws",
-            "`s3:ListBucket` on the buckets that the file names. The others on `*`: these reads know no resources, or "
+            "`s3:ListBucket` on the buckets that the file names. The others on `*`: these reads take no ARN, or "
             "are asked of all resources.",
             PREFLIGHT,
         ),

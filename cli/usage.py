@@ -7,7 +7,7 @@ import sys
 import time
 
 from cli.files import read
-from cli.verdicts import reached
+from cli.verdicts import aws_session
 
 
 def cost(options: argparse.Namespace) -> int:
@@ -29,7 +29,7 @@ def cost(options: argparse.Namespace) -> int:
     if since >= until:
         raise Problem("--since is not before --until, or is in the future; both are times in UTC.")
     jobs = options.jobs or (20_000 if options.by == "job" else TOP_JOBS)
-    with reached(options, environment) as session:
+    with aws_session(options, environment) as session:
         found = usage(environment, session, since, until, jobs)
     if options.format == "csv":
         content = table(found, options.by)

@@ -6,7 +6,7 @@ import argparse
 
 from cli.exits import DONE, NO
 from cli.files import read, say
-from cli.verdicts import reached
+from cli.verdicts import aws_session
 
 
 def user(options: argparse.Namespace) -> int:
@@ -54,7 +54,7 @@ def _apply(options: argparse.Namespace) -> int:
     changed, plan = options.action != "apply", getattr(options, "plan", False)
     again = f"trainyard user apply {options.environment}{' --on aws' * (options.on == 'aws')}"
     try:
-        with reached(options, environment) as session:
+        with aws_session(options, environment) as session:
             if not plan:
                 people.publish(session, environment)
             lines, good = people.report(people.ask(session, environment, "plan" if plan else "apply"))

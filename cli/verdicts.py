@@ -39,7 +39,7 @@ def diff(options: argparse.Namespace) -> int:
         _progress("diff", f"synthesizing {file.name} here and at {options.against}")
         verdict, cdk_diff = against_revision(file, environment, options.against, with_cdk=with_cdk)
     else:
-        with reached(options, environment) as session:
+        with aws_session(options, environment) as session:
             _progress("diff", f"synthesizing {file.name} and reading the deployed stacks")
             verdict, cdk_diff = against_account(file, environment, session, with_cdk=with_cdk)
     write(review_report(verdict, cdk_diff), options.format, options.output)
@@ -70,7 +70,7 @@ def preflight(options: argparse.Namespace) -> int:
     from ops.preflight.aws import Aws
     from ops.preflight.checks import run
 
-    with reached(options, environment, start=True) as session:
+    with aws_session(options, environment, start=True) as session:
         aws = Aws(session, environment.region)
         found = run(aws, environment, file, datetime.now(UTC), progress=partial(_progress, "preflight"))
     write(preflight_report(found), options.format, options.output)
@@ -100,7 +100,7 @@ def validate(options: argparse.Namespace) -> int:
         storage_percent=options.storage_percent,
         drain=options.drain,
     )
-    with reached(options, environment, start=True) as session, _terminated_as_interrupted():
+    with aws_session(options, environment, start=True) as session, _terminated_as_interrupted():
         found = run(
             environment,
             selection,
@@ -129,7 +129,7 @@ def notify(options: argparse.Namespace) -> int:
 
     _, environment = read(options.environment)
     notify.topic(environment)
-    with reached(options, environment) as session:
+    with aws_session(options, environment) as session:
         if options.test:
             text = f"This is a test of the notifications of {environment.name}. Nothing is wrong."
             notify.publish(session, environment, f"Test of {environment.name}", text)
@@ -155,7 +155,7 @@ def drift(options: argparse.Namespace) -> int:
     from ops.review.synthesis import ROOT, synthesize
 
     temporary = tempfile.TemporaryDirectory(prefix="trainyard-drift-")
-    with reached(options, environment, start=True) as session, temporary as folder:
+    with aws_session(options, environment, start=True) as session, temporary as folder:
         _progress("drift", f"synthesizing {file.name}")
         wanted = synthesize(ROOT, file, Path(folder))
         _progress("drift", "comparing what is deployed; CloudFormation's drift detection takes minutes")
@@ -165,7 +165,9 @@ def drift(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def reached(options: argparse.Namespace, environment: Environment, *, start: bool = False) -> Iterator[boto3.Session]:
+def aws_session(
+    options: argparse.Namespace, environment: Environment, *, start: bool = False
+) -> Iterator[boto3.Session]:
     """A session in the environment's account, or on its emulated AWS, which is started where `start`.
 
     Raises:
@@ -173,7 +175,7 @@ def reached(options: argparse.Namespace, environment: Environment, *, start: boo
     """
     from ops.preflight.aws import Aws, require_account
 
-    with account_of(options, start=start):
+    with emulator_or_aws(options, start=start):
         # The signing of requests to the ParallelCluster API reads the region there.
         os.environ["AWS_DEFAULT_REGION"] = os.environ["AWS_REGION"] = environment.region
         session = session_of(environment)
@@ -182,7 +184,7 @@ def reached(options: argparse.Namespace, environment: Environment, *, start: boo
 
 
 @contextmanager
-def account_of(options: argparse.Namespace, *, start: bool = True) -> Iterator[None]:
+def emulator_or_aws(options: argparse.Namespace, *, start: bool = True) -> Iterator[None]:
     """With `--on local`, this process reaches the emulated AWS and nothing else; it is started where `start`."""
     if options.on == "aws":
         yield

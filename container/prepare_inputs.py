@@ -97,7 +97,7 @@ def prepare(given: argparse.Namespace) -> dict[str, Any]:
     tokens = {split: prepare_tokens(given, tokenizer, made_by, split) for split in ("train", "test")}
     for path in (given.checkpoints, given.logs, given.tensorboard, given.output):
         path.mkdir(parents=True, exist_ok=True)
-    found = list(checkpoint.whole(given.checkpoints))
+    found = list(checkpoint.complete(given.checkpoints))
     if start := os.environ.get("RESUME_FROM"):
         found = [one] if (one := checkpoint.read(Path(start))) else found
     if not (found and found[0].final):

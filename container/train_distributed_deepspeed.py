@@ -156,7 +156,9 @@ class Run:
             dist.barrier(group=self.control)
             progress.report(self.step)
             mine = [path for path in prepared.rglob("*") if path.is_file() and self.wrote(path.name)]
-            parts = self.of_all({path.relative_to(prepared).as_posix(): checkpoint.seal(path) for path in mine})
+            parts = self.of_all(
+                {path.relative_to(prepared).as_posix(): checkpoint.sync_and_hash(path) for path in mine}
+            )
             if self.rank == 0:
                 files = {name: one for part in parts for name, one in part.items()}
                 target = folder / checkpoint.name_of(self.step)
@@ -307,7 +309,7 @@ class Run:
             temporary.rename(self.given.output / "summary.json")
         say(f"perplexity {self.before:.3f} before, {after:.3f} after; model in {target}; summary {json.dumps(summary)}")
 
-    def whole(self) -> None:
+    def run(self) -> None:
         """From the newest checkpoint to the exported model."""
         self.build()
         final = self.resume()
@@ -338,7 +340,7 @@ def main() -> int:
         deepspeed.init_distributed()
         torch.use_deterministic_algorithms(mode=not given.nondeterministic)
         torch.utils.deterministic.fill_uninitialized_memory = False
-        Run(given).whole()
+        Run(given).run()
     except (Refusal, ShardError) as refusal:
         print(f"deepspeed: {refusal}", file=sys.stderr, flush=True)
         return 2

@@ -1,4 +1,4 @@
-"""Secrets in text: found by their form or by the name before them, and replaced by what they were."""
+"""Secrets in text: found by their form or by the name before them, and replaced by their kind."""
 
 from __future__ import annotations
 

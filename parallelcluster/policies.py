@@ -67,7 +67,7 @@ def examine(name: str, old: Json, new: Json) -> dict[str, Any]:
     pools = (old.get("LoginNodes") or {}).get("Pools") or []
     login = any(int(pool.get("Count", 1)) > 0 for pool in pools)
     running, stopped = _Cluster(name, True, login), _Cluster(name, False, login)
-    # The package writes marks into what it compares: a patch for one use each.
+    # The package writes marks into what it compares, so it gets copies.
     patch = ConfigPatch(running, json.loads(json.dumps(old)), json.loads(json.dumps(new)))
     settings = (patch.target_config.get("Scheduling") or {}).get("SlurmSettings") or {}
     return {

@@ -19,7 +19,7 @@ def regions() -> Mapping[str, Mapping[str, Any]]:
     return found
 
 
-def node_hours(environment: Environment, queue: Queue, instance_types: Sequence[str]) -> dict[str, float | None]:
+def hourly_usd(environment: Environment, queue: Queue, instance_types: Sequence[str]) -> dict[str, float | None]:
     """USD an hour of a node of each instance type in a queue; None if it is unknown.
 
     A price of `cost.prices` comes before the table's. Without one, a spot instance, whose price changes, and one of a
@@ -36,7 +36,7 @@ def node_prices(environment: Environment) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for queue in environment.cluster.queues:
         for compute in queue.compute:
-            prices = node_hours(environment, queue, compute.instance_types).values()
+            prices = hourly_usd(environment, queue, compute.instance_types).values()
             known = [price for price in prices if price is not None]
             found[f"{queue.name}/{compute.name}"] = max(known) if len(known) == len(prices) else None
     return found

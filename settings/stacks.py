@@ -24,7 +24,7 @@ def stack_name(environment: Environment, part: str) -> str:
     return f"{environment.name}-{part}"
 
 
-def camel(name: str) -> str:
+def pascal(name: str) -> str:
     """A name as part of a logical id or as a property: letters and digits only, stop_fleet is StopFleet."""
     return "".join(part.capitalize() for part in "".join(c if c.isalnum() else " " for c in name).split())
 

@@ -11,7 +11,7 @@ from constructs import Construct
 
 from settings.model import Environment
 from settings.shares import METADATA, is_shared, shares
-from settings.stacks import camel, topic_arn
+from settings.stacks import pascal, topic_arn
 from stacks.api import ApiStack
 from stacks.environment_stack import EnvironmentStack
 from stacks.network import NetworkStack
@@ -107,7 +107,7 @@ class ClusterStack(EnvironmentStack):
                 hooks=[f"{hook.role} {hook.when} {hook.script} {hook.sha256}" for hook in cluster.hooks],
                 timeout_minutes=cluster.timeout_minutes,
                 answer_minutes=cluster.answer_minutes,
-                updates={camel(policy): value for policy, value in cluster.updates.model_dump().items()},
+                updates={pascal(policy): value for policy, value in cluster.updates.model_dump().items()},
                 frozen=name == cluster.predecessor,
                 generation=0 if name == cluster.predecessor else cluster.generation,
             )
@@ -146,8 +146,8 @@ class ClusterStack(EnvironmentStack):
             ("ApiUrl", api.url, "ParallelCluster API"),
             ("DataBucket", data, "Data sets"),
             ("CheckpointsBucket", checkpoints, "Checkpoints and results"),
-            *((f"Repository{camel(name)}", uri, f"ECR repository {name}") for name, uri in uris.items()),
-            *((f"Lustre{camel(k)}", item.dns_name, f"FSx for Lustre file system {k}") for k, item in lustre.items()),
+            *((f"Repository{pascal(name)}", uri, f"ECR repository {name}") for name, uri in uris.items()),
+            *((f"Lustre{pascal(k)}", item.dns_name, f"FSx for Lustre file system {k}") for k, item in lustre.items()),
             *([("OpenZfs", openzfs.dns_name, "FSx for OpenZFS file system")] if openzfs else []),
         ]
         parameters = {
@@ -188,7 +188,7 @@ class ClusterStack(EnvironmentStack):
                 assets=storage.buckets.assets,
             )
             outputs = [
-                (f"Policy{camel(name)}", policy.managed_policy_arn, f"IAM policy of a cluster's {name}")
+                (f"Policy{pascal(name)}", policy.managed_policy_arn, f"IAM policy of a cluster's {name}")
                 for name, policy in personas.policies.items()
             ]
         if parameters:

@@ -46,7 +46,7 @@ def compose(scope: Construct, environment: Environment) -> None:
     )
     cluster.add_stack_dependency(data_links, "files written before an association exists are not exported")
     if database is not None and database.references is None:
-        database.add_stack_dependency(cluster, "it stops to use the database before the database is removed")
+        database.add_stack_dependency(cluster, "it stops using the database before the database is removed")
     observability = ObservabilityStack(scope, environment=environment, network=network, storage=storage, api=api)
     observability.add_stack_dependency(cluster, "it finds the cluster's nodes")
 

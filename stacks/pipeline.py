@@ -16,7 +16,7 @@ from stacks.deployment import compose
 from stacks.promotion import PromotionStack
 from trainyard.pipeline import steps
 from trainyard.pipeline.artifacts import Artifacts
-from trainyard.pipeline.created_by_cdk import acknowledge_roles_of_cdk, secure_replication, source_may_use
+from trainyard.pipeline.created_by_cdk import acknowledge_roles_of_cdk, grant_use, secure_replication
 from trainyard.pipeline.gate import Approver, Gate
 from trainyard.pipeline.names import PURPOSES, step_role, target_role_arn
 from trainyard.pipeline.notices import Notices
@@ -104,7 +104,7 @@ class PipelineStack(cdk.Stack):
             pipeline.add_stage(stages[target.environment.name], pre=before, post=[after])
         pipeline.build_pipeline()
         self._notices.notify_on(pipeline.pipeline)
-        source_may_use(pipeline, source.connection)
+        grant_use(pipeline, source.connection)
         acknowledge_roles_of_cdk(pipeline, artifacts, self._approver.function)
         secure_replication(pipeline)
 

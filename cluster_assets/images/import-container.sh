@@ -124,7 +124,7 @@ import::fetch() {
   # By digest: the record describes what was fetched, even if the tag moves meanwhile.
   local -r uri="docker://${user:+${user}@}${IMAGE_HOST}#${IMAGE_REPOSITORY}:${REGISTRY_MANIFEST}"
   local variables=("ENROOT_TEMP_PATH=${IMPORT_WORK}" "ENROOT_MAX_PROCESSORS=$(nproc)" "ENROOT_SQUASH_OPTIONS=$(import::squash_options)")
-  # Enroot takes layers from its cache as they are: not from one that another user has made for this one.
+  # Enroot does not verify cached layers, so a cache folder that another user owns is not used.
   cache="$(credentials::enroot_value ENROOT_CACHE_PATH)"
   if [[ -n "${cache}" ]]; then
     mkdir -m 0700 "${cache}" 2>/dev/null || true

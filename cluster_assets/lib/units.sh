@@ -2,7 +2,7 @@
 
 readonly UNITS="${TRAINYARD_ROOT}/etc/systemd/system"
 
-# start UNIT: enable and start a unit that is not; restart it if this step has written a file.
+# start UNIT: enable and restart a unit, unless it is active and enabled and no file is new.
 units::start() {
   ((FILES_WRITTEN)) || ! systemctl is-active --quiet "$1" || ! systemctl is-enabled --quiet "$1" || return 0
   systemctl daemon-reload && systemctl enable "$1" && systemctl restart "$1"

@@ -98,7 +98,7 @@ class KernelLog:
     """Counts Xid errors in /dev/kmsg: first what the kernel still has since the boot, then what is new."""
 
     def __init__(self, root: Path) -> None:
-        """Open the log, if possible; otherwise each read fails with the reason."""
+        """Open nothing: each read tries to open the log until one succeeds."""
         self._root = root
         self._counts: Counter[tuple[str, str]] = Counter()
         self._file = -1

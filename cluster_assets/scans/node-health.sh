@@ -102,7 +102,7 @@ health::check_reports() {
   local booted ticks count
   [[ -n "${NODE_RESULTS}" ]] || return 0
   booted="$(sed -n 's/^btime //p' /proc/stat)"
-  # A node of the laboratory is younger than its kernel. Field 22 of stat, in hundredths of a second.
+  # PID 1's start (field 22 of stat, 1/100 s): a node in a container is younger than its kernel.
   ticks="$(sed 's/.*) //' /proc/1/stat | cut -d ' ' -f 20)"
   # Those of the cluster's user. From the folder above: find follows no link in it.
   scan::run find "${folder%/*}" -mindepth 1 -maxdepth 2 ! -path "${folder}" ! -path "${folder}/*" -prune -o \

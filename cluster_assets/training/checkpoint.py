@@ -64,7 +64,7 @@ def _check_owner(owner: str) -> None:
         raise ValueError(f"'{owner}' is not an owner: give letters, digits, '.', '_' and '-', at most 64")
 
 
-def seal(path: Path) -> tuple[int, str]:
+def sync_and_hash(path: Path) -> tuple[int, str]:
     """Sync a written file to storage, and return its bytes and SHA-256."""
     digest = hashlib.sha256()
     size = 0
@@ -77,7 +77,7 @@ def seal(path: Path) -> tuple[int, str]:
 
 
 def publish(prepared: Path, target: Path, files: Files, *, step: int, final: bool) -> Checkpoint:
-    """Turn a prepared folder into a checkpoint. One process calls this after all files are written and sealed.
+    """Turn a prepared folder into a checkpoint. One process calls this after all files are written and hashed.
 
     A complete checkpoint of that name is kept; an incomplete one is renamed to a hidden name.
 
@@ -86,7 +86,7 @@ def publish(prepared: Path, target: Path, files: Files, *, step: int, final: boo
     """
     there = {path.relative_to(prepared).as_posix() for path in prepared.rglob("*") if path.is_file()}
     if there != set(files):
-        raise ValueError(f"{prepared} has {sorted(there)}, but {sorted(files)} were sealed")
+        raise ValueError(f"{prepared} has {sorted(there)}, but {sorted(files)} were hashed")
     manifest = {
         "format": FORMAT,
         "step": step,
@@ -127,7 +127,7 @@ def read(path: Path) -> Checkpoint | None:
     return Checkpoint(path, step, final, files)
 
 
-def whole(folder: Path) -> Iterator[Checkpoint]:
+def complete(folder: Path) -> Iterator[Checkpoint]:
     """The complete checkpoints of a folder, newest first."""
     for path in sorted(folder.glob("step-" + "[0-9]" * 8), reverse=True):
         checkpoint = read(path)
@@ -140,7 +140,7 @@ def damaged(checkpoint: Checkpoint, *, share: int = 0, shares: int = 1) -> list[
 
     def intact(name: str) -> bool:
         try:
-            return seal(checkpoint.path / name) == checkpoint.files[name]
+            return sync_and_hash(checkpoint.path / name) == checkpoint.files[name]
         except OSError:
             return False
 
@@ -152,7 +152,7 @@ def prune(folder: Path, keep: int) -> list[Path]:
     if keep < 1:
         raise ValueError(f"keep {keep} checkpoints: at least 1")
     removed = []
-    for checkpoint in list(whole(folder))[keep:]:
+    for checkpoint in list(complete(folder))[keep:]:
         if not checkpoint.final:
             # Hidden by a rename, so that readers never see an incomplete checkpoint.
             hidden = checkpoint.path.with_name(f".removed-{checkpoint.path.name}-{os.getpid()}")
@@ -181,7 +181,7 @@ def newest(folder: Path, style: str) -> Checkpoint | None:
             checkpoint and no checksums.
     """
     if style == "manifest":
-        return next(iter(whole(folder)), None)
+        return next(iter(complete(folder)), None)
     try:
         if style == "deepspeed":
             tag = (folder / "latest").read_text().strip()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import os
 import shutil
 import struct
@@ -100,7 +101,7 @@ def check(given: argparse.Namespace) -> None:
     weights = read_weights(given.weights, from_scratch=given.from_scratch) if given.weights else None
     if given.deepspeed_config and given.deepspeed_config.is_file():
         deepspeed_config(given.deepspeed_config, given, given.processes)
-    newest = next(checkpoint.whole(given.checkpoints), None)
+    newest = next(checkpoint.complete(given.checkpoints), None)
     if newest:
         if newest.final and newest.step != given.steps:
             raise Refusal(
@@ -188,18 +189,12 @@ def parameters_of(file: Path) -> int:
         raise Refusal(f"{file} is not a safetensors file ({error!r}): copy it again") from error
     if file.stat().st_size != expected:
         raise Refusal(f"{file} has {file.stat().st_size} bytes, its header says {expected}: copy it again")
-    total = 0
-    for shape in sizes:
-        count = 1
-        for size in shape:
-            count *= size
-        total += count
-    return total
+    return sum(map(math.prod, sizes))
 
 
 def check_space(given: argparse.Namespace, parameters: int) -> None:
     """Refuse a run whose checkpoints or model do not fit. A quota shows only when it is reached."""
-    missing = max(0, given.keep - sum(1 for _ in checkpoint.whole(given.checkpoints))) + 1
+    missing = max(0, given.keep - sum(1 for _ in checkpoint.complete(given.checkpoints))) + 1
     for path, need, what in (
         (given.checkpoints, missing * CHECKPOINT_BYTES * parameters, f"{missing} checkpoints"),
         (given.output, EXPORT_BYTES * parameters, "the model"),

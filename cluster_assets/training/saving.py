@@ -79,7 +79,7 @@ class Checkpoints:
         """
         found: list[Any] = []
         if self.rank == 0:
-            found = list(checkpoint.whole(self.folder))
+            found = list(checkpoint.complete(self.folder))
             if first is not None:
                 given = checkpoint.read(first)
                 found = [given, *(one for one in found if given and one.path != given.path)]
@@ -155,7 +155,7 @@ class Checkpoints:
     def _write(self, saving: Future[Any], prepared: Path) -> checkpoint.Files:
         saving.result()
         return {
-            path.name: checkpoint.seal(path)
+            path.name: checkpoint.sync_and_hash(path)
             for path in prepared.iterdir()
             if path.name.startswith(f"__{self.rank}_") or (self.rank == 0 and path.name in (".metadata", RUN))
         }

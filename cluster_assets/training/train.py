@@ -318,7 +318,7 @@ class Run:
             self._log.write(lines)
 
     def _evaluate(self) -> float:
-        """Mean loss of the held-out samples, which are a multiple of the batch."""
+        """Mean loss of the held-out samples, a multiple of world x micro-batch."""
         size, group = self.options.micro_batch, self.world * self.options.micro_batch
         total = torch.zeros((), device=self.device)
         self.model.eval()

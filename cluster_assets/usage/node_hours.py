@@ -26,7 +26,7 @@ OUTCOMES = {
     # Slurm started the job again; what it had not saved was lost.
     **dict.fromkeys(("PREEMPTED", "REQUEUED", "RESIZING", "REVOKED"), "interrupted"),
 }
-"""Of the states in which a record ends (sacct(1), job state codes); a job in any other state is running."""
+"""Outcome by the job state of an ended record (sacct(1), JOB STATE CODES); any other state is running."""
 Interval = tuple[float, float]
 
 

@@ -55,7 +55,7 @@ def records(window: Interval) -> Iterator[list[str]]:
 
 
 def runs(window: Interval, models: Iterable[dict[str, Any]]) -> Iterator[Run]:
-    """The runs within the window. Suspended time is taken from a run that is clipped in proportion."""
+    """The runs within the window. Of a clipped run, suspended time is subtracted in proportion."""
     known = {model["name"] for model in models}
     for row in records(window):
         job, user, uid, account, state, started, ended, suspended, tres, nodelist, comment, name = row

@@ -321,7 +321,7 @@ def idle(settings: dict[str, Any], _words: Sequence[str]) -> dict[str, Any]:
             where = [f"--partition={partition}", f"--nodes={len(names)}", f"--nodelist={','.join(names)}"]
             where += [f"--time={IDLE_MINUTES}", f"--deadline=now+{IDLE_MINUTES + 1}minutes"]
             sent.append((names, send(settings, check, f"{run}-{number}", where)))
-        ended += [{"check": check, "nodes": names, **waited(settings, job)} for names, job in sent]
+        ended += [{"check": check, "nodes": names, **wait_for(settings, job)} for names, job in sent]
     answer = {"run": run, "jobs": ended}
     base_folder(settings).mkdir(parents=True, exist_ok=True)
     with (base_folder(settings) / "idle-nodes.jsonl").open("a") as stream:
@@ -329,7 +329,7 @@ def idle(settings: dict[str, Any], _words: Sequence[str]) -> dict[str, Any]:
     return answer
 
 
-def waited(settings: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
+def wait_for(settings: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     """The end of a job of `idle`, and the nodes that it found bad."""
     until = time.monotonic() + 60 * (IDLE_MINUTES + GRACE_MINUTES)
     while not (state := look(settings, (job["job"], job["folder"])))["ended"]:

@@ -75,7 +75,7 @@ class Chat(Construct):
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
         )
-        # No action for its end: that message would fail as well, and start the alarm again, without an end.
+        # No OK action: its message would fail too and start the alarm again, without an end.
         alarm.add_alarm_action(actions.SnsAction(topic))
 
     def _allow_secret(self, made: PythonFunction, secret: str) -> None:

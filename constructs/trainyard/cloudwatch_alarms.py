@@ -45,7 +45,7 @@ class CloudWatchAlarms(Construct):
     """Alarms of an environment that notify its topic. ParallelCluster has its own for the head node.
 
     An alarm without data is not in ALARM: an unused file system publishes no queue, and a deleted reservation nothing.
-    Nothing is sent when an alarm ends: it would also be sent for each alarm when it is created.
+    No OK actions: CloudWatch would also run them for each new alarm.
 
     Args:
         lustre: ids of the file systems by their names in the settings.

@@ -24,7 +24,7 @@ def cluster_people(environment: Environment) -> dict[str, object] | None:
         # An environment without a file leaves the nodes' users as they are.
         "has_users": people.file is not None,
         **content,
-        # Of a directory the nodes only look whether it answers: ParallelCluster configures SSSD.
+        # Nodes only check the directory: ParallelCluster configures SSSD.
         "directory": directory and directory.model_dump(include={"address", "ca_certificate", "verify"}),
         **shares(environment),
         **_budgets(environment),

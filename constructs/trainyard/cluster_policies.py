@@ -81,7 +81,7 @@ class ClusterPolicies(Construct):
         acknowledge(
             policy,
             {
-                ANY_RESOURCE: "ecr:GetAuthorizationToken knows no resources; the pull is limited to the environment's "
+                ANY_RESOURCE: "ecr:GetAuthorizationToken takes no ARN; the pull is limited to the environment's "
                 "repositories.",
                 **{wildcard(self, bucket.bucket_arn, "/*", owner=bucket): any_object for bucket in adds_to},
             },

@@ -25,8 +25,8 @@ class ClusterProvider(Construct):
     """Creates, updates and deletes clusters through the ParallelCluster API and answers CloudFormation.
 
     Args:
-        cluster_name: the functions may read the events of this cluster's stacks, and its number of running jobs.
-        cluster_stack_name: the stack that holds the custom resource; the functions may read its status.
+        cluster_names: the functions may read the events of these clusters' stacks.
+        cluster_stack_name: the custom resource's stack; functions may read its status and count its clusters' jobs.
         api_user_role_arn: the role that may call the API.
         logs: of the functions and the state machine.
 
@@ -52,7 +52,7 @@ class ClusterProvider(Construct):
         work = PythonFunction(
             self,
             "Work",
-            module="cluster_resource/work.py",
+            module="cluster_resource/handler.py",
             description="Does the steps of a cluster operation",
             timeout=cdk.Duration.minutes(5),
             logs=logs,

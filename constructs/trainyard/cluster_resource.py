@@ -113,4 +113,4 @@ class ClusterResource(Construct):
 
 def links_for(timeout_minutes: int, answer_minutes: int) -> int:
     """How many further resources must wait, so that their time together reaches the time limit."""
-    return 0 if timeout_minutes <= answer_minutes else (timeout_minutes - answer_minutes) // answer_minutes + 1
+    return 0 if timeout_minutes <= answer_minutes else timeout_minutes // answer_minutes

@@ -78,7 +78,7 @@ def cluster_settings(
 
 
 def _usage(environment: Environment) -> dict[str, object]:
-    """The timers of budgets and idle jobs: with the first team, because a change of teams is not an update."""
+    """The timers of budgets and idle jobs: with teams, QOS or reservations, whose changes are not updates."""
     idle = any(qos.idle_gpu_minutes for qos in environment.qos)
     return {"usage": {"idle_gpus": idle}} if is_shared(environment) else {}
 

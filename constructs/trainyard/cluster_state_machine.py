@@ -39,7 +39,7 @@ class ClusterStateMachine(Construct):
         acknowledge(
             self.machine,
             {
-                ANY_RESOURCE: "Log delivery and X-Ray know no resources: their actions can be granted on * only.",
+                ANY_RESOURCE: "Log delivery and X-Ray take no ARN: their actions can be granted on * only.",
                 versions: "The versions and aliases of the one function that the state machine calls; it has none.",
             },
         )
@@ -82,7 +82,7 @@ def _definition(work: lambda_.IFunction) -> State:
                 "Type": "Choice",
                 "Choices": [
                     {"Variable": "$.state", "StringEquals": "waiting", "Next": "Wait"},
-                    {"Variable": "$.state", "StringEquals": "early", "Next": "Tell"},
+                    {"Variable": "$.state", "StringEquals": "early", "Next": "Early"},
                 ],
                 "Default": "Answer",
             },
@@ -90,7 +90,7 @@ def _definition(work: lambda_.IFunction) -> State:
             # A poll writes nine events to the history. Step Functions ends an execution at 25,000 events; the longest
             # operation, 12 hours, has 2,160 polls. Limits that the handler counts in polls depend on these seconds.
             "Wait": {"Type": "Wait", "Seconds": 20, "Next": "Poll"},
-            "Tell": step("tell", "Wait", seconds=5, attempts=6),
+            "Early": step("early", "Wait", seconds=5, attempts=6),
             "Answer": step("answer", "Succeeded?", seconds=5, attempts=6, caught=False),
             "Succeeded?": {
                 "Type": "Choice",

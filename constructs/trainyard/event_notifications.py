@@ -81,7 +81,7 @@ class EventNotifications(Construct):
         return [{"prefix": f"{prefix}{stack_name(environment, part)}/"} for part in parts]
 
     def _rule(self, construct_id: str, kind: tuple[str, str], detail: Mapping[str, object], text: str) -> None:
-        """A rule whose message is one line: EventBridge sends a text as JSON, in which a line's end is two letters."""
+        """A rule with a one-line message: EventBridge sends text as a JSON string, which escapes newlines."""
         source, detail_type = kind
         rule = events.Rule(
             self,

@@ -80,7 +80,7 @@ class _Document(Construct):
         acknowledge(
             policy,
             {
-                ANY_RESOURCE: "GetCommandInvocation knows no resources.",
+                ANY_RESOURCE: "GetCommandInvocation takes no ARN.",
                 wildcard(self, instances): "Narrowed by tags to the head node, whose id is known only later.",
             },
         )
@@ -97,7 +97,7 @@ class ValidationDocument(_Document):
     def __init__(self, scope: Construct, construct_id: str) -> None:
         request = {
             "type": "String",
-            "description": "one of request_handler.py, and its words",
+            "description": "a request, then its arguments",
             "allowedPattern": REQUEST,
         }
         super().__init__(
@@ -171,7 +171,7 @@ class UsageDocument(_Document):
     """
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
-        request = {"type": "String", "description": "one of usage.py, and its words", "allowedPattern": USAGE_REQUEST}
+        request = {"type": "String", "description": "a request, then its arguments", "allowedPattern": USAGE_REQUEST}
         super().__init__(
             scope,
             construct_id,

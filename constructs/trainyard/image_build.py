@@ -100,7 +100,7 @@ class ImageBuild(Construct):
             )
             statements.append(iam.PolicyStatement(sid="Base", actions=pull, resources=[base]))
         policy = iam.Policy(self, "Policy", roles=[role], statements=statements)
-        reason = "ecr:GetAuthorizationToken knows no resources; pull and push are limited to one repository each."
+        reason = "ecr:GetAuthorizationToken takes no ARN; pull and push are limited to one repository each."
         acknowledge(policy, {ANY_RESOURCE: reason})
         return role
 

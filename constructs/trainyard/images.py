@@ -42,7 +42,7 @@ class ImageRepositories(Construct):
             lifecycle_rules=[
                 ecr.LifecycleRule(
                     rule_priority=1,
-                    description="Layers that no tag names any more",
+                    description="Untagged images",
                     tag_status=ecr.TagStatus.UNTAGGED,
                     max_image_age=Duration.days(settings.untagged_days),
                 ),

@@ -75,9 +75,7 @@ class ManagedMonitoring(Construct):
                 iam.PolicyStatement(actions=["aps:ListWorkspaces", *CLOUDWATCH_READ], resources=["*"]),
             ],
         )
-        acknowledge(
-            policy, {ANY_RESOURCE: "Lists, and the calls of CloudWatch, EC2 and tagging that know no resources."}
-        )
+        acknowledge(policy, {ANY_RESOURCE: "Lists, and the calls of CloudWatch, EC2 and tagging that take no ARN."})
         dashboards = grafana.CfnWorkspace(
             self,
             "Dashboards",

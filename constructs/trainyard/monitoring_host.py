@@ -112,7 +112,7 @@ class MonitoringHost(Construct):
         core = f"AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/{managed}]"
         acknowledge(role, {core: "The AWS policy by which the Systems Manager agent works: sessions and parameters."})
         reasons = {
-            ANY_RESOURCE: "These calls of CloudWatch, EC2 and tagging know no resources; metrics have a namespace.",
+            ANY_RESOURCE: "These calls of CloudWatch, EC2 and tagging take no ARN; metrics have a namespace.",
             wildcard(
                 self, assets.bucket_arn, "/cluster/programs/*", owner=assets
             ): "Programs are named by their version.",
@@ -228,7 +228,7 @@ class MonitoringHost(Construct):
         acknowledge(group, {"AwsSolutions-AS3": reason})
 
     def _alarm(self, topic_arn: str) -> None:
-        """Notifies of a host that sends no sign of life; what it runs cannot report itself."""
+        """Notifies of a host that sends no heartbeat; what it runs cannot report itself."""
         name = self._environment.name
         page = runbook(self._environment, "MonitoringHost")
         find = (

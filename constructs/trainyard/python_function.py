@@ -29,7 +29,7 @@ class PythonFunction(Construct):
     Functions use the standard library and the runtime's own boto3, so the package is the folder as it is.
 
     Args:
-        module: file of the handler in a folder of lambda/, such as "cluster_resource/work.py" in the folder
+        module: file of the handler in a folder of lambda/, such as "cluster_resource/handler.py" in the folder
             cluster_resource; its function is `handler`.
         handlers: the folder lambda/.
 

@@ -106,7 +106,7 @@ class VolumeSnapshots(Construct):
         acknowledge(
             policy,
             {
-                ANY_RESOURCE: "fsx:DescribeSnapshots knows no resources; it reads names and states, and no data.",
+                ANY_RESOURCE: "fsx:DescribeSnapshots takes no ARN; it reads names and states, and no data.",
                 **{wildcard(self, snapshot): future for snapshot in snapshots},
             },
         )

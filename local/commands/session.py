@@ -29,7 +29,7 @@ from trainyard.addresses import split
 ROOT = Path(__file__).resolve().parents[2]
 STATES = ROOT / ".trainyard"
 RECORD, COPY, SCRIPTS = "environment.json", "environment.yaml", "environment-scripts"
-"""In a state folder: which environment its emulator is for; its file, and the scripts of that, as deployed last."""
+"""In a state folder: the environment's identity; a copy of its file; its hook scripts and people file."""
 DEFAULT_PORT = 4600
 """First of the two loopback ports of the emulator: AWS, and the next one for the ParallelCluster API."""
 

@@ -32,7 +32,7 @@ class Outcome:
     cluster: str
     operation: Operation
     result: Result = "fail"
-    reason: str = "told to fail by local.control"
+    reason: str = "failure set by local.control"
     delay_s: float = 0.0
     times: int = 1
     after: ClassVar[int] = 0
@@ -73,7 +73,7 @@ class Fault:
     status: int = 500
     message: str = "Internal server error"
     version: str = ""
-    function: str = "cluster_resource.work"
+    function: str = "cluster_resource.handler"
 
     def __post_init__(self) -> None:
         for name in ("method", "path"):

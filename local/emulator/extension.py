@@ -49,12 +49,12 @@ def install(given: dict[str, Any]) -> None:
     with request_scope(given["account"], given["region"]):
         instructions.install(
             {
-                "agent": ssm.order_agent,
-                "fleet": lambda order: head_node.order_fleet(order, gateway_url),
-                "jobs": ssm.order,
-                "nodes": head_node.order_nodes,
-                "seeds": seeds.order,
-                "session": service_sessions.order,
+                "agent": ssm.set_agent,
+                "fleet": lambda given: head_node.set_fleet(given, gateway_url),
+                "jobs": ssm.set_jobs,
+                "nodes": head_node.add_nodes,
+                "seeds": seeds.put_into,
+                "session": service_sessions.create,
             },
             contextvars.copy_context(),
         )

@@ -80,13 +80,13 @@ def tag(instance: dict[str, Any], key: str) -> str:
     return next((t["Value"] for t in ec2._tags.get(instance["InstanceId"], []) if t["Key"] == _TAG + key), "")
 
 
-def order_fleet(given: dict[str, Any], endpoint: str) -> None:
+def set_fleet(given: dict[str, Any], endpoint: str) -> None:
     """Set a cluster's status now; raises ValueError where there is no such cluster."""
     _head_node_of(given["cluster"])
     _put_status(given["cluster"], given["status"], endpoint)
 
 
-def order_nodes(given: dict[str, Any]) -> None:
+def add_nodes(given: dict[str, Any]) -> None:
     """Start compute nodes of a cluster; raises ValueError where it has no head node."""
     head = _head_node_of(given["cluster"])
     tags = {"cluster-name": given["cluster"], "node-type": "Compute", **given["tags"]}

@@ -1,7 +1,7 @@
 """The instructions of clients (local/control), and the interface that takes them.
 
-It listens at /_local/control of the emulator's address: POST outcomes, faults, limits and the orders of `install`; GET
-the faults that are not used up, calls, or credentials of the ParallelCluster API; DELETE all.
+It listens at /_local/control of the emulator's address: POST outcomes, faults, limits and what has a handler in
+`install`; GET the faults that are not used up, calls, or credentials of the ParallelCluster API; DELETE all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from local.control.gate import Gate, Queue, Receive, Scope, Send, body_of, respo
 from local.control.model import Fault, InvalidInstruction, Limit, Operation, Outcome, read
 from local.emulator import service_sessions
 
-Order = Callable[[dict[str, Any]], Any]
+Handler = Callable[[dict[str, Any]], Any]
 
 _outcomes: Queue[Outcome] = Queue()
 _faults: Queue[Fault] = Queue()
@@ -46,14 +46,14 @@ def _set_limit(given: dict[str, Any]) -> None:
     _limits[instruction.stack] = instruction
 
 
-def install(orders: dict[str, Order], in_scope: contextvars.Context) -> None:
+def install(handlers: dict[str, Handler], in_scope: contextvars.Context) -> None:
     """Put the gate and the interface in front of the emulator.
 
     Args:
-        orders: what POST /_local/control/<name> does.
-        in_scope: the account and the region of the emulator, in which orders are carried out.
+        handlers: what POST /_local/control/<name> does.
+        in_scope: the account and the region of the emulator, in which the handlers run.
     """
-    app.app = _Interface(Gate(app.app, _faults, _kill_functions), orders, in_scope)
+    app.app = _Interface(Gate(app.app, _faults, _kill_functions), handlers, in_scope)
 
 
 def _kill_functions(part: str) -> None:
@@ -67,14 +67,14 @@ def _kill_functions(part: str) -> None:
 
 
 class _Interface:
-    def __init__(self, gate: Gate, orders: dict[str, Order], in_scope: contextvars.Context) -> None:
+    def __init__(self, gate: Gate, handlers: dict[str, Handler], in_scope: contextvars.Context) -> None:
         self._gate = gate
         self._scope = in_scope
-        self._orders: dict[str, Order] = {
+        self._handlers: dict[str, Handler] = {
             "outcomes": lambda given: _outcomes.add(read(Outcome, given)),
             "faults": lambda given: _faults.add(read(Fault, given)),
             "limits": _set_limit,
-            **orders,
+            **handlers,
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,7 +83,7 @@ class _Interface:
             return
         body = await body_of(receive)
         try:
-            # In a thread: orders call the emulator, which must stay free to answer.
+            # In a thread: handlers call the emulator, which must stay free to answer.
             status, answer = 200, await asyncio.to_thread(self._answer, scope, body)
         except (ValueError, KeyError) as error:
             status, answer = 400, {"message": str(error)}
@@ -102,10 +102,10 @@ class _Interface:
                 return [dataclasses.asdict(fault) for fault in _faults.pending()]
             case "GET", _ if name.startswith("api-session/"):
                 return self._scope.copy().run(service_sessions.of_api, name.partition("/")[2])
-            case "POST", _ if name in self._orders:
+            case "POST", _ if name in self._handlers:
                 # A page in a browser cannot send this type without a preflight request.
                 if dict(scope["headers"]).get(b"content-type") != b"application/json":
                     raise InvalidInstruction("the content type must be application/json")
-                return self._scope.copy().run(self._orders[name], json.loads(body))
-        allowed = ", ".join(self._orders)
+                return self._scope.copy().run(self._handlers[name], json.loads(body))
+        allowed = ", ".join(self._handlers)
         raise InvalidInstruction(f"{scope['method']} {scope['path']} does not exist; POST takes {allowed}")

@@ -58,7 +58,7 @@ class Emulator:
 
     @property
     def alive(self) -> bool:
-        """Whether both of its processes still run."""
+        """Whether all of its processes still run."""
         running = processes.of(self.state_dir)
         return all(pid in running for pid in self.pids)
 

@@ -67,7 +67,7 @@ def put(seeds: dict[str, Any]) -> None:
                 raise SeedError(f"seeds: {key}[{index}]: {error}") from error
 
 
-def order(given: dict[str, Any]) -> None:
+def put_into(given: dict[str, Any]) -> None:
     """Put {seeds, account, region}; without an account into the emulator's first one."""
     with request_scope(given["account"] or get_account_id(), given["region"] or get_region()):
         put(given["seeds"])

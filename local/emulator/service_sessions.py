@@ -28,7 +28,7 @@ class SessionRefused(ValueError):
     """The role does not trust the service."""
 
 
-def order(given: dict[str, Any]) -> dict[str, Any]:
+def create(given: dict[str, Any]) -> dict[str, Any]:
     """Create a session.
 
     Args:
@@ -87,7 +87,7 @@ def of_api(account: str) -> dict[str, Any]:
     role, now = roles[-1], time.time()
     if now > _of_roles.get(role["RoleId"], (0.0, {}))[0] + _SECONDS / 2:
         given = {"role_arn": role["Arn"], "service": "lambda.amazonaws.com", "source_arn": function}
-        _of_roles[role["RoleId"]] = now, order(given)
+        _of_roles[role["RoleId"]] = now, create(given)
     keys = _of_roles[role["RoleId"]][1]
     return {"AccessKeyId": keys["key"], "SecretAccessKey": keys["secret"], "Token": keys["token"], "Expiration": until}
 

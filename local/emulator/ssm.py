@@ -24,7 +24,7 @@ from local.emulator import head_node, instructions, processes
 from local.emulator.cloudformation.provide import Made, Properties, provide
 from local.emulator.service import ApiError
 
-# The root environment's: the laboratory needs what the emulator's own has not.
+# Of the root .venv: the laboratory needs packages that local/.venv lacks.
 PYTHON = processes.CHECKOUT / ".venv" / "bin" / "python"
 LIMIT_S = 900
 # What Systems Manager keeps of a command's output.
@@ -55,12 +55,12 @@ def install() -> None:
     app.SERVICE_HANDLERS["ssm"] = answer
 
 
-def order(given: dict[str, Any]) -> None:
+def set_jobs(given: dict[str, Any]) -> None:
     """Set how many jobs a cluster has."""
     instructions.jobs[given["cluster"]] = given["count"]
 
 
-def order_agent(given: dict[str, Any]) -> None:
+def set_agent(given: dict[str, Any]) -> None:
     """Let the agent on a cluster's head node answer, or not."""
     (instructions.without_agent.discard if given["answers"] else instructions.without_agent.add)(given["cluster"])
 
@@ -112,7 +112,7 @@ def _scripts() -> socket.socket:
 
 
 def _run(cluster: str, account: str, script: str) -> dict[str, Any]:
-    """How a command ended on the laboratory; where there can be none, it was never delivered."""
+    """The command's result from the laboratory; Delivery Timed Out if none is available."""
     connection, end = socket.socketpair()
     with connection:
         connection.settimeout(LIMIT_S)

@@ -36,7 +36,7 @@ class ApprovalNeeded(Exception):
 
 
 def run_step(pipeline: Pipeline, action: Action, configuration: dict[str, str]) -> dict[str, str]:
-    """Run the commands of a CodeBuild step with its project's role: the variables that it exports."""
+    """Run the commands of a CodeBuild step with its project's role; return its exported variables."""
     name = configuration["ProjectName"]
     pipeline.session(action.role_arn).client("codebuild").start_build(projectName=name)
     root = session_with(pipeline.emulator.account, "local", None, pipeline.emulator.region)
@@ -104,7 +104,7 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 @contextmanager
 def _credentials(session: boto3.Session, folder: Path) -> Iterator[str]:
-    """Serve credentials as the container of a build does: the URI."""
+    """Serve credentials as a build container does; yield the URI."""
     keys: Any = session.get_credentials()
     given = {"AccessKeyId": keys.access_key, "SecretAccessKey": keys.secret_key, "Token": keys.token}
     (folder / "credentials").write_text(json.dumps({**given, "Expiration": "2099-01-01T00:00:00Z"}))

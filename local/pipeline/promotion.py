@@ -26,7 +26,7 @@ from ops import lock
 from ops.problem import Problem
 
 DEFAULT_PORT = 4640
-FAILED, WAITING = 1, 3
+STOPPED, WAITING = 1, 3
 _DONE = ("succeeded", "left out")
 _RECORD = "promotion.json"
 # Of the log of a failed step: the headline of a report is above its rows.
@@ -44,12 +44,12 @@ class Run:
         self._variables = record.get("variables", {}) | {"codepipeline.PipelineExecutionId": "simulated"}
 
     def go(self) -> int:
-        """Run stage by stage, the actions of one order in parallel: the exit status."""
+        """Run each stage, actions of one order in parallel. Returns the exit status."""
         for _, group in groupby(self._pipeline.actions, key=lambda action: (action.stage, action.order)):
             with ThreadPoolExecutor(3) as pool:
                 statuses = set(pool.map(self._act, [item for item in group if item.key not in self.outcomes]))
             if statuses & {"failed", "waiting"}:
-                return FAILED if "failed" in statuses else WAITING
+                return STOPPED if "failed" in statuses else WAITING
         return 0
 
     def _act(self, action: Action) -> str:
@@ -120,6 +120,6 @@ def _promote(options: argparse.Namespace, state: Path) -> int:
     if unknown := pipeline.approved - approvals:
         raise Problem(f"--approve {', '.join(unknown)}: unknown; allowed: {', '.join(sorted(approvals))}")
     status = Run(pipeline, record).go()
-    result = {FAILED: "stopped at a failure", WAITING: "waits for a person"}.get(status, "succeeded")
+    result = {STOPPED: "stopped at a failure", WAITING: "waits for a person"}.get(status, "succeeded")
     print(f"Simulated promotion {result}. Reports: {pipeline.artifact('')}; logs: {state / 'steps'}")
     return status

@@ -89,7 +89,7 @@ class Plan:
     powered_down: tuple[Node, ...] = ()
     metrics_s: int = 0
     people: dict[str, object] | None = None
-    """The cluster/people.json of this environment, whose people file JSON of `environment` lacks."""
+    """Content of cluster/people.json; JSON of `environment` lacks the people file's content."""
 
     @property
     def head(self) -> Node:

@@ -182,7 +182,7 @@ def _give_figures(laboratory: Laboratory) -> None:
 
 
 def answer(state: Path, cluster: str, account: str, script: str) -> dict[str, object]:
-    """What a script came to: exit, stdout and stderr; or unavailable, with the reason."""
+    """A script's exit, stdout and stderr; or unavailable, with the reason."""
     os.umask(0o022)  # the agent's; Slurm gives a job the umask of its submission, and the emulator's is private
     try:
         laboratory = ensure(state, cluster, account)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 GUARD_INTERVAL_S = 2.0
 
-# Linux ends the CLI with the command that runs it, also with one that is killed. Not in macOS's C library.
+# Linux ends the CLI when this command ends, even if it is killed. macOS's C library has no prctl.
 _prctl = getattr(ctypes.CDLL(None), "prctl", None)
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 

@@ -159,6 +159,4 @@ def _hash(path: Path, expected: str) -> str:
     if len(expected) == 40:
         digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
     with path.open("rb") as file:
-        while data := file.read(8 * MIB):
-            digest.update(data)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, lambda: digest).hexdigest()

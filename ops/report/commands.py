@@ -176,7 +176,7 @@ def validation_report(validation: validations.Report) -> Report:
         outcomes.PASSED: Tone.GOOD,
         outcomes.WARNING: Tone.WARNING,
         outcomes.FAILED: Tone.BAD,
-        outcomes.NOT_ASKED: Tone.QUIET,
+        outcomes.SKIPPED: Tone.QUIET,
     }
     rows = tuple(
         Row(

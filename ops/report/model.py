@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 
 class Tone(StrEnum):
-    """Colour in a terminal, as rich names it. By its name, the class in HTML and the kind of GitHub's alert."""
+    """A rich style, for terminals. Its name is the class in HTML and selects GitHub's kind of alert."""
 
     NONE = "default"
     GOOD = "green"

@@ -18,7 +18,7 @@ from ops.validation import head_node
 from ops.validation.head_node import HeadNode, Refused
 from settings import Environment
 from settings.model.cluster import Queue
-from settings.prices import node_hours, node_prices
+from settings.prices import hourly_usd, node_prices
 
 if TYPE_CHECKING:
     import boto3
@@ -196,7 +196,7 @@ def _reserved(
         hours = max(0.0, min(end, found["until"]) - max(start, found["since"])) / HOUR
         own = [row for name, row in found["resources"].items() if name.partition("/")[0] in names]
         left = listed["TotalInstanceCount"] * hours - sum(row["up"] for row in own)
-        price = node_hours(environment, users[0], [listed["InstanceType"]])[listed["InstanceType"]]
+        price = hourly_usd(environment, users[0], [listed["InstanceType"]])[listed["InstanceType"]]
         if left > 0:
             gpus = max((row["gpus"] for row in own), default=0)
             usd = None if price is None else left * price

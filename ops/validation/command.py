@@ -179,7 +179,7 @@ class Walk:
             if job.check == HEAD_SCAN:
                 yield from self._head_scan(job)
             elif why := self._busy.get(job.place.name):
-                yield self._not_asked(job, why)
+                yield self._skipped(job, why)
             elif self.clock() >= self._until:
                 yield self._out_of_time(job, "not begun: the time was over")
             elif job.check != STORAGE and (left := self.node_minutes - self._worked.get(job.place.name, 0)) < 1:
@@ -293,11 +293,11 @@ class Walk:
             return judge.unstarted(job, answer, minutes)
         # The next job would wait for the same nodes.
         self._busy[job.place.name] = f"nodes are taken by other jobs, {minutes:g} min long"
-        return self._not_asked(job, self._busy[job.place.name])
+        return self._skipped(job, self._busy[job.place.name])
 
-    def _not_asked(self, job: Job, why: str) -> Line:
+    def _skipped(self, job: Job, why: str) -> Line:
         """A job for which no nodes were free. It says nothing about the cluster, unless the check is required."""
-        outcome = Outcome.FAILED if job.required else Outcome.NOT_ASKED
+        outcome = Outcome.FAILED if job.required else Outcome.SKIPPED
         action = "validate again when nodes are free (squeue); --start-minutes waits longer"
         return job.line(why, f"{job.nodes} that are free", outcome, action)
 

@@ -221,7 +221,7 @@ def _burn(job: Job, verdict: Answer) -> Iterator[Line]:
     for text, number in verdict.get("unasked", {}).items():  # not of an older head node
         tool, _, why = text.partition(": ")
         found = f"{why} ({number} node{'s' * (number > 1)})"
-        yield job.line(found, "on the host or in the image", Outcome.NOT_ASKED, asked=tool)
+        yield job.line(found, "on the host or in the image", Outcome.SKIPPED, asked=tool)
     if unread := verdict["xids_unread"]:
         action = "is libnvidia-ml.so.1 in the image?"
         yield job.line(f"of {unread} GPUs not readable", "NVML's events", Outcome.WARNING, action, asked="Xid errors")

@@ -282,7 +282,7 @@ class Planner:
         elif check == PAIRS:
             yield from map(self._pairs, self._of_all(with_gpus or places))
         elif not with_gpus:
-            yield self._not_asked(check, "all queues", "no queue has GPUs")
+            yield self._skipped(check, "all queues", "no queue has GPUs")
         elif check == NCCL:
             yield from map(self._nccl, with_gpus)
         elif check == BURN:
@@ -301,13 +301,13 @@ class Planner:
         image = "" if self.emulated else self.selection.image
         if not image and "torch" not in self.programs:
             why = "no torch on the nodes, and no --image was given"
-            return self._not_asked(BURN, place.name, why, self._image_action)
+            return self._skipped(BURN, place.name, why, self._image_action)
         return self._job(BURN, place, ("--image", image) if image else ())
 
     def _pairs(self, place: Place) -> Job | Line:
         if place.nodes < LEAST_TO_COMPARE:
             why = f"{place.nodes} node{'s' * (place.nodes > 1)}: a slow one has no peers to compare it with"
-            return self._not_asked(PAIRS, place.name, why)
+            return self._skipped(PAIRS, place.name, why)
         programs = self.selection.image or {"nccl-tests", "torch"} & set(self.programs)
         # On the emulated AWS only TCP is measured.
         if self.emulated or not (place.gpus and programs):
@@ -317,20 +317,20 @@ class Planner:
 
     def _nccl(self, place: Place) -> Job | Line:
         if place.nodes * (place.gpus or 0) < 2:
-            return self._not_asked(NCCL, place.name, "one GPU in all")
+            return self._skipped(NCCL, place.name, "one GPU in all")
         if not self.selection.image and not {"nccl-tests", "torch"} & set(self.programs):
             why = "neither nccl-tests in /opt/nccl-tests/build nor torch on the nodes, and no --image was given"
-            return self._not_asked(NCCL, place.name, why, self._image_action)
+            return self._skipped(NCCL, place.name, why, self._image_action)
         return self._job(NCCL, place, ("--image", self.selection.image) if self.selection.image else ())
 
     def _storage(self, place: Place) -> Iterator[Job | Line]:
         if not self.environment.storage.lustre:
-            yield self._not_asked(STORAGE, "all mounts", "the environment has no Lustre file system")
+            yield self._skipped(STORAGE, "all mounts", "the environment has no Lustre file system")
         percent, tool = self.selection.storage_percent, self._storage_tool()
         for lustre in self.environment.storage.lustre:
             if not tool:
                 why = "neither IOR and mdtest nor fio on the nodes, and no --image was given"
-                yield self._not_asked(STORAGE, lustre.mount, why, self._image_action)
+                yield self._skipped(STORAGE, lustre.mount, why, self._image_action)
                 continue
             rate = lustre.throughput_mb_s
             segments = math.ceil(rate * _STORAGE_SECONDS / (place.nodes * _PROCESSES * _SEGMENT_MB))
@@ -356,7 +356,7 @@ class Planner:
     def _job(self, check: str, place: Place, options: tuple[str, ...] = ()) -> Job:
         return Job(check, place, options, check in self.selection.required)
 
-    def _not_asked(self, check: str, where: str, why: str, action: str = "") -> Line:
+    def _skipped(self, check: str, where: str, why: str, action: str = "") -> Line:
         """A check that cannot run; a failure if it is required."""
-        outcome = FAILED if check in self.selection.required else Outcome.NOT_ASKED
+        outcome = FAILED if check in self.selection.required else Outcome.SKIPPED
         return Line(check, where, KINDS[check].asked, why, "the means to ask", outcome, action)

@@ -14,12 +14,12 @@ HEAD_SCAN = "head-scan"
 
 
 class Outcome(StrEnum):
-    """Outcome of a check. A warning passes; NOT_ASKED says nothing about the cluster."""
+    """Outcome of a check. A warning passes; SKIPPED says nothing about the cluster."""
 
     PASSED = "passed"
     FAILED = "failed"
     WARNING = "warning"
-    NOT_ASKED = "not asked"
+    SKIPPED = "skipped"
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Report:
         verdict = ("PASSED" if self.passed else "FAILED") + (" (simulated)" if self.simulated else "")
         outcomes = [line.outcome for line in self.lines]
         counts = f"{outcomes.count(Outcome.PASSED)} passed"
-        for outcome in (Outcome.FAILED, Outcome.WARNING, Outcome.NOT_ASKED):
+        for outcome in (Outcome.FAILED, Outcome.WARNING, Outcome.SKIPPED):
             if number := outcomes.count(outcome):
                 counts += f", {number} {outcome}{'s' if outcome is Outcome.WARNING and number > 1 else ''}"
         failed = [f"{line.check} on {line.where}" for line in self.lines if line.outcome is Outcome.FAILED]
@@ -153,7 +153,7 @@ class Report:
             return f"{verdict}: {', '.join(dict.fromkeys(failed))} ({counts})"
         if not self.passed:
             return f"{verdict}: nothing was asked of the cluster ({counts})"
-        asked = {line.check for line in self.lines if line.outcome is not Outcome.NOT_ASKED}
-        if asked == {HEAD_SCAN} and Outcome.NOT_ASKED in outcomes:
+        asked = {line.check for line in self.lines if line.outcome is not Outcome.SKIPPED}
+        if asked == {HEAD_SCAN} and Outcome.SKIPPED in outcomes:
             return f"{verdict} on the head node alone, no other node was asked: {counts}"
         return f"{verdict}: {counts}"

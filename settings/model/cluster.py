@@ -160,7 +160,7 @@ class Accounting(Part):
     """
 
     uri: str | None = Field(
-        None, description="Address of an existing MySQL-compatible server, host or host:port. Default: an own database."
+        None, description="Address of an existing MySQL-compatible server, host or host:port. Default: a new database."
     )
     user: DatabaseUser | None = Field(None, description="User of the existing database.")
     password_secret_arn: SecretArn | None = Field(

@@ -11,7 +11,7 @@ from settings.model.images import Repository
 from settings.model.storage import Lustre
 from settings.rules import items
 from settings.rules.items import Finding, Items, Named, clashes, for_each
-from settings.stacks import STACKS, camel, stack_name
+from settings.stacks import STACKS, pascal, stack_name
 
 MAX_CLUSTER_NAME_WITH_ACCOUNTING = 40
 BUCKET_PREFIXES_OF_S3 = ("xn--", "sthree-", "amzn-s3-demo-")
@@ -59,7 +59,7 @@ def not_default(_: Environment, key: KeyPath, item: Named) -> Iterator[Finding]:
 def _same(one: tuple[KeyPath, Named], other: tuple[KeyPath, Named]) -> bool:
     """Whether names are equal. Those of repositories and Lustre file systems are part of the ids of outputs."""
     both = all(isinstance(item, Repository | Lustre) for _, item in (one, other))
-    return one[1].name == other[1].name or (both and camel(one[1].name) == camel(other[1].name))
+    return one[1].name == other[1].name or (both and pascal(one[1].name) == pascal(other[1].name))
 
 
 def unique(environment: Environment) -> Iterator[Finding]:

@@ -97,7 +97,7 @@ def clients(environment: Environment) -> Iterator[Finding]:
         yield from _address(key, cidr)
         if parsed and parsed.prefixlen < SHORTEST_CLIENT_PREFIX:
             advice = "name your own network, for example 203.0.113.7/32, or connect through SSM and leave it out"
-            yield Finding(key, cidr, f"/{SHORTEST_CLIENT_PREFIX} or smaller", advice)
+            yield Finding(key, cidr, f"/{SHORTEST_CLIENT_PREFIX} to /32", advice)
 
 
 def existing(environment: Environment) -> Iterator[Finding]:

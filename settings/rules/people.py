@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Iterator
 
@@ -182,7 +181,7 @@ def key_fault(text: str) -> str:
         return "a text that does not begin with a type of key" if "\n" not in text else "a text of several lines"
     try:
         blob = base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return "a key that is not base64"
     parts = _parts(blob)
     if len(parts) < 2 or parts[0] != kind.encode():

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cluster_resource import work
+from cluster_resource import handler
 from cluster_resource.operation import epoch_seconds
 from tests.cluster_resource import events
 from tests.cluster_resource.events import STARTED, FakeAws, StepFunctions, own_id, properties
@@ -15,14 +15,14 @@ from tests.stubs import Server
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     api = FakeApi()
-    monkeypatch.setattr(work, "_api_for", lambda _: api)
-    monkeypatch.setattr(work, "own_aws", FakeAws)
+    monkeypatch.setattr(handler, "_api_for", lambda _: api)
+    monkeypatch.setattr(handler, "own_aws", FakeAws)
     monkeypatch.setattr("time.time", lambda: float(epoch_seconds(STARTED)))
     return api
 
 
 def step(name: str, item: dict[str, Any]) -> dict[str, Any]:
-    return work.handler({"step": name, "work": item}, None)
+    return handler.handler({"step": name, "work": item}, None)
 
 
 def begun(receiver: Server, **others: Any) -> dict[str, Any]:  # noqa: ANN401 - properties
@@ -79,7 +79,7 @@ def test_a_crash_is_answered_failed_with_an_id_whose_delete_looks_for_the_cluste
 @pytest.mark.usefixtures("api")
 def test_an_early_answer_is_the_only_one(receiver: Server) -> None:
     """CloudFormation has its answer; the verdict at the end is only for the resources that wait."""
-    item = step("tell", begun(receiver, TimeoutMinutes="180", WaitsBehind="1"))
+    item = step("early", begun(receiver, TimeoutMinutes="180", WaitsBehind="1"))
     assert item["handed_over"] is True and item["state"] == "waiting" and item["verdict"] is None
     item = polled(item)
     assert step("answer", item) == {"status": "SUCCESS", "reason": "The cluster is CREATE_COMPLETE."}
@@ -89,7 +89,7 @@ def test_an_early_answer_is_the_only_one(receiver: Server) -> None:
 
 
 def test_an_unknown_step_is_refused() -> None:
-    with pytest.raises(ValueError, match="allowed are begin, poll, tell and answer"):
+    with pytest.raises(ValueError, match="allowed are begin, poll, early and answer"):
         step("dance", {})
 
 

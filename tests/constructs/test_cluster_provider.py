@@ -44,7 +44,7 @@ def resources(granted: dict[str, list[dict[str, Any]]]) -> dict[str, list[str]]:
 
 
 def test_work_may_assume_the_api_user_role_and_otherwise_look_only(template: Template) -> None:
-    found = resources(granted(template, "cluster_resource.work.handler"))
+    found = resources(granted(template, "cluster_resource.handler.handler"))
     assert set(found) == {
         *("logs:CreateLogStream", "logs:PutLogEvents", "sts:AssumeRole", "states:DescribeExecution"),
         *("cloudformation:DescribeStacks", "cloudformation:DescribeStackEvents"),
@@ -59,7 +59,7 @@ def test_work_may_assume_the_api_user_role_and_otherwise_look_only(template: Tem
 
 def test_the_head_node_is_sent_one_fixed_document(template: Template) -> None:
     [document] = template.find_resources("AWS::SSM::Document")
-    on_document, on_instances = granted(template, "cluster_resource.work.handler")["ssm:SendCommand"]
+    on_document, on_instances = granted(template, "cluster_resource.handler.handler")["ssm:SendCommand"]
     assert {"Ref": document} in on_document["Resource"]["Fn::Join"][1]
     # By owner: after a rename, the jobs of the old cluster are counted too.
     condition = on_instances["Condition"]
@@ -92,7 +92,7 @@ def test_every_error_leads_to_an_answer(template: Template) -> None:
     # Wait (2 events), Task (5), Choice (2); a fifth of Step Functions' 25,000 events is left for retries.
     assert 720 * 60 / wait * 9 < 25_000 * 0.8
     tasks = {name: state for name, state in definition["States"].items() if state["Type"] == "Task"}
-    assert set(tasks) == {"Begin", "Poll", "Tell", "Answer"}
+    assert set(tasks) == {"Begin", "Poll", "Early", "Answer"}
     for name, state in tasks.items():
         assert state["Parameters"] == {"step": name.lower(), "work.$": "$"}
         assert state["Retry"][0]["ErrorEquals"] == ["States.ALL"]

@@ -26,7 +26,7 @@ def write(folder: Path, step: int, *, final: bool = False, owner: str = "7") -> 
     files = {}
     for name in ("weights", "optimizer"):
         (prepared / name).write_bytes(f"{name} of {step}".encode() * 1000)
-        files[name] = checkpoint.seal(prepared / name)
+        files[name] = checkpoint.sync_and_hash(prepared / name)
     target = folder / checkpoint.name_of(step)
     checkpoint.publish(prepared, target, files, step=step, final=final)
     return Path(target)
@@ -103,7 +103,7 @@ def test_a_second_writer_of_the_same_step_changes_nothing(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000100"]
 
 
-def test_an_unsealed_file_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_a_hash_is_refused(tmp_path: Path) -> None:
     prepared = checkpoint.partial(tmp_path, 1, "7")
     prepared.mkdir()
     (prepared / "stray").write_text("x")

@@ -66,7 +66,7 @@ def write_checkpoint(folders: Path, step: int = 100, *, final: bool = False, **v
     run_file = prepared / fine.RUN
     run_file.write_text(json.dumps(fine.settings(options(folders), None) | values))
     target = folders / "c" / checkpoint.name_of(step)
-    checkpoint.publish(prepared, target, {fine.RUN: checkpoint.seal(run_file)}, step=step, final=final)
+    checkpoint.publish(prepared, target, {fine.RUN: checkpoint.sync_and_hash(run_file)}, step=step, final=final)
 
 
 def test_a_good_run_passes_at_the_start_in_the_middle_and_at_the_end(folders: Path) -> None:

@@ -146,8 +146,8 @@ def write_set(folder: Path, lengths: list[int]) -> Path:
     return folder
 
 
-def seal(folder: Path, source: Path, tokenizer: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    words = ["seal", str(folder), "--prefix", "data_text_document", "--input", str(source)]
+def finish(folder: Path, source: Path, tokenizer: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    words = ["finish", str(folder), "--prefix", "data_text_document", "--input", str(source)]
     status = data.main([*words, "--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", str(tokenizer)])
     return status, capsys.readouterr().err
 
@@ -160,13 +160,13 @@ def test_a_data_set_is_complete_or_refused(tmp_path: Path, capsys: pytest.Captur
     words = {"model": {"vocab": {str(number): number for number in range(1000)}}, "added_tokens": [{"id": 1000}]}
     (tokenizer / "tokenizer.json").write_text(json.dumps(words))
     folder = write_set(tmp_path / "set", [5, 7, 9])
-    assert seal(folder, source, tokenizer, capsys) == (0, "3 documents, 21 tokens\n")
+    assert finish(folder, source, tokenizer, capsys) == (0, "3 documents, 21 tokens\n")
     status, out, err = run(["llama-debug", "--gpus", "8", "--data", str(folder)], capsys)
     assert status == 0 and str(folder / "data_text_document") in out.splitlines()
     assert "0.02 billion parameters" in err, "the vocabulary is the data set's"
     assert data.main(["verify", str(folder)]) == 0
     # A process of preprocess_data.py failed, and its status was 0.
-    status, err = seal(write_set(tmp_path / "short", [5, 7]), source, tokenizer, capsys)
+    status, err = finish(write_set(tmp_path / "short", [5, 7]), source, tokenizer, capsys)
     assert status == 1 and "the data set has 2 documents" in err
     binary = folder / "data_text_document.bin"
     binary.write_bytes(b"\1" + bytes(41))
@@ -174,11 +174,11 @@ def test_a_data_set_is_complete_or_refused(tmp_path: Path, capsys: pytest.Captur
     assert "is damaged: data_text_document.bin" in capsys.readouterr().err
     binary.write_bytes(bytes(40))
     assert "has 40 bytes, its manifest says 42" in run(["llama-debug", "--gpus", "8", "--data", str(folder)], capsys)[2]
-    assert seal(folder, source, tokenizer, capsys)[1].endswith(
+    assert finish(folder, source, tokenizer, capsys)[1].endswith(
         "data_text_document.bin has 40 bytes, its index says 42\n"
     )
     (folder / "data_text_document.idx").write_bytes(b"MMIDIDX")
-    assert "cut short" in seal(folder, source, tokenizer, capsys)[1]
+    assert "cut short" in finish(folder, source, tokenizer, capsys)[1]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_the_commands_of_the_page_are_accepted(tmp_path: Path, capsys: pytest.Ca
     (files / "checkpoints" / "converted" / "llama-3-8b" / "model.json").write_text(same)
     (files / "data").mkdir()
     (files / "data" / "text.jsonl").write_text('{"text": "a"}\n')
-    assert seal(write_set(files / "data/megatron/text", [5]), files / "data/text.jsonl", model, capsys)[0] == 0
+    assert finish(write_set(files / "data/megatron/text", [5]), files / "data/text.jsonl", model, capsys)[0] == 0
     petabyte = "import shutil\nshutil.disk_usage = lambda _: shutil._ntuple_diskusage(1 << 50, 0, 1 << 50)\n"
     (tmp_path / "sitecustomize.py").write_text(petabyte)
     (tmp_path / "scripts").mkdir()

@@ -102,7 +102,7 @@ def test_a_node_that_shows_no_life_is_named(folder: Path) -> None:
     made = watch(folder)
     later(made, 31)
     (folder / "nodes" / "gpu-0").write_text("running 0 2")
-    assert made.fault() == {"kind": "silence", "text": "no sign of life from gpu-1 for 30 s", "nodes": ["gpu-1"]}
+    assert made.fault() == {"kind": "silence", "text": "no heartbeat from gpu-1 for 30 s", "nodes": ["gpu-1"]}
     made.reset()
     assert made.fault() is None
 
@@ -137,11 +137,11 @@ def test_an_attempt_ends_even_if_nothing_can_be_examined_or_written(
     monkeypatch.setattr(watchdog, "run", cancel)
     with subprocess.Popen(["sleep", "600"]) as launcher:
         made = watch(folder, pid=launcher.pid, job="7")
-        code = made.end({"kind": "silence", "text": "no sign of life", "nodes": ["gpu-1"]})
+        code = made.end({"kind": "silence", "text": "no heartbeat", "nodes": ["gpu-1"]})
     assert commands == [["scancel", "7.0"]]
     assert "No space left on device" in capsys.readouterr().err
     if fails == "examine":
-        assert code == 0 and json.loads((folder / "verdict.json").read_text())["nodes"] == {"gpu-1": "no sign of life"}
+        assert code == 0 and json.loads((folder / "verdict.json").read_text())["nodes"] == {"gpu-1": "no heartbeat"}
     else:
         assert code == attempts.NO_VERDICT
         assert conclude(folder, status=code) == 0
@@ -201,16 +201,16 @@ class Deputy:
         monkeypatch.setattr(watchdog, "read", self.read)
         monkeypatch.setattr(watchdog, "run", lambda words, _: self.calls.append(words))
 
-    def watch(self, signs: list[str], *, reads: dict[int, float], pauses: dict[int, float]) -> list[list[str]]:
-        """The commands it runs when it reads these signs. A read, or the pause after it, takes the seconds given."""
-        self.signs, self.reads, self.pauses, self.number = signs, reads, pauses, 0
+    def watch(self, heartbeats: list[str], *, reads: dict[int, float], pauses: dict[int, float]) -> list[list[str]]:
+        """The commands it runs when it reads these. A read, or the pause after it, takes the seconds given."""
+        self.heartbeats, self.reads, self.pauses, self.number = heartbeats, reads, pauses, 0
         watchdog.deputy(self.options)
         return self.calls
 
     def read(self, _: Path) -> str:
         self.number += 1
         self.now += self.reads.get(self.number, 0)
-        return self.signs[self.number - 1]
+        return self.heartbeats[self.number - 1]
 
     def sleep(self, seconds: float) -> None:
         self.now += self.pauses.get(self.number, seconds)
@@ -231,7 +231,7 @@ def test_the_deputy_requeues_a_job_whose_watchdog_is_silent(folder: Path, monkey
 
 
 @pytest.mark.parametrize(
-    ("signs", "reads", "pauses"),
+    ("heartbeats", "reads", "pauses"),
     [
         pytest.param(["77 1", "77 1", "77 2"], {2: 300}, {}, id="its file system hung"),
         pytest.param(["77 1", "77 1", "77 2"], {}, {1: 300}, id="the job was suspended"),
@@ -239,10 +239,14 @@ def test_the_deputy_requeues_a_job_whose_watchdog_is_silent(folder: Path, monkey
     ],
 )
 def test_the_deputy_does_not_count_time_in_which_it_could_not_read(
-    folder: Path, signs: list[str], reads: dict[int, float], pauses: dict[int, float], monkeypatch: pytest.MonkeyPatch
+    folder: Path,
+    heartbeats: list[str],
+    reads: dict[int, float],
+    pauses: dict[int, float],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It first reads the old sign again, then a new one: the watchdog is alive."""
-    assert Deputy(folder, monkeypatch).watch([*signs, "ended"], reads=reads, pauses=pauses) == []
+    """It first reads the old heartbeat again, then a new one: the watchdog is alive."""
+    assert Deputy(folder, monkeypatch).watch([*heartbeats, "ended"], reads=reads, pauses=pauses) == []
     assert not (folder / "verdict.json").exists()
 
 
@@ -250,18 +254,18 @@ def test_the_deputy_does_not_count_time_in_which_it_could_not_read(
 def test_the_deputy_sees_life_however_long_the_watchdog_reads_and_examines(
     folder: Path, slow: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    signs, until = list[str](), time.monotonic() + 10
+    heartbeats, until = list[str](), time.monotonic() + 10
 
     def see(where: str) -> None:
-        """Wait until three signs have come."""
-        while where == slow and len(signs) < 3 and time.monotonic() < until:
-            if (text := records.read(folder / "nodes" / watchdog.SIGN)) and text not in signs:
-                signs.append(text)
+        """Wait until three heartbeats have come."""
+        while where == slow and len(heartbeats) < 3 and time.monotonic() < until:
+            if (text := records.read(folder / "nodes" / watchdog.HEARTBEAT)) and text not in heartbeats:
+                heartbeats.append(text)
             time.sleep(0.05)
 
     def fault() -> dict[str, Any]:
         see("fault")
-        return {"kind": "silence", "text": "no sign of life", "nodes": ["gpu-1"]}
+        return {"kind": "silence", "text": "no heartbeat", "nodes": ["gpu-1"]}
 
     def examine(*_: object) -> dict[str, dict[str, Any]]:
         see("examine")
@@ -278,7 +282,7 @@ def test_the_deputy_sees_life_however_long_the_watchdog_reads_and_examines(
         monkeypatch.setattr(watchdog, "examine", examine)
         monkeypatch.setattr(watchdog, "run", cancel)
         assert made.loop() == 0
-    assert len(signs) == 3
+    assert len(heartbeats) == 3
 
 
 ANSWERS: dict[str, dict[str, Any]] = {
@@ -338,10 +342,10 @@ def conclude(folder: Path, *, status: int | None = 1) -> int:
 def test_attempts_are_recorded_and_end_where_they_get_no_further(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    verdict = {"kind": "silence", "text": "no sign of life", "nodes": {"gpu-1": "gone"}, "step": 40, "certain": True}
+    verdict = {"kind": "silence", "text": "no heartbeat", "nodes": {"gpu-1": "gone"}, "step": 40, "certain": True}
     (folder / "verdict.json").write_text(json.dumps(verdict))
     assert conclude(folder) == 0
-    assert capsys.readouterr().out == "no sign of life, after step 40\n"
+    assert capsys.readouterr().out == "no heartbeat, after step 40\n"
     [report] = (folder.parent / "bad-nodes" / "gpu-1").iterdir()
     assert json.loads(report.read_text()).items() >= {"job": "7", "attempt": "7.0", "reason": "gone"}.items()
     assert conclude(folder) == 1, "once"

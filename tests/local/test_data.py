@@ -432,7 +432,7 @@ def test_an_exported_checkpoint_is_judged_by_its_manifest(s3: Client, aws: boto3
     prepared.mkdir()
     (prepared / "weights").write_bytes(b"w" * 1000)
     (prepared / "state").write_bytes(b"s" * 10)
-    files = {name: checkpoint.seal(prepared / name) for name in ("weights", "state")}
+    files = {name: checkpoint.sync_and_hash(prepared / name) for name in ("weights", "state")}
     made = checkpoint.publish(prepared, tmp_path / checkpoint.name_of(100), files, step=100, final=True)
     links = [Link("/fsx/checkpoints", BUCKET, "exports/", False, True), Link("/fsx/data", BUCKET, "data/", True, False)]
     bucket, prefix = exports.located("/fsx/checkpoints/run/step-00000100/", links)

@@ -127,9 +127,8 @@ def cluster(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
         found.root("chmod 1777 /fsx; sacctmgr -i add account research; sacctmgr -i add user ada account=research")
         lab.write("/fsx/trainer.sh", TRAINER, user="ada")
         interfaces(found)
-        found.jobs["trains"] = found.submit(
-            "trains", f"--nodelist={found.node(0)},{found.node(1)}", "--comment=experiment=seven"
-        )
+        two = f"--nodelist={found.node(0)},{found.node(1)}"
+        found.jobs["trains"] = found.submit("trains", two, "--comment=experiment=seven")
         found.jobs["hangs"] = found.submit("hangs", f"--nodelist={found.node(2)}")
         found.jobs["waits"] = found.submit("waits", f"--nodes={NODES}")
         configure(lab)

@@ -237,7 +237,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({f"{N}.cidr": "10.0.0.0/24", f"{P}.max": 200, **NO_MODELS}, "network.cidr", "use a /23"),
     ({f"{N}.cidr": "10.0.0.0/24", f"{P}.efa": False}, "network.cidr", "at least"),
     ({f"{N}.clients": ["0.0.0.0/0"]}, "network.clients[0]", "203.0.113.7/32"),
-    ({f"{N}.clients": ["0.0.0.0/1"]}, "network.clients[0]", "/8 or smaller"),
+    ({f"{N}.clients": ["0.0.0.0/1"]}, "network.clients[0]", "/8 to /32"),
     ({f"{N}.clients": ["203.0.113.7/24"]}, "network.clients[0]", "use 203.0.113.0/24"),
     ({f"{N}.existing": EXISTING, f"{N}.cidr": "10.0.0.0/16"}, "network.cidr", "remove the key"),
     ({f"{N}.existing": EXISTING, f"{N}.egress": "endpoints-only"}, "network.egress", "remove the key"),

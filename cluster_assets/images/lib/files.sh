@@ -23,11 +23,11 @@ files::size() {
 record::matches() {
   local -r image="${IMPORT_FOLDER}/$1.sqsh" record="${IMPORT_FOLDER}/$1.json"
   [[ -f "${image}" && -f "${record}" ]] || return 1
-  jq -e --arg digest "$2" --arg seal "$(record::seal "${image}")" '.digest == $digest and "\(.bytes) \(.modified)" == $seal' "${record}" >/dev/null 2>&1
+  jq -e --arg digest "$2" --arg stamp "$(record::stamp "${image}")" '.digest == $digest and "\(.bytes) \(.modified)" == $stamp' "${record}" >/dev/null 2>&1
 }
 
-record::seal() {
-  # Elsewhere %.9Y has the locale's decimal point, a comma for example, and the record belongs to no image.
+record::stamp() {
+  # In other locales, %.9Y can have a decimal comma, and then no record matches its image.
   LC_ALL=C stat -c '%s %.9Y' "$1"
 }
 
@@ -35,7 +35,7 @@ record::seal() {
 record::write() {
   local -r name="$1" seconds="$2" image="${IMPORT_FOLDER}/$1.sqsh"
   local temporary bytes modified
-  read -r bytes modified < <(record::seal "${image}")
+  read -r bytes modified < <(record::stamp "${image}")
   temporary="$(mktemp "${IMPORT_FOLDER}/.${name}.import.XXXXXXXX")"
   jq -n --arg name "${name}" --arg image "$(reference::written)" --arg digest "${REGISTRY_DIGEST}" --arg manifest "${REGISTRY_MANIFEST}" \
     --arg architecture "$(registry::architecture)" --arg imported "$(date -u +%FT%TZ)" --arg user "$(id -un)" --arg host "$(hostname)" \

@@ -190,7 +190,7 @@ registry::refused() {
   answer="$(jq -r '.errors[0] | "\(.code): \(.message)"' "${IMPORT_WORK}/body" 2>/dev/null || true)"
   case "${REGISTRY_STATUS}" in
     401) log::exit 77 "not logged in at ${IMAGE_HOST} (401${answer:+, ${answer}}). Give Enroot your user and password: a line 'machine ${IMAGE_HOST%:*} login USER password WORD' in $(credentials::file), mode 600." ;;
-    403) log::exit 77 "${IMAGE_HOST} denies you to read ${IMAGE_REPOSITORY} (403${answer:+, ${answer}}). On ECR the node's role needs ecr:BatchGetImage and ecr:GetDownloadUrlForLayer on that repository; the cluster's nodes have them for the environment's own repositories." ;;
+    403) log::exit 77 "${IMAGE_HOST} denies access to ${IMAGE_REPOSITORY} (403${answer:+, ${answer}}). On ECR the node's role needs ecr:BatchGetImage and ecr:GetDownloadUrlForLayer on that repository; the cluster's nodes have them for the environment's own repositories." ;;
     404)
       if [[ "${answer}" == NAME_UNKNOWN* ]]; then
         log::exit 66 "no repository ${IMAGE_REPOSITORY} at ${IMAGE_HOST} (404, ${answer}). Check its name; the environment's are in ECR_REPO_URI of ~/pcluster-env.sh."

@@ -106,7 +106,7 @@ def states(paths: Sequence[Path]) -> dict[Path, int]:
 
 
 def restore(paths: Sequence[Path], limit: float) -> None:
-    """Load the contents of files that are only in S3 yet, and wait for them."""
+    """Load files whose contents are only in S3, and wait for them."""
     if not shutil.which("lfs"):
         return
     known = states(paths)
@@ -134,7 +134,7 @@ def restore(paths: Sequence[Path], limit: float) -> None:
         time.sleep(_POLL_S)
 
 
-def copied(source: Path, target: Path | None) -> tuple[int, str]:
+def copy_and_hash(source: Path, target: Path | None) -> tuple[int, str]:
     """Bytes and SHA-256 of a file, which is copied to `target` on the way."""
     digest, size = hashlib.sha256(), 0
     with source.open("rb") as file, (target or Path(os.devnull)).open("wb") as out:
@@ -151,13 +151,18 @@ def check(folder: Path, files: Files, procs: int, target: Path | None = None) ->
 
     def one(name: str) -> str:
         place = target / name if target else None
-        if place and place.is_file() and place.stat().st_size == files[name][0] and copied(place, None) == files[name]:
+        if (
+            place
+            and place.is_file()
+            and place.stat().st_size == files[name][0]
+            and copy_and_hash(place, None) == files[name]
+        ):
             return ""
         staging = place.with_name(place.name + _STAGING) if place else None
         if staging:
             staging.parent.mkdir(parents=True, exist_ok=True)
         try:
-            found = copied(folder / name, staging)
+            found = copy_and_hash(folder / name, staging)
         except FileNotFoundError:
             return f"{name}: missing"
         except OSError as problem:

@@ -473,7 +473,7 @@ def verdict(results: Path, gpus: int) -> bool:
     if found["xids_unread"]:
         print(f"Xid errors of {found['xids_unread']} GPUs could not be read: NVML (libnvidia-ml.so.1) gives no events")
     for text, number_of in found["unasked"].items():
-        print(f"not asked on {number_of} nodes: {text}")
+        print(f"no result on {number_of} nodes: {text}")
     for fault in found["faults"]:
         print(f"FAILED {' '.join(fault['nodes'])}: {fault['text']}")
     (results / "verdict.json").write_text(json.dumps({**found, "figures": nodes}, indent=1) + "\n")

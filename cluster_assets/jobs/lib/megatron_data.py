@@ -1,6 +1,6 @@
-"""megatron_data.py check|seal|verify: input and output of Megatron-LM's tools/preprocess_data.py.
+"""megatron_data.py check|finish|verify: input and output of Megatron-LM's tools/preprocess_data.py.
 
-`check FILE` reads the first lines of a .jsonl file. `seal FOLDER` compares the index with the number of documents of
+`check FILE` reads the first lines of a .jsonl file. `finish FOLDER` compares the index with the number of documents of
 the input, and writes the manifest that train-megatron.sbatch reads. `verify FOLDER` reads every byte of a data set.
 
 The index, PREFIX.idx, is that of Megatron-LM core_v0.16.1, megatron/core/datasets/indexed_dataset.py: 9 bytes of magic,
@@ -94,7 +94,7 @@ def digest(path: Path) -> str:
     return found.hexdigest()
 
 
-def seal(folder: Path, prefix: str, source: Path, tokenizer: dict[str, Any]) -> None:
+def finish(folder: Path, prefix: str, source: Path, tokenizer: dict[str, Any]) -> None:
     """Write the manifest of a data set that is complete."""
     key = prefix[len("data_") : -len("_document")]
     wanted = check(source, key, None)
@@ -136,22 +136,22 @@ def main(words: list[str]) -> int:
     checker = commands.add_parser("check", help="read the first lines of the input")
     checker.add_argument("file", type=Path)
     checker.add_argument("--key", default="text")
-    sealer = commands.add_parser("seal", help="check the output and write the manifest")
-    sealer.add_argument("folder", type=Path)
-    sealer.add_argument("--prefix", required=True)
-    sealer.add_argument("--input", type=Path, required=True)
-    sealer.add_argument("--tokenizer-type", required=True)
-    sealer.add_argument("--tokenizer-model", type=Path, required=True)
+    finisher = commands.add_parser("finish", help="check the output and write the manifest")
+    finisher.add_argument("folder", type=Path)
+    finisher.add_argument("--prefix", required=True)
+    finisher.add_argument("--input", type=Path, required=True)
+    finisher.add_argument("--tokenizer-type", required=True)
+    finisher.add_argument("--tokenizer-model", type=Path, required=True)
     verifier = commands.add_parser("verify", help="read every byte of a data set")
     verifier.add_argument("folder", type=Path)
     options = parser.parse_args(words)
     try:
         if options.command == "check":
             check(options.file, options.key)
-        elif options.command == "seal":
+        elif options.command == "finish":
             model = options.tokenizer_model
             tokenizer = {"type": options.tokenizer_type, "model": str(model), "vocabulary": vocabulary(model)}
-            seal(options.folder, options.prefix, options.input, tokenizer)
+            finish(options.folder, options.prefix, options.input, tokenizer)
         else:
             verify(options.folder)
     except (Invalid, OSError, ValueError, KeyError) as problem:

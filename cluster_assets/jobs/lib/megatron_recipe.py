@@ -41,7 +41,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Machine:
-    """What the job gets. Without GPUs or memory, what depends on them is not checked."""
+    """What the job gets. Without `memory_gib`, whether the model fits is not checked."""
 
     nodes: int
     gpus: int

@@ -36,7 +36,7 @@ class Failed(Exception):
     """Why a copy failed."""
 
 
-def copies(commands: Sequence[Sequence[str]], limit: float) -> float:
+def run_all(commands: Sequence[Sequence[str]], limit: float) -> float:
     """Run commands at the same time; the seconds until the last one ends."""
     begun = time.monotonic()
     # Errors go to files: a pipe that nobody reads would stop a command.
@@ -73,7 +73,7 @@ def measure(target: str, region: str, procs: int, mib: int, limit: float) -> dic
         }
         try:
             for direction in _DIRECTIONS:
-                found[direction] = round(procs * (mib << 20) / 1e9 / copies(lines[direction], limit), 3)
+                found[direction] = round(procs * (mib << 20) / 1e9 / run_all(lines[direction], limit), 3)
         except Failed as problem:
             # The same text on all nodes with the same problem.
             text = re.sub(r"\S*s3-test-\w+", "FILE", str(problem))

@@ -74,7 +74,7 @@ def paired(one: int, other: int) -> Pair:
 
 
 @dataclass
-class _Sight:
+class _Analysis:
     """What the rounds so far show."""
 
     centre: float
@@ -112,7 +112,7 @@ class Tournament:
             # Nothing where the nodes that answer have met, but for one that rests.
             if pairs := self._matching([one for one in range(size) if one not in silent], number):
                 return pairs
-        return [] if number >= self.most else self._compatible(self._look().wanted)
+        return [] if number >= self.most else self._compatible(self._analyze().wanted)
 
     def _matching(self, order: list[int], number: int) -> list[Pair]:
         """All nodes in pairs that have not met, far apart in even rounds, near in odd ones; one may rest."""
@@ -181,7 +181,7 @@ class Tournament:
         centre = median(good)
         return centre, max(spread, 1.4826 * median([abs(math.log(figure / centre)) for figure in good]))
 
-    def _look(self) -> _Sight:
+    def _analyze(self) -> _Analysis:
         """Everything that the figures show, and what they leave open."""
         centre, noise = self._scale()
         silent = self._silent()
@@ -189,26 +189,28 @@ class Tournament:
         threshold = centre * (1 - max(MARGIN, NOISE_FACTOR * noise))
         alive = [one for one in self._by_node if one not in silent]
         groups = connected(alive, (pair for pair, figure in best.items() if figure and figure >= threshold))
-        sight = _Sight(centre, noise, threshold, silent, best, groups, set(groups[0]) if groups else set())
+        analysis = _Analysis(centre, noise, threshold, silent, best, groups, set(groups[0]) if groups else set())
         for one in sorted(silent):
-            self._accuse(sight, "silent", [one], [0.0] * len(self._trail(one)))
-        self._unanswered(sight)
+            self._accuse(analysis, "silent", [one], [0.0] * len(self._trail(one)))
+        self._unanswered(analysis)
         for group in groups[1:]:
-            (self._alone if len(group) == 1 else self._group)(group, sight)
-        self._within(sight)
-        return sight
+            (self._alone if len(group) == 1 else self._group)(group, analysis)
+        self._within(analysis)
+        return analysis
 
-    def _accuse(self, sight: _Sight, kind: str, nodes: Iterable[int], figures: Sequence[float]) -> None:
+    def _accuse(self, analysis: _Analysis, kind: str, nodes: Iterable[int], figures: Sequence[float]) -> None:
         found = rounded(median(figures)) if figures else 0.0
-        sight.faults.append(Fault(kind, [self.nodes[one] for one in nodes], found, rounded(sight.centre), len(figures)))
+        analysis.faults.append(
+            Fault(kind, [self.nodes[one] for one in nodes], found, rounded(analysis.centre), len(figures))
+        )
 
-    def _to_main(self, nodes: Iterable[int], sight: _Sight) -> list[float]:
+    def _to_main(self, nodes: Iterable[int], analysis: _Analysis) -> list[float]:
         """The figures of pairs of these nodes with nodes of the largest group."""
         return [
-            sight.best[paired(one, other)]
+            analysis.best[paired(one, other)]
             for one in nodes
             for other in {other for other, _ in self._by_node[one]}
-            if other in sight.main and paired(one, other) in sight.best
+            if other in analysis.main and paired(one, other) in analysis.best
         ]
 
     def _untried(self, one: int, others: Iterable[int]) -> list[int]:
@@ -216,89 +218,92 @@ class Tournament:
         untried = (other for other in others if paired(one, other) not in self._of_pair)
         return sorted(untried, key=lambda other: abs(other - one))
 
-    def _ask(self, sight: _Sight, one: int, others: Iterable[int]) -> None:
-        sight.wanted += [paired(one, other) for other in others]
+    def _ask(self, analysis: _Analysis, one: int, others: Iterable[int]) -> None:
+        analysis.wanted += [paired(one, other) for other in others]
 
-    def _unanswered(self, sight: _Sight) -> None:
+    def _unanswered(self, analysis: _Analysis) -> None:
         """Nodes whose last partner did not answer."""
-        trails = {one: trail for one in sorted(sight.main) if (trail := sight.main.intersection(self._trail(one)))}
+        trails = {
+            one: trail for one in sorted(analysis.main) if (trail := analysis.main.intersection(self._trail(one)))
+        }
         for one, trail in trails.items():
-            answering = [other for other in sight.main if other not in trails]
-            self._ask(sight, one, self._untried(one, answering) + answering)
-            self._accuse(sight, "undecided", [one], [0.0] * len(trail))
+            answering = [other for other in analysis.main if other not in trails]
+            self._ask(analysis, one, self._untried(one, answering) + answering)
+            self._accuse(analysis, "undecided", [one], [0.0] * len(trail))
 
-    def _alone(self, group: list[int], sight: _Sight) -> None:
+    def _alone(self, group: list[int], analysis: _Analysis) -> None:
         """A node without a fast pair."""
         [one] = group
-        figures = self._to_main(group, sight)
-        rest = [other for other in self._by_node if other not in sight.main and other not in sight.silent]
+        figures = self._to_main(group, analysis)
+        rest = [other for other in self._by_node if other not in analysis.main and other not in analysis.silent]
         near = [other for other in self._untried(one, rest) if 0 < abs(other - one) <= _NEAR]
-        self._ask(sight, one, near)
+        self._ask(analysis, one, near)
         known = len(figures) >= _OF_A_NODE
         if not known:
-            self._ask(sight, one, self._untried(one, sight.main))
-        for others in sight.groups[1:4]:
+            self._ask(analysis, one, self._untried(one, analysis.main))
+        for others in analysis.groups[1:4]:
             # It may belong to a group of which it has met nobody.
-            if len(others) > 1 and not any(paired(one, other) in sight.best for other in others):
-                self._ask(sight, one, self._untried(one, others))
+            if len(others) > 1 and not any(paired(one, other) in analysis.best for other in others):
+                self._ask(analysis, one, self._untried(one, others))
                 known = False
-        self._accuse(sight, ("node" if any(figures) else "silent") if known else "undecided", group, figures)
+        self._accuse(analysis, ("node" if any(figures) else "silent") if known else "undecided", group, figures)
 
-    def _group(self, group: list[int], sight: _Sight) -> None:
+    def _group(self, group: list[int], analysis: _Analysis) -> None:
         """Nodes that are fast among each other, with no fast pair to the largest group."""
-        figures = self._to_main(group, sight)
-        for other in sight.groups[sight.groups.index(group) + 1 :]:
-            met = sum(paired(one, another) in sight.best for one in group for another in other)
+        figures = self._to_main(group, analysis)
+        for other in analysis.groups[analysis.groups.index(group) + 1 :]:
+            met = sum(paired(one, another) in analysis.best for one in group for another in other)
             if len(other) > 1 and met < _OF_A_PAIR:
                 for one in group:
-                    self._ask(sight, one, self._untried(one, other))
+                    self._ask(analysis, one, self._untried(one, other))
         known = len(figures) >= _OF_A_GROUP
         for one in [] if known else group:
-            self._ask(sight, one, self._untried(one, sight.main))
+            self._ask(analysis, one, self._untried(one, analysis.main))
         if figures:
-            self._accuse(sight, "group" if known else "undecided", group, figures)
+            self._accuse(analysis, "group" if known else "undecided", group, figures)
 
-    def _within(self, sight: _Sight) -> None:
+    def _within(self, analysis: _Analysis) -> None:
         """Slow pairs within a group: of one node that is slow with most others, or of a link."""
-        number_of = {one: number for number, group in enumerate(sight.groups) for one in group}
+        number_of = {one: number for number, group in enumerate(analysis.groups) for one in group}
         slow = [
             pair
-            for pair, figure in sight.best.items()
-            if figure < sight.threshold and number_of[pair[0]] == number_of[pair[1]]
+            for pair, figure in analysis.best.items()
+            if figure < analysis.threshold and number_of[pair[0]] == number_of[pair[1]]
         ]
         often = {one for one, count in Counter(one for pair in slow for one in pair).items() if count >= _OF_A_NODE}
         bad = set()
-        for one in sorted(often & sight.main):
-            figures = self._to_main([one], sight)
-            if median(figures) < sight.threshold:
+        for one in sorted(often & analysis.main):
+            figures = self._to_main([one], analysis)
+            if median(figures) < analysis.threshold:
                 bad.add(one)
-                self._accuse(sight, "node", [one], figures)
+                self._accuse(analysis, "node", [one], figures)
         for pair in slow:
             if bad.isdisjoint(pair):
                 figures = self._of_pair[pair]
                 known = len(figures) >= _OF_A_PAIR
-                self._accuse(sight, "link" if known else "undecided", pair, figures)
-                sight.wanted += [] if known else [pair]
+                self._accuse(analysis, "link" if known else "undecided", pair, figures)
+                analysis.wanted += [] if known else [pair]
 
     def partners(self) -> list[tuple[str, str]]:
         """Slow nodes, each with a node that is fast."""
-        sight = self._look()
-        slow = [fault.nodes[0] for fault in sight.faults if fault.kind == "node"]
-        faulty = {name for fault in sight.faults for name in fault.nodes}
-        good = [self.nodes[one] for one in sorted(sight.main) if self.nodes[one] not in faulty]
+        analysis = self._analyze()
+        slow = [fault.nodes[0] for fault in analysis.faults if fault.kind == "node"]
+        faulty = {name for fault in analysis.faults for name in fault.nodes}
+        good = [self.nodes[one] for one in sorted(analysis.main) if self.nodes[one] not in faulty]
         return [(name, good[place]) for place, name in enumerate(slow[: len(good)])]
 
     def verdict(self) -> dict[str, Any]:
         """The verdict, with the figures."""
-        sight, nodes = self._look(), len(self.nodes)
-        if nodes < 3 or not sight.centre:
-            sight.faults = []
-            self._accuse(sight, "undecided", range(nodes), [sight.centre] * len(self._of_pair))
+        analysis, nodes = self._analyze(), len(self.nodes)
+        if nodes < 3 or not analysis.centre:
+            analysis.faults = []
+            self._accuse(analysis, "undecided", range(nodes), [analysis.centre] * len(self._of_pair))
         return {
-            "passed": not sight.faults, "nodes": nodes, "rounds": len(self.rounds), "most_rounds": self.most,
-            "pairs": len(self._of_pair), "peers": rounded(sight.centre), "noise_percent": round(100 * sight.noise, 2),
-            "margin_percent": round(100 * max(MARGIN, NOISE_FACTOR * sight.noise), 1),
-            "faults": sorted(sight.faults, key=lambda fault: fault.kind == "undecided"),
+            "passed": not analysis.faults, "nodes": nodes, "rounds": len(self.rounds), "most_rounds": self.most,
+            "pairs": len(self._of_pair), "peers": rounded(analysis.centre),
+            "noise_percent": round(100 * analysis.noise, 2),
+            "margin_percent": round(100 * max(MARGIN, NOISE_FACTOR * analysis.noise), 1),
+            "faults": sorted(analysis.faults, key=lambda fault: fault.kind == "undecided"),
         }  # fmt: skip
 
 

@@ -33,7 +33,7 @@ training::help_options() {
 Options of the watchdog, which ends an attempt that hangs, and requeues the job without the nodes at fault:
   --stall S        WATCHDOG_STALL    seconds without a step (default 240, or four times the longest pause so far; 0: never)
   --start S        WATCHDOG_START    seconds without output, where no step is reported, or not yet (default 1800)
-  --silence S      WATCHDOG_SILENCE  seconds without a sign of life from a node (default 60, at least 12)
+  --silence S      WATCHDOG_SILENCE  seconds without a heartbeat from a node (default 60, at least 12)
 END
 }
 

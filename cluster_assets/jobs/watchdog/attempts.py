@@ -27,11 +27,11 @@ NO_VERDICT = 124
 UNUSABLE = re.compile(r"down|drain|fail|unk|maint|no_respond|\*$")
 
 
-def unwatched(folder: Path, seconds: float) -> dict[str, str]:
-    """The nodes that showed no life long before the others, in an attempt that Slurm requeued."""
+def silent_nodes(folder: Path, seconds: float) -> dict[str, str]:
+    """Nodes whose heartbeat ended long before the newest, in an attempt that Slurm requeued."""
     times = {path.name: path.stat().st_mtime for path in files(folder / "nodes") if read(path).startswith("running")}
     newest = max(times.values(), default=0.0)
-    return {node: "no sign of life before the requeue" for node, at in times.items() if newest - at > seconds}
+    return {node: "no heartbeat before the requeue" for node, at in times.items() if newest - at > seconds}
 
 
 def failure(folder: Path, status: int | None) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def conclude(options: argparse.Namespace) -> int:
         return 1
     verdict = load(folder / "verdict.json") or failure(folder, options.status)
     if options.status is None:
-        verdict["nodes"] = {**verdict["nodes"], **unwatched(folder, options.silence)}
+        verdict["nodes"] = {**verdict["nodes"], **silent_nodes(folder, options.silence)}
     before = history(options.history)
     further = verdict["step"] > max((one["step"] for one in before), default=-2)
     kept = ("kind", "text", "nodes", "step", "certain")

@@ -2,12 +2,12 @@
 
     watchdog.py watch FOLDER --pid PID ...   while the launcher PID runs; ends it when it hangs
     watchdog.py inspect FOLDER --node NODE   on a node: the state and the stacks of its ranks, as JSON
-    watchdog.py deputy FOLDER ...            on another node: requeues the job when the watchdog shows no sign of life
+    watchdog.py deputy FOLDER ...            on another node: requeues the job when the watchdog has no heartbeat
 
 FOLDER is on the shared file system and belongs to one attempt:
 
     progress/RANK   the last step (training/progress.py)
-    nodes/NODE      "running STEP TIME" every 5 s, at the end "ended STATUS" or "orphaned" (node-launch.sh)
+    nodes/NODE      "running SLURM_STEP TIME" every 5 s, then "ended STATUS" or "orphaned" (node-launch.sh)
     ranks, stacks, flight, failures   files of the ranks (rank.py)
     verdict.json    why the watchdog ended the attempt
 
@@ -40,8 +40,8 @@ STACKS = signal.SIGRTMIN + 10  # as rank.py
 # The limit of a stall is at least this many times the longest pause of the run so far, so that an evaluation or a
 # checkpoint does not count as a hang.
 PAUSES = 4
-# The sign of life of the watchdog itself, among those of the nodes.
-SIGN = ".watchdog"
+# The watchdog's own heartbeat, in the folder of the nodes' files.
+HEARTBEAT = ".watchdog"
 # How often the deputy reads it, and the least silence before it acts: the watchdog may be starting again.
 DEPUTY_PAUSE_S, DEPUTY_S = 2, 120
 # For the answer of a node, and of its ranks.
@@ -82,7 +82,7 @@ class Watch:
         self.factor = 2 ** min(4, sum(one["kind"] == "stall" and not one["certain"] for one in earlier))
 
     def fault(self) -> dict[str, Any] | None:
-        """What is wrong now: its kind, a text, and the nodes that show no sign of life."""
+        """What is wrong now: its kind, a text, and the nodes without a heartbeat."""
         options, silent, orphaned, ages = self.options, [], [], []
         for name, clock in self.nodes.items():
             text = read(self.folder / "nodes" / name)
@@ -96,7 +96,7 @@ class Watch:
         if orphaned:
             return {"kind": "daemon", "text": f"no step daemon on {', '.join(orphaned)}", "nodes": orphaned}
         if silent:
-            text = f"no sign of life from {', '.join(silent)} for {options.silence} s"
+            text = f"no heartbeat from {', '.join(silent)} for {options.silence} s"
             return {"kind": "silence", "text": text, "nodes": silent}
         if not ages and any(clock.value for clock in self.nodes.values()):
             age = min(time.monotonic() - clock.changed for clock in self.nodes.values())
@@ -118,25 +118,25 @@ class Watch:
         return None
 
     def reset(self) -> None:
-        """Start all clocks again: this process itself did not run, so it has missed signs of life."""
+        """Start all clocks again: this process itself did not run, so it has missed heartbeats."""
         for clock in (*self.nodes.values(), self.steps, self.output):
             clock.changed = time.monotonic()
 
-    def sign(self) -> None:
+    def heartbeat(self) -> None:
         """Show the deputy that the watchdog is alive."""
         with contextlib.suppress(OSError):
-            (self.folder / "nodes" / SIGN).write_text(f"{os.getpid()} {time.time()}\n")
+            (self.folder / "nodes" / HEARTBEAT).write_text(f"{os.getpid()} {time.time()}\n")
 
     @contextlib.contextmanager
-    def signing(self, pause: float) -> Iterator[None]:
-        """Sign in a thread: to examine many nodes, or to read many files, takes longer than the deputy waits."""
+    def heartbeats(self, pause: float) -> Iterator[None]:
+        """Send heartbeats from a thread: examining many nodes or files can take longer than the deputy waits."""
         done = threading.Event()
 
         def repeat() -> None:
             while not done.wait(pause):
-                self.sign()
+                self.heartbeat()
 
-        threading.Thread(target=repeat, daemon=True, name="sign").start()
+        threading.Thread(target=repeat, daemon=True, name="heartbeat").start()
         try:
             yield
         finally:
@@ -145,11 +145,11 @@ class Watch:
     def loop(self) -> int:
         """Watch until the launcher has ended. Returns the exit code."""
         pause = max(0.5, min(self.options.silence, self.options.stall or 60) / 10)
-        with self.signing(pause):
+        with self.heartbeats(pause):
             while alive(self.options.pid):
                 begun = time.monotonic()
                 # Here too: where writing blocks, the nodes cannot show life either, and the clocks start again below.
-                self.sign()
+                self.heartbeat()
                 found = self.fault()
                 if time.monotonic() - begun > self.options.silence / 2:
                     self.reset()
@@ -200,15 +200,15 @@ def deputy(options: argparse.Namespace) -> None:
     age, before = 0.0, time.monotonic()
     while age < limit:
         time.sleep(DEPUTY_PAUSE_S)
-        text = read(options.folder / "nodes" / SIGN)
+        text = read(options.folder / "nodes" / HEARTBEAT)
         if text == "ended":
             return
-        # Without a sign (a full or failing file system), and after a long round (the file system hung, or the job was
-        # suspended), the count starts again: the deputy may have missed signs, and may read an old one first.
+        # Without a heartbeat (a full or failing file system), and after a long round (the file system hung, or the job
+        # was suspended), the count starts again: the deputy may have missed some, and may read an old one first.
         if not text or time.monotonic() - before > DEPUTY_PAUSE_S + options.silence / 2:
             clock = Clock()
         before, age = time.monotonic(), clock.see(text)
-    about = {"kind": "silence", "text": f"no sign of life from the job's script for {limit} s", "certain": True}
+    about = {"kind": "silence", "text": f"no heartbeat from the job's script for {limit} s", "certain": True}
     nodes = {options.nodes: "lost the job's script"}
     with contextlib.suppress(OSError):
         write_json(options.folder / "verdict.json", {**about, "nodes": nodes, "step": last_step(options.folder)})
@@ -217,13 +217,7 @@ def deputy(options: argparse.Namespace) -> None:
 
 def alive(pid: int) -> bool:
     """Whether a process exists."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return Path(f"/proc/{pid}").exists()
 
 
 def tree(pid: int) -> list[int]:
@@ -307,7 +301,7 @@ def judge(found: dict[str, Any], answers: dict[str, dict[str, Any]], folder: Pat
     """The verdict: the ranks and nodes at fault, and a line for each thing that was found."""
     lines: list[str] = []
     gone = "its step daemon is gone"
-    nodes = dict.fromkeys(found["nodes"], gone if found["kind"] == "daemon" else "no sign of life")
+    nodes = dict.fromkeys(found["nodes"], gone if found["kind"] == "daemon" else "no heartbeat")
     for node, answer in answers.items():
         if nodes.get(node) == gone:
             continue  # its launcher said so; srun may not reach a node whose slurmd died, too

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every minute: the head node's address, which changes when the head node is replaced, and a sign of life. Without the latter for
+# Every minute: the head node's address, which changes when the head node is replaced, and a heartbeat. Without the latter for
 # ten minutes an alarm notifies: a monitoring host that is down sends no alerts.
 set -euo pipefail
 

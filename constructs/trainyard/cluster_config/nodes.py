@@ -106,13 +106,13 @@ def queue(environment: Environment, references: References, settings: Queue) -> 
 
 
 def custom_slurm_settings(environment: Environment, queue: Queue) -> dict[str, str]:
-    """Parameters of the queue's partition: what jobs get that do not ask, and what their use counts among teams."""
+    """Parameters of the queue's partition: defaults of jobs, and TRESBillingWeights if the cluster is shared."""
     return defaults_of_jobs(environment, queue) | billing_weights(environment, queue)
 
 
 def defaults_of_jobs(environment: Environment, queue: Queue) -> dict[str, str]:
     """With memory scheduled and nodes shared, each CPU brings its share of the memory, and each GPU its share of seven
-    eighths of the CPUs; the rest is for jobs without GPUs. Teams that share nodes get the CPUs without memory too.
+    eighths of the CPUs; the rest is for jobs without GPUs. With shares, DefCpuPerGPU needs no memory scheduling.
 
     Without them a job that requests no memory gets all of a node's (slurm.conf of Slurm 25.11, DefMemPerCPU). The
     environment file's own defaults win. Nothing if an instance type is unknown.

@@ -26,8 +26,8 @@ HEALTH_CHECK = {
 MAIL = {"MailProg": "/opt/trainyard/current/monitoring/slurm-mail.sh"}
 
 # What `trainyard cost` needs of the records: the GPUs of each job, and its comment, which names the model.
-# ParallelCluster sets neither (facts: cookbook.json). slurmctld refuses the first without a database. With one that
-# existed before, the environment file sets them, so that its configuration does not change.
+# ParallelCluster sets neither (facts: cookbook.json). slurmctld refuses the first without a database. With an
+# existing one and no teams, the environment file sets them: its configuration does not change.
 RECORDS = {"AccountingStorageTRES": "gres/gpu", "AccountingStoreFlags": "job_comment"}
 
 # DCGM's check of eight GPUs, a prolog, outlasts ParallelCluster's timers (aws-parallelcluster#6777, open, 2025-04-03;

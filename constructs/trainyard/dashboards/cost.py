@@ -5,7 +5,7 @@ from __future__ import annotations
 from settings import Environment
 from settings.instances import instance_types
 from settings.model.cluster import Queue
-from settings.prices import node_hours
+from settings.prices import hourly_usd
 from trainyard.dashboards.cluster import ABSENT, FREE_GPUS
 from trainyard.dashboards.model import Dashboard, Variable, figure, lines, stacked, table
 
@@ -19,7 +19,7 @@ _KINDS = {
 
 def gpu_hour_usd(environment: Environment, queue: Queue) -> float | None:
     """Price of an hour of one GPU of the queue's dearest type; None if unknown."""
-    prices = node_hours(environment, queue, sorted(_gpu_types(queue)))
+    prices = hourly_usd(environment, queue, sorted(_gpu_types(queue)))
     known = [price / instance_types()[name].gpus for name, price in prices.items() if price is not None]
     return max(known) if len(known) == len(prices) else None
 

@@ -19,7 +19,7 @@ _WRITES = ("s3:Abort*", "s3:DeleteObject*", *_ENCRYPTS)
 _OWN_ARTIFACTS = "CDK's own grant on the artifact bucket and its key, which only this pipeline uses."
 
 
-def source_may_use(pipeline: pipelines.CodePipeline, connection: str) -> None:
+def grant_use(pipeline: pipelines.CodePipeline, connection: str) -> None:
     """Let the source action use the connection by both of the service's names; CDK knows the older one."""
     role = _find(pipeline, "Pipeline", "Source", "Source", "CodePipelineActionRole")
     if not isinstance(role, iam.Role):
@@ -69,7 +69,7 @@ def acknowledge_roles_of_cdk(
     for construct in pipeline.pipeline.node.find_all():
         name = construct.node.id
         if name.endswith("-ByVerdict"):
-            listing = "lambda:ListFunctions: The action knows no resources."
+            listing = "lambda:ListFunctions: The action takes no ARN."
             acknowledge(construct, {ANY_RESOURCE: listing, versions: "Versions of this one function."})
         if name.startswith("Approve"):
             key = "CDK's own grant on the topic's key."

@@ -50,7 +50,7 @@ class Approver(Construct):
             self._role,
             {
                 "AwsSolutions-IAM5[Action::kms:GenerateDataKey*]": "CDK's own grant on the topic's key.",
-                ANY_RESOURCE: "Results of CodePipeline's jobs: the actions know no resources.",
+                ANY_RESOURCE: "Results of CodePipeline's jobs: the actions take no ARN.",
             },
         )
         pipeline = [self._arn(pipeline_name)]

@@ -113,7 +113,7 @@ def update(turn: Turn) -> Operation:
         try:
             status = turn.api.fleet(turn.name)
         except ApiUnknownError as error:
-            return outcomes.blind(turn, error)
+            return outcomes.retry(turn, error)
         if status in _STOPPING:
             return outcomes.wait(turn, f"the compute fleet is {status}")
         if status != "STOPPED":
@@ -254,7 +254,7 @@ def _protect_jobs(turn: Turn, why: str, details: tuple[str, ...], view: ClusterV
     try:
         idle = turn.api.compute_nodes(view.name) == 0
     except ApiTrouble as error:
-        return outcomes.blind(turn, error)
+        return outcomes.retry(turn, error)
     count = 0 if idle else turn.aws.running_jobs(head_node) if head_node else None
     if count == 0:
         return None
@@ -286,13 +286,13 @@ def stabilize(turn: Turn, succeed: Succeed) -> Operation:
         if unsettled:
             return unsettled
     try:
-        return _fleet_runs(turn, succeed)
+        return _start_fleet(turn, succeed)
     except (ApiError, ApiUnknownError) as error:
-        return outcomes.blind(turn, error)
+        return outcomes.retry(turn, error)
 
 
 def _verified(turn: Turn) -> Operation | None:
-    """None if a dry run finds no changes; otherwise the update is sent again."""
+    """Dry run: with changes, update again; on 409 or 429, wait; else None."""
     answer = _dry_run(turn.api.update, turn.name, turn.text)
     if answer.http_status == 412:
         note = "the update ended, but the cluster has another configuration"
@@ -304,7 +304,7 @@ def _verified(turn: Turn) -> Operation | None:
     return None
 
 
-def _fleet_runs(turn: Turn, succeed: Succeed) -> Operation:
+def _start_fleet(turn: Turn, succeed: Succeed) -> Operation:
     status = turn.api.fleet(turn.name)
     if status == "RUNNING":
         return outcomes.finish(turn, succeed)

@@ -32,7 +32,7 @@ class Execution:
 
 
 class Aws:
-    """No method raises: a failed call returns None or nothing, which callers treat as the worse case.
+    """No method raises: a failed call returns None, () or UNKNOWN; callers assume the worse case.
 
     Args:
         client: returns the botocore client of a service.

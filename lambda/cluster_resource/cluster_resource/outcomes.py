@@ -88,10 +88,10 @@ def unknown(turn: Turn, error: ApiUnknownError, sent: Create | Update | None = N
     return finish(turn, fail)
 
 
-def blind(turn: Turn, error: ApiTrouble) -> Operation:
-    """The cluster could not be described: try again until the time limit."""
+def retry(turn: Turn, error: ApiTrouble) -> Operation:
+    """A call failed: try again until the time limit."""
     _LOG.warning("%s: %s", turn.name, error)
-    return wait(turn, f"the API could not be reached ({error})")
+    return wait(turn, f"a call to the API failed ({error})")
 
 
 def no_access(turn: Turn, error: ApiAccessError) -> Operation:

@@ -77,11 +77,11 @@ def step(operation: Operation, now: float, clients: Clients) -> Operation:
     except ApiAccessError as error:
         done = outcomes.no_access(turn, error)
     except ApiUnknownError as error:
-        done = outcomes.blind(turn, error)
+        done = outcomes.retry(turn, error)
     except ApiError as error:
         what = f"The ParallelCluster API refused to describe the cluster {turn.name}."
         throttled = error.http_status == 429
-        done = outcomes.blind(turn, error) if throttled else outcomes.refused(turn, error, touched=True, what=what)
+        done = outcomes.retry(turn, error) if throttled else outcomes.refused(turn, error, touched=True, what=what)
     return _handed_on(done, turn)
 
 

@@ -1,4 +1,4 @@
-"""How a resource type joins ministack's CloudFormation; types without one of their own are recorded.
+"""Adds resource types to ministack's CloudFormation; types without a provider are recorded.
 
 The registry's schema checks the properties and decides what replaces the resource. A recorded type does nothing: its
 physical id and the attributes that GetAtt can ask for are made up in AWS's form.

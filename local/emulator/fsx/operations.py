@@ -158,7 +158,7 @@ def _update_file_system(request: Request) -> Request:
     if "OpenZFSConfiguration" in system and wanted != present and 10 * wanted < 11 * present:
         raise ApiError("BadRequest", f"StorageCapacity {wanted} is not at least 10 percent greater than {present} GiB.")
     members = ("StorageCapacity", "LustreConfiguration", "OpenZFSConfiguration")
-    return {"FileSystem": records.updated("FileSystemId", request, *members)}
+    return {"FileSystem": records.update("FileSystemId", request, *members)}
 
 
 def _delete_file_system(request: Request) -> Request:
@@ -174,7 +174,7 @@ def _delete_file_system(request: Request) -> Request:
             del store[child]
     for interface in interfaces:
         ec2._network_interfaces.pop(interface, None)
-    return records.deleted("FileSystemId", request)
+    return records.delete("FileSystemId", request)
 
 
 def _create_association(request: Request) -> Request:
@@ -272,7 +272,7 @@ def _delete_volume(request: Request) -> Request:
         _delete_volume({**request, "VolumeId": child})
     for snapshot in snapshots:
         del records.SNAPSHOTS[snapshot]
-    return records.deleted("VolumeId", request)
+    return records.delete("VolumeId", request)
 
 
 def _create_snapshot(request: Request) -> Request:
@@ -295,16 +295,16 @@ OPERATIONS: dict[str, Callable[[Request], Request]] = {
     "DescribeFileSystems": records.describe("FileSystemId", "FileSystems"),
     "CreateDataRepositoryAssociation": _create_association,
     "UpdateDataRepositoryAssociation": lambda request: {
-        "Association": records.updated("AssociationId", request, "ImportedFileChunkSize", "S3")
+        "Association": records.update("AssociationId", request, "ImportedFileChunkSize", "S3")
     },
-    "DeleteDataRepositoryAssociation": lambda request: records.deleted("AssociationId", request),
+    "DeleteDataRepositoryAssociation": lambda request: records.delete("AssociationId", request),
     "DescribeDataRepositoryAssociations": _describe_associations,
     "CreateVolume": _create_volume,
-    "UpdateVolume": lambda request: {"Volume": records.updated("VolumeId", request, "Name", "OpenZFSConfiguration")},
+    "UpdateVolume": lambda request: {"Volume": records.update("VolumeId", request, "Name", "OpenZFSConfiguration")},
     "DeleteVolume": _delete_volume,
     "DescribeVolumes": records.describe("VolumeId", "Volumes"),
     "CreateSnapshot": _create_snapshot,
-    "DeleteSnapshot": lambda request: records.deleted("SnapshotId", request),
+    "DeleteSnapshot": lambda request: records.delete("SnapshotId", request),
     "DescribeSnapshots": records.describe("SnapshotId", "Snapshots"),
     "TagResource": _tag,
 }

@@ -62,8 +62,8 @@ def new(id_key: str, prefix: str, kind: str, request: Request, parent: str = "",
     return record
 
 
-def updated(id_key: str, request: Request, *members: str) -> Request:
-    """The record that a request names, with these members of the request; configurations are merged."""
+def update(id_key: str, request: Request, *members: str) -> Request:
+    """Update these members of the record that a request names; configurations are merged."""
     record = get(id_key, request[id_key])
     for name in members:
         if name in request:
@@ -72,7 +72,7 @@ def updated(id_key: str, request: Request, *members: str) -> Request:
     return record
 
 
-def deleted(id_key: str, request: Request) -> Request:
+def delete(id_key: str, request: Request) -> Request:
     """Remove the record that a request names; returns the answer of a Delete operation."""
     get(id_key, request[id_key])
     del _RECORDS[id_key][0][request[id_key]]

@@ -31,7 +31,7 @@ TEAMS = {f"model{number}": 14 if number == 7 else 11 for number in range(1, 8)}
 """The nodes of each model (environments/jakarta-80xp5e.yaml), which are the shares of their teams."""
 SEEDS = range(1, 6)
 EAGER = {"model1": 5.0, "model2": 2.0}
-"""Teams that ask for more than the others: so many times 1.3 of their share. Every team asks for at least 1.3."""
+"""Factor by team, 1 for the others: a team asks for at least factor x 1.3 times its share."""
 
 
 @dataclass

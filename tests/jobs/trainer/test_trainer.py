@@ -232,7 +232,7 @@ def test_a_pytorch_that_closes_its_stager_after_each_copy(
 
     monkeypatch.setattr(t.saving.DefaultStager, "_stage", closing)
     trained(t, tmp_path / "run")
-    assert [one.step for one in t.saving.checkpoint.whole(tmp_path / "run")] == [6, 4, 2]
+    assert [one.step for one in t.saving.checkpoint.complete(tmp_path / "run")] == [6, 4, 2]
     lines = list(map(json.loads, (tmp_path / "run.jsonl").read_text().splitlines()))
     assert lines[2]["checkpoint_seconds"] > 0
 
@@ -242,7 +242,7 @@ def test_a_stop_writes_a_checkpoint_that_is_not_final(
 ) -> None:
     monkeypatch.setattr(t.train, "_stop", True)
     run, found = trained(t, tmp_path / "run")
-    [written] = t.saving.checkpoint.whole(tmp_path / "run")
+    [written] = t.saving.checkpoint.complete(tmp_path / "run")
     assert (run.step, written.step, written.final) == (2, 2, False)
     monkeypatch.setattr(t.train, "_stop", False)
     run, rest = trained(t, tmp_path / "run")
@@ -284,7 +284,7 @@ def test_what_must_not_be_written_is_not(
     shutil.copytree(whole[0] / "step-00000002", folder / "step-00000002")
     with pytest.raises(t.train.DivergedError, match=r"of step 4 is (nan|inf): give a lower --rate"):
         trained(t, folder, "--rate 1e30 --every 3")
-    assert [one.step for one in t.saving.checkpoint.whole(folder)] == [2]
+    assert [one.step for one in t.saving.checkpoint.complete(folder)] == [2]
     assert list(losses(tmp_path / "run.jsonl")) == [3]
     with pytest.raises(t.saving.CheckpointError, match=r"belongs to a run at step 2. Give 2 or more"):
         trained(t, folder, "--steps 1")
@@ -339,7 +339,7 @@ def test_a_full_disk_keeps_the_old_checkpoints(
         assert "checkpoint of step 6 was not written" in str(error.value)
         assert "WARNING: the checkpoint of step 4 was not written" in capsys.readouterr().out
         assert [path.name for path in (folder / "run").iterdir()] == ["step-00000002"]
-        [kept] = t.saving.checkpoint.whole(folder / "run")
+        [kept] = t.saving.checkpoint.complete(folder / "run")
         assert not t.saving.checkpoint.damaged(kept)
     finally:
         subprocess.run(["umount", str(folder)], check=True)

@@ -56,7 +56,7 @@ def test_the_documented_commands_work(
     checkpoint = load_module(TRAINING / "checkpoint.py")
     (tmp_path / "prepared").mkdir()
     (tmp_path / "prepared/weights").write_bytes(b"w")
-    files = {"weights": checkpoint.seal(tmp_path / "prepared/weights")}
+    files = {"weights": checkpoint.sync_and_hash(tmp_path / "prepared/weights")}
     made = checkpoint.publish(tmp_path / "prepared", tmp_path / "step-00000100", files, step=100, final=False)
     status, output = run(exported[0])
     assert status == 1

@@ -62,7 +62,7 @@ def resume(lab: Laboratory, nodes: str = BROKEN) -> None:
 
 def test_healthy_cluster_passes_and_no_job_is_left(deployed: Validated) -> None:
     report, _ = deployed.validate(0)
-    assert not lines(report, "not asked")
+    assert not lines(report, "skipped")
     assert {
         ("hello-gpu", "gpu-dy-p5-1"), ("hello-gpu", BROKEN), ("gpu-check", BROKEN), ("scan", BROKEN),
         ("storage", "/fsx from gpu/p5"), ("scan", "cpu-dy-c7i-2"), ("nccl", "gpu/p5, 2 nodes"),
@@ -182,7 +182,7 @@ def test_nodes_with_a_users_job_are_not_judged(deployed: Validated) -> None:
         report, _ = deployed.validate(0, "--skip", "scan,gpu-check,nccl,storage,s3", "--start-minutes", "0.2")
     finally:
         lab.output(["scancel", "--name=mine"])
-    [line] = lines(report, "not asked").values()
+    [line] = lines(report, "skipped").values()
     assert line["check"] == "hello-gpu" and line["found"] == "nodes are taken by other jobs, 0.2 min long"
     assert report["headline"].startswith("PASSED (simulated) on the head node alone")
 

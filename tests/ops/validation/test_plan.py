@@ -87,13 +87,13 @@ def test_number_of_nodes(environment: Environment, most: int, nodes: int) -> Non
     assert {job.place.nodes for job in jobs if job.place.name.startswith("gpu")} == {nodes}
 
 
-def test_without_gpus_the_report_names_what_was_not_asked() -> None:
+def test_without_gpus_the_report_names_what_was_skipped() -> None:
     jobs, left_out = planned(with_queues(LOCAL.cluster.queues[1]))
     assert [(job.check, job.place.name) for job in jobs[1:]] == [
         (check, "cpu/c7i") for check in (NODE_SCAN, STORAGE, S3)
     ]
     assert [(line.check, line.outcome, line.found) for line in left_out] == [
-        (check, Outcome.NOT_ASKED, "no queue has GPUs") for check in (HELLO, GPUS, NCCL)
+        (check, Outcome.SKIPPED, "no queue has GPUs") for check in (HELLO, GPUS, NCCL)
     ]
 
 
@@ -161,7 +161,7 @@ def test_price_of_a_node(capacity: str, types: tuple[str, ...], hourly: float | 
 @pytest.mark.parametrize("check", [NCCL, STORAGE])
 def test_programs_are_missing(check: str) -> None:
     _, [line] = planned(LOCAL, (), checks=(check,))
-    assert line.outcome is Outcome.NOT_ASKED
+    assert line.outcome is Outcome.SKIPPED
     assert "--image NAME" in line.action and "imported are pytorch" in line.action
     _, [line] = planned(LOCAL, (), checks=(check,), required=(check,))
     assert line.outcome is Outcome.FAILED
@@ -190,8 +190,8 @@ def test_gpu_burn(programs: tuple[str, ...], selection: dict[str, Any], nodes: i
     assert (job.check, job.kind.job, job.place.nodes, job.options) == (BURN, "gpu-burn", nodes, options)
 
 
-def test_gpu_burn_is_not_asked() -> None:
-    for required, outcome in (((), Outcome.NOT_ASKED), ((BURN,), Outcome.FAILED)):
+def test_gpu_burn_is_skipped() -> None:
+    for required, outcome in (((), Outcome.SKIPPED), ((BURN,), Outcome.FAILED)):
         jobs, [line, *_] = Planner(JAKARTA, Selection((BURN,), required, nodes=3), ()).plan()
         found = "no torch on the nodes, and no --image was given"
         assert (jobs, line.outcome, line.found) == ([], outcome, found)
@@ -223,7 +223,7 @@ def test_pairs(
 
 @pytest.mark.parametrize(
     ("selection", "outcomes"),
-    [({}, []), ({"nodes": 1024}, [Outcome.NOT_ASKED]), ({"required": (PAIRS,)}, [Outcome.FAILED])],
+    [({}, []), ({"nodes": 1024}, [Outcome.SKIPPED]), ({"required": (PAIRS,)}, [Outcome.FAILED])],
     ids=["not asked for", "all", "named"],
 )
 def test_two_nodes_have_no_peers(selection: dict[str, Any], outcomes: list[Outcome]) -> None:

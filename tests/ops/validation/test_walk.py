@@ -16,7 +16,7 @@ from tests.ops.validation.fakes import HEALTHY, NODES, RUNNING, Answer, FakeNode
 from trainyard.pipeline import steps
 
 LOCAL = load(environment_file("local"))
-PASSED, FAILED, NOT_ASKED = Outcome.PASSED, Outcome.FAILED, Outcome.NOT_ASKED
+PASSED, FAILED, SKIPPED = Outcome.PASSED, Outcome.FAILED, Outcome.SKIPPED
 
 
 def walk(
@@ -234,7 +234,7 @@ def burnt(*faults: dict[str, Any], gpus: int = 16, **more: object) -> Answer:
          "n1, n2 and 78 more", "no torch"),
         (burnt(xids_unread=8), [PASSED, Outcome.WARNING], "gpu/p5", f"16 GPUs, {USUAL}"),
         (burnt({}, left_out=7), [FAILED, Outcome.WARNING], "n3", SLOW),
-        (burnt(unasked={"dcgmi: not there": 2}), [PASSED, NOT_ASKED], "gpu/p5", f"16 GPUs, {USUAL}"),
+        (burnt(unasked={"dcgmi: not there": 2}), [PASSED, SKIPPED], "gpu/p5", f"16 GPUs, {USUAL}"),
         (None, [FAILED], "gpu/p5", "nothing"),
     ],
 )  # fmt: skip
@@ -327,9 +327,9 @@ def test_job_that_never_starts_fails_with_slurms_reason() -> None:
 def test_cluster_whose_nodes_all_have_jobs_is_not_judged(reason: str) -> None:
     node = FakeNode({"host-scan": pending(reason, down=(), taken=2)})
     lines, _, seconds = walk(node, *plan.CHECKS, start_minutes=2)
-    assert outcomes(lines) == [PASSED, *[NOT_ASKED] * 6]
+    assert outcomes(lines) == [PASSED, *[SKIPPED] * 6]
     assert lines[1].found == "nodes are taken by other jobs, 2 min long"
-    headline = "PASSED on the head node alone, no other node was asked: 1 passed, 6 not asked"
+    headline = "PASSED on the head node alone, no other node was asked: 1 passed, 6 skipped"
     assert report(*lines).passed and report(*lines).headline == headline
     # One wait: the next job would wait for the same nodes.
     assert len(node.submitted) == 1

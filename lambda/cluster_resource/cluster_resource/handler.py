@@ -1,6 +1,6 @@
 """Lambda handler of the state machine's steps; wires the clients.
 
-Payload `{"step": "begin" | "poll" | "tell" | "answer", "work": {...}}`; the decision record that the package names has
+Payload `{"step": "begin" | "poll" | "early" | "answer", "work": {...}}`; the decision record that the package names has
 the shapes.
 """
 
@@ -36,12 +36,12 @@ def handler(payload: dict[str, Any], _context: object) -> dict[str, Any]:
         case "poll":
             now = time.time()
             return reconcile.step(Operation.from_json(item), now, _clients()).to_json(now)
-        case "tell":
+        case "early":
             return _answer_early(item)
         case "answer":
             return _answer(item)
         case step:
-            raise ValueError(f"The step is {step!r}; allowed are begin, poll, tell and answer.")
+            raise ValueError(f"The step is {step!r}; allowed are begin, poll, early and answer.")
 
 
 def _begin(item: dict[str, Any]) -> dict[str, Any]:
