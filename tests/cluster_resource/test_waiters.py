@@ -177,7 +177,7 @@ def test_a_long_deletion_is_left_to_the_waiter_before_the_cluster() -> None:
             Slow(owned(), looks=300, silent=range(HOUR, HOUR + 4)),
             events.delete(SMALL),
             "FAILED",
-            ("the API could not be reached",),
+            ("a call to the API failed",),
         ),
         "the last waiter": Case(
             Slow(owned("DELETE_IN_PROGRESS"), looks=FOREVER),

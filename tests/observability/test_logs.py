@@ -233,7 +233,7 @@ def test_following_prints_no_line_that_lines_left_out(
                 raise KeyboardInterrupt
             yield from (Line(NOW + number, "head", f"line {number}", str(number)) for number in range(count))
 
-    monkeypatch.setattr("cli.logs.reached", lambda *_: nullcontext())
+    monkeypatch.setattr("cli.logs.aws_session", lambda *_: nullcontext())
     monkeypatch.setattr("cli.logs._sources", lambda *_: [Busy()])
     monkeypatch.setattr(logs, "POLL_S", 0.0)
     assert main(["logs", "local", "--lines", "1", "--follow"]) == 130

@@ -68,7 +68,7 @@ def _ended(operation: Operation, now: float, api_for: Callable[[Place], ClusterA
         view = api_for(place).describe(place.cluster_name)
     except ApiTrouble as error:
         if now < operation.deadline:
-            note = f"the API could not be reached ({error})"
+            note = f"a call to the API failed ({error})"
             return replace(operation, progress=replace(operation.progress, note=note))
         return _decided(operation, "FAILED", f"The cluster {place.cluster_name} could not be described: {error}")
     if view is None or view.owner != operation.request.text("Owner") or view.status not in _AT_REST:
