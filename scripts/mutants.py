@@ -29,13 +29,14 @@ class Target:
 
 
 HANDLER = "lambda/cluster_resource/cluster_resource"
+DECIDE_TESTS = ("tests/cluster_resource/test_decide.py", "tests/cluster_resource/test_cancelled.py")
 RESPONSE_TESTS = ("tests/cluster_resource/test_response.py", "tests/cluster_resource/test_handlers.py")
 # Of the tests of the verdict those that synthesize nothing.
 VERDICT_TESTS = tuple(f"tests/ops/review/test_{name}.py" for name in ("verdict", "data_loss", "shares"))
 # Not items.py: it builds rules at import, when mutmut has not yet selected a mutant.
 RULES = ("compute", "file_systems", "models", "names", "network", "slurm")
 TARGETS = {
-    "decide": Target(HANDLER, ("decide.py",), ("tests/cluster_resource/test_decide.py",)),
+    "decide": Target(HANDLER, ("decide.py",), DECIDE_TESTS),
     "response": Target(HANDLER, ("response.py",), RESPONSE_TESTS),
     "settings": Target(
         "settings",

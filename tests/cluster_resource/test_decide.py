@@ -41,6 +41,7 @@ PROGRESS = {
     "cleared": Progress(clearing="arn:former"),
     "cleared and unknown": Progress(clearing="arn:former", creating=True, asked="unknown"),
     "created": Progress(creating=True, asked="accepted"),
+    "create not accepted": Progress(creating=True),
 }
 WANTED = {
     "": Wanted("local", "stack/Cluster", "3.16.1"),

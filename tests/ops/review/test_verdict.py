@@ -78,6 +78,14 @@ SHRUNK = change_of(Effect.REFUSED, "AWS::FSx::FileSystem", stateful=True, causes
             "RDS DBCluster data cannot change this way (StorageCapacity, Type): the deployment fails",
             "refused while the cluster stack imports its address: see docs/accounting.md, Restore",
         ),
+        *(
+            (
+                change_of(Effect.REFUSED, stateful=True, imported=bool(why), causes=("BucketName",)),
+                "S3 Bucket data cannot change this way (BucketName): the deployment fails",
+                f"refused{why or ': it cannot change this way'}",
+            )
+            for why in ("", " while other stacks import its name or id")
+        ),
         (
             change_of(Effect.CHANGED, expires=("objects expire", "versions expire")),
             "S3 Bucket data: objects expire, versions expire",
