@@ -43,13 +43,13 @@ class Qos(Part):
 
     name: Name = Field(description="Name; `normal` exists always.")
     priority: int = Field(0, ge=0, le=MAX_PRIORITY, description="Jobs of a higher number start first.")
-    preempts: tuple[Name, ...] = Field((), description="Names of the qualities whose jobs make room for these jobs.")
+    preempts: tuple[Name, ...] = Field((), description="Names of the QOS whose jobs make room for these jobs.")
     grace_seconds: int = Field(
-        120, ge=0, le=86400, description="Seconds that a job of this quality gets to save its state when preempted."
+        120, ge=0, le=86400, description="Seconds that a job of this QOS gets to save its state when preempted."
     )
-    max_gpus_per_team: int | None = Field(None, gt=0, description="Most GPUs of a team in this quality.")
-    max_gpus_per_user: int | None = Field(None, gt=0, description="Most GPUs of a user in this quality.")
-    max_jobs_per_user: int | None = Field(None, gt=0, description="Most running jobs of a user in this quality.")
+    max_gpus_per_team: int | None = Field(None, gt=0, description="Most GPUs of a team in this QOS.")
+    max_gpus_per_user: int | None = Field(None, gt=0, description="Most GPUs of a user in this QOS.")
+    max_jobs_per_user: int | None = Field(None, gt=0, description="Most running jobs of a user in this QOS.")
     max_hours: int | None = Field(None, gt=0, le=8760, description="Most hours of a job. Default: the queue's limit.")
     idle_gpu_minutes: int | None = Field(
         None,

@@ -21,7 +21,7 @@ def teams(environment: Environment) -> Items[Team]:
     return listed(("teams",), environment.teams)
 
 
-def qualities(environment: Environment) -> Items[Qos]:
+def every_qos(environment: Environment) -> Items[Qos]:
     return listed(("qos",), environment.qos)
 
 
@@ -56,7 +56,7 @@ def names(environment: Environment) -> Iterator[Finding]:
     """Names are unique, and accounts of Slurm and ParallelCluster are not teams."""
     namespaces: list[tuple[str, Items[Named]]] = [
         ("team", teams(environment)),
-        ("quality of service", qualities(environment)),
+        ("quality of service", every_qos(environment)),
         ("reservation", reservations(environment)),
     ]
     for what, items in namespaces:
@@ -90,12 +90,12 @@ def qos_of_team(environment: Environment, key: KeyPath, team: Team) -> Iterator[
 
 
 def preemption(environment: Environment) -> Iterator[Finding]:
-    """A quality preempts others that exist; none preempts itself, directly or through others.
+    """A QOS preempts others that exist; none preempts itself, directly or through others.
 
     In a circle each job would end the other one without end.
     """
     makes_room = {qos.name: qos.preempts for qos in environment.qos}
-    for key, qos in qualities(environment):
+    for key, qos in every_qos(environment):
         for at, name in listed((*key, "preempts"), qos.preempts):
             if name == qos.name:
                 yield Finding(at, f"{name}, itself", "other qualities of service")
@@ -103,11 +103,11 @@ def preemption(environment: Environment) -> Iterator[Finding]:
                 yield _unknown(at, name, "the qualities of service", _known_qos(environment))
             elif qos.name in (reached := _reached(name, makes_room)):
                 way = " preempts ".join([qos.name, *reached[: reached.index(qos.name) + 1]])
-                yield Finding(at, way, "an order: no quality preempts one that preempts it", f"remove {name} here")
+                yield Finding(at, way, "an order: no QOS preempts one that preempts it", f"remove {name} here")
 
 
 def _reached(start: str, makes_room: dict[str, tuple[str, ...]]) -> list[str]:
-    """The qualities that `start` preempts, directly or through others; `start` first."""
+    """The QOS that `start` preempts, directly or through others; `start` first."""
     found: list[str] = [start]
     for name in found:
         found += [other for other in makes_room.get(name, ()) if other not in found]
@@ -117,7 +117,7 @@ def _reached(start: str, makes_room: dict[str, tuple[str, ...]]) -> list[str]:
 def limits(environment: Environment) -> Iterator[Finding]:
     """Limits are within the cluster's GPUs, a user's within the team's, and the models' nodes within both."""
     total = cluster_gpus(environment)
-    for items in (teams, qualities):
+    for items in (teams, every_qos):
         for key, item in items(environment):
             for name in LIMITS:
                 given = getattr(item, name, None)

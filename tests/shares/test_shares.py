@@ -158,7 +158,7 @@ def test_the_qos_of_another_cluster_in_the_same_database_is_not_changed() -> Non
         apply_shares.differences(want, have, people, "demo")
 
 
-def test_the_quality_normal_that_leaves_the_file_is_as_slurm_made_it() -> None:
+def test_the_qos_normal_that_leaves_the_file_is_as_slurm_made_it() -> None:
     """It cannot be closed, and would keep its limits and its place in preemption for ever."""
     limited = PEOPLE | {"qos": [_qos("normal") | {"max_hours": 4, "preempts": ["spare", "spare"]}]}
     have: slurm_state.State = {("qos", "normal"): apply_shares.wanted(limited, "demo", "ubuntu", NOW)["qos", "normal"]}

@@ -9,7 +9,7 @@ from settings.model.teams import MAX_PRIORITY
 from settings.shares import gpus_of, is_shared
 
 # The quality of service decides, then fair share, then the time in the queue, which orders the jobs of one user. Slurm
-# divides a quality's priority by the largest one, so a step of one is at least 1/MAX_PRIORITY of its weight.
+# divides a QOS's priority by the largest one, so a step of one is at least 1/MAX_PRIORITY of its weight.
 _FAIR_SHARE, _AGE = 100_000, 10_000
 _QOS = 2 * MAX_PRIORITY * (_FAIR_SHARE + _AGE)
 

@@ -52,7 +52,7 @@ def test_teams(old: list[object], new: list[object], level: Level, subject: str,
     assert (verdict.level, change.subject, change.text) == (level, subject, text)
 
 
-def test_a_quality_that_preempts_another_one_is_disruptive() -> None:
+def test_a_qos_that_preempts_another_one_is_disruptive() -> None:
     verdict = verdict_of(side(qos=[URGENT | {"preempts": []}]), side(qos=[URGENT | {"priority": 50}]))
     assert [(reason.level.name, reason.text) for reason in verdict.reasons] == [
         (
