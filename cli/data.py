@@ -86,14 +86,14 @@ def _fetch(options: argparse.Namespace) -> int:
     from ops.data.datasets import bar
 
     wanted = hub.pinned(options.name)
-    shown = console()
-    shown.print(f"Fetching {wanted.repository}@{wanted.revision}", soft_wrap=True)
+    out = console()
+    out.print(f"Fetching {wanted.repository}@{wanted.revision}", soft_wrap=True)
     source = hub.Hub()
     files = list(source.files(wanted))
-    with bar(shown, f"fetch {options.name}", sum(size for _, size, _ in files)) as advance:
+    with bar(out, f"fetch {options.name}", sum(size for _, size, _ in files)) as advance:
         source.fetch(wanted, files, options.target, advance)
-    shown.print(f"{len(files)} files in {options.target}, equal to the commit's hashes.", soft_wrap=True)
-    shown.print(f"Next: trainyard data push ENV NAME {options.target}", soft_wrap=True)
+    out.print(f"{len(files)} files in {options.target}, equal to the commit's hashes.", soft_wrap=True)
+    out.print(f"Next: trainyard data push ENV NAME {options.target}", soft_wrap=True)
     return DONE
 
 

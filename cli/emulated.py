@@ -58,7 +58,7 @@ def status(options: argparse.Namespace) -> int:
     """
     if options.web:
         return overview.show(options)
-    overview.refuse_its_options(options)
+    overview.refuse_web_options(options)
     if account.on_aws(options):
         return account.status(options)
     from local.commands import deployment

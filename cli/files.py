@@ -99,7 +99,7 @@ def completion(options: argparse.Namespace) -> int:
 
 
 def say(line: object, *, at_once: bool = False) -> None:
-    """Print a line; at once, also into a pipe, if somebody waits for it."""
+    """Print a line; `at_once` flushes it, also into a pipe."""
     sys.stdout.write(f"{line}\n")
     if at_once:
         sys.stdout.flush()

@@ -70,7 +70,7 @@ def _address(options: argparse.Namespace, environment: Environment) -> Iterator[
     yield DEFAULT
 
 
-def refuse_its_options(options: argparse.Namespace) -> None:
+def refuse_web_options(options: argparse.Namespace) -> None:
     """Without --web, its options have no meaning.
 
     Raises:

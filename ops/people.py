@@ -110,7 +110,7 @@ def public_key(given: str) -> str:
     """The public key in a file, or the text itself.
 
     Raises:
-        Problem: it is no public key. The message never shows the text, which may be a private key.
+        Problem: it is not one. The message never shows the text, which may be a private key.
     """
     text, what = given, "the text after --key"
     if not re.match(r"(ssh|ecdsa|sk)-", given):

@@ -49,7 +49,7 @@ _RULES: tuple[tuple[str, str], ...] = (
 RULES = tuple((kind, re.compile(pattern)) for kind, pattern in _RULES)
 
 
-def redacted(text: str, found: Counter[str]) -> str:
+def redact(text: str, found: Counter[str]) -> str:
     """The text without secrets; `found` counts them by kind. The name of a secret stays."""
 
     def replacement(kind: str, match: re.Match[str]) -> str:

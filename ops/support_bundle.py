@@ -19,7 +19,7 @@ from rich.console import Console
 from ops import logs
 from ops.aws import stacks, status
 from ops.problem import Problem
-from ops.redaction import redacted
+from ops.redaction import redact
 from ops.validation import head_node
 from trainyard import parallelcluster
 
@@ -125,9 +125,9 @@ def write(target: Path, environment: Environment, parts: Mapping[str, Part], at:
         try:
             whole = part()
             # Twice as much, so that no secret whose beginning was cut off is in what is kept.
-            text = redacted(whole[-2 * MOST_OF_A_PART :], found)
+            text = redact(whole[-2 * MOST_OF_A_PART :], found)
         except Exception as error:
-            failed.append(redacted(f"{name}: {type(error).__name__}: {error}", found))
+            failed.append(redact(f"{name}: {type(error).__name__}: {error}", found))
             continue
         if len(text) > MOST_OF_A_PART or len(whole) > 2 * MOST_OF_A_PART:
             cut.append(f"{name}: its beginning; the last {MOST_OF_A_PART} characters are kept")

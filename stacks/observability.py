@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ObservabilityStack(EnvironmentStack):
-    """What the mode of `observability` asks for; empty with mode off, so that a change of modes removes the rest.
+    """What the mode of `observability` asks for. With mode off, only the budget: a change of modes removes the rest.
 
     The last stack. It reads what the cluster stack publishes when it runs, not as references: no other stack waits for
     it, and a cluster is replaced or deleted without it. Constructs are imported when a mode needs them.

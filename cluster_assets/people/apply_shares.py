@@ -26,11 +26,11 @@ SETTINGS = os.environ.get("TRAINYARD_SETTINGS", "/opt/trainyard/settings.json")
 OPERATIONS, NORMAL = "operations", "normal"
 OURS = "trainyard"
 """Organization of our accounts, comment of our reservations, first word of the description of our QOS."""
-AS_SLURM_MADE_IT = {
+NORMAL_DEFAULTS = {
     "Description": "normal qos default", "Priority": "0", "GraceTime": "0", "Preempt": "", "MaxTRESPerAccount": "",
     "MaxTRESPerUser": "", "MaxJobsPerUser": "", "MaxWall": "",
 }  # fmt: skip
-"""The QOS normal, which cannot be closed when it leaves the file."""
+"""To reset the QOS normal, which cannot be closed."""
 NONE = "-1"
 """How sacctmgr takes a limit away."""
 
@@ -152,7 +152,7 @@ def _closed(want: State, have: State, people: Mapping[str, Any], cluster: str) -
         if (key[0] == "account" and fields["Organization"] == OURS) or (
             key[0] == "qos" and fields["Description"] == f"{OURS} {cluster}"
         ):
-            closed[key] = AS_SLURM_MADE_IT if key == ("qos", NORMAL) else {"GrpSubmitJobs": "0"}
+            closed[key] = NORMAL_DEFAULTS if key == ("qos", NORMAL) else {"GrpSubmitJobs": "0"}
         elif key[0] == "user" and key[1] in known and have["account", key[2]]["Organization"] == OURS:
             closed[key] = {"MaxSubmitJobs": "0"}
     return closed

@@ -33,7 +33,7 @@ HEADER = "# Written by Trainyard from cluster/people.json; do not edit.\n"
 
 
 class Accounts:
-    """What differs on this node from the people. With `apply`, each difference is removed as it is found."""
+    """The differences of this node from people.json. With `apply`, each is removed as it is found."""
 
     def __init__(self, people: dict[str, Any], role: str, apply: bool, of_head: Path) -> None:
         self.people, self.role, self.apply = people, role, apply

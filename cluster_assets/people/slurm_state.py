@@ -1,4 +1,4 @@
-"""What Slurm has: its accounts, users, qualities of service and reservations, for apply_shares.py.
+"""What Slurm has: its accounts, users, QOS and reservations, for apply_shares.py.
 
 Formats: sacctmgr(1) and scontrol(1), checked with Slurm 22.05 and 24.11.
 """

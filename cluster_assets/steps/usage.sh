@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Timers of the head node for budgets of teams and for idle interactive jobs, which people.json has, if the environment has teams or qualities of
-# service; and on nodes with GPUs, if one of these ends idle jobs, the service that records when each was last busy. A failure is a warning, as with monitoring.
+# On the head node: timers for team budgets and idle interactive jobs, if the environment has teams or QOS. On nodes with GPUs: the
+# service that records when each GPU was last busy, if a QOS ends idle jobs. A failure is a warning, as with monitoring.
 . "${BASH_SOURCE[0]%/*}/../lib/common.sh"
 # shellcheck source=cluster_assets/lib/monitoring.sh
 . "${TRAINYARD_LIB}/monitoring.sh"

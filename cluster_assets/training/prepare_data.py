@@ -52,7 +52,7 @@ class Plan:
     units: list[list[Part]]
 
     def name_of(self, unit: int) -> str:
-        """Equal for equal work: a unit that is done is found again although others have changed."""
+        """A hash of all that determines the unit, to reuse a finished one if others change."""
         what = (self.tokenizer, self.text_key, self.documents, self.shard_tokens, self.units[unit])
         return hashlib.sha256(repr(what).encode()).hexdigest()[:24]
 
@@ -73,7 +73,7 @@ def load_tokenizer(path: Path) -> tuple[Encode, dict[str, int], int, int | None]
 
 
 def describe(path: Path, end_of_text: str) -> Tokenizer:
-    """What the manifest says of a tokenizer; `end_of_text` is the token's text, or empty for the usual ones."""
+    """A tokenizer's entry in the manifest; `end_of_text` is the token's text, or empty for the usual ones."""
     _, ids, vocabulary, default = load_tokenizer(path)
     candidates = (end_of_text,) if end_of_text else ENDS
     end = next((ids[one] for one in candidates if one in ids), None if end_of_text else default)

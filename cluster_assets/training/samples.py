@@ -126,9 +126,8 @@ class Text(Samples):
         self._sizes = np.cumsum([len(ends) for ends in self._ends])
         if not self._maps:
             raise DataError(f"{self.name}: the files are empty: give text")
-        self._next: dict[
-            int, list[int]
-        ] = {}  # by sample of the batch: rounds of documents read, tokens read in the next
+        # By sample of the batch: rounds of documents read, tokens read in the next.
+        self._next: dict[int, list[int]] = {}
         self._cached: dict[int, tuple[int, list[int]]] = {}
 
     def _document(self, number: int) -> list[int]:

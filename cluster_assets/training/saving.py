@@ -116,7 +116,7 @@ class Checkpoints:
         return None
 
     def start(self, step: int, run: dict[str, Any], *, final: bool) -> None:
-        """Begin to write a checkpoint. Call `staged` before the weights change, `finish` before the next `start`."""
+        """Begin to write a checkpoint; `wait_staged` before the weights change, `finish` before the next `start`."""
         started = time.monotonic()
         prepared = checkpoint.partial(self.folder, step, self.owner)
         problem = None
@@ -144,7 +144,7 @@ class Checkpoints:
             self._writing.set_exception(box[0])
         self.blocked += time.monotonic() - started
 
-    def staged(self) -> None:
+    def wait_staged(self) -> None:
         """Wait until the copy to CPU memory is complete: the next optimizer step changes the weights."""
         if self._staged is not None:
             started = time.monotonic()
@@ -180,7 +180,7 @@ class Checkpoints:
         if self._writing is None:
             return None
         started = time.monotonic()
-        self.staged()
+        self.wait_staged()
         step, final, prepared = self._what
         error = self._writing.exception()  # waits; a full disk, or anything else of a rank
         mine = self._writing.result() if error is None else _reason(error)

@@ -12,7 +12,7 @@ from typing import Any
 
 KINDS = {".txt": "text", ".text": "text", ".jsonl": "json", ".ndjson": "json", ".json": "json", ".parquet": "parquet"}
 _PIECE = 1 << 20
-# A document, or a piece of one that goes on (False).
+# Text, and whether the document ends with it.
 Piece = tuple[str, bool]
 
 

@@ -215,7 +215,7 @@ class Run:
                 self._norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit, foreach=True)
                 for group in self.optimizer.param_groups:
                     group["lr"] = learning_rate(options, self.step)
-                self.checkpoints.staged()
+                self.checkpoints.wait_staged()
                 self.optimizer.step()
                 self.optimizer.zero_grad()
                 self._losses.append(torch.stack(losses).sum())

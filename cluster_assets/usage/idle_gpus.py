@@ -38,7 +38,7 @@ GPUS = re.compile(
     rf"^\s+Nodes=({_NODE}(?:,{_NODE})*) .*GRES=\S*?gpu\S*?\(IDX:(\d{{1,3}}(?:[,-]\d{{1,3}})*)\)",
     re.ASCII | re.MULTILINE,
 )
-"""Nodes and indices of a job. The bounds are for its name and comment, which may look like such a line, too."""
+"""Nodes and GPU indices of a job. Bounded, because a job's name or comment can imitate such a line."""
 
 
 def interactive(job: Row, folders: Sequence[Path]) -> bool:
@@ -54,7 +54,7 @@ def interactive(job: Row, folders: Sequence[Path]) -> bool:
 
 
 def figures(file: Path, now: float) -> Optional[dict[str, Any]]:  # noqa: UP045 - Python 3.9
-    """A node's figures, if root wrote them a moment ago."""
+    """A node's report, if root's and not older than STALE_S."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(handle) as stream:

@@ -42,12 +42,12 @@ OPTIONS = ("--image", "--measure", "--mounts-to-test", "--tool", "--fraction", "
 NICE = 10000
 DRAINED_SHARE = 4
 """Several bad nodes are drained if they are at most one in so many: more have a common cause."""
-MOST_OF_A_REASON = 200  # characters; Slurm keeps some hundred
+MOST_REASON = 200  # characters; Slurm keeps some hundred
 NCCL_TESTS = Path("/opt/nccl-tests/build/all_reduce_perf")
 TAIL_LINES, TAIL_CHARACTERS = 40, 4000
 MOST_CHARACTERS = 20_000  # Systems Manager cuts output at 24,000 characters
 IDLE_MINUTES, GRACE_MINUTES, PAUSE_S = 5, 5, 2
-MOST_RUNS, MOST_OF_A_REPORT = 20, 4_000_000
+MOST_RUNS, MOST_REPORT = 20, 4_000_000
 TIMEOUT_S, SCAN_TIMEOUT_S = 60, 240
 ENDED = (
     *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
@@ -95,8 +95,8 @@ def base_folder(settings: dict[str, Any]) -> Path:
     return folder
 
 
-def named(run: str) -> str:
-    """The name of a run's folder."""
+def checked_name(run: str) -> str:
+    """A run's name, if valid."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,60}", run):
         refuse(f"'{run}' cannot name a run: letters, digits and hyphens")
     return run
@@ -149,7 +149,7 @@ def send(
     job = jobs_folder(settings) / f"{check}.sbatch"
     if not job.is_file():
         refuse(f"there is no {job}: run the bootstrap on the head node again, entry.sh BUCKET updated REGION")
-    folder = base_folder(settings) / named(run) / check
+    folder = base_folder(settings) / checked_name(run) / check
     folder.mkdir(parents=True, exist_ok=True)
     line = [
         "sbatch", "--parsable", f"--nice={NICE}", f"--job-name={PREFIX}{check}", *where,
@@ -159,7 +159,7 @@ def send(
     return {"job": said.strip().split(";")[0], "folder": str(folder)}
 
 
-def described(job: str) -> dict[str, str]:
+def show_job(job: str) -> dict[str, str]:
     """The fields of `scontrol show job`; empty for a forgotten job. Text, because Slurm 22.05 has no --json here."""
     if not re.fullmatch(r"\d{1,12}", job):
         refuse(f"'{job}' is not a job id")
@@ -167,7 +167,7 @@ def described(job: str) -> dict[str, str]:
     return dict(word.split("=", 1) for word in shown.split() if "=" in word)
 
 
-def of_validation(settings: dict[str, Any], folder: str) -> Path:
+def validation_folder(settings: dict[str, Any], folder: str) -> Path:
     """A folder of a validation."""
     found = Path(folder).resolve()
     if not found.is_relative_to(base_folder(settings).resolve()):
@@ -179,8 +179,8 @@ def look(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """A job's state."""
     if len(words) != 2:
         refuse("look takes JOB FOLDER")
-    job, folder = words[0], of_validation(settings, words[1])
-    found = described(job)
+    job, folder = words[0], validation_folder(settings, words[1])
+    found = show_job(job)
     # Slurm forgets a job some minutes after its end.
     state = found.get("JobState", "FORGOTTEN")
     answer: dict[str, Any] = {"state": state, "reason": found.get("Reason", ""), "nodes": found.get("NodeList", "")}
@@ -189,7 +189,7 @@ def look(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
         partition = found.get("Partition", "")
         said = slurm("sinfo", "--list-reasons", "--noheader", f"--partition={partition}", "--format=%n %t: %E")
         answer["down"] = said.splitlines()[:5]
-        answer["taken"] = taken(partition, found.get("Features", ""))
+        answer["taken"] = count_taken(partition, found.get("Features", ""))
     if answer["ended"]:
         if ran := re.fullmatch(r"(?:(\d+)-)?(\d\d):(\d\d):(\d\d)", found.get("RunTime", "")):
             day, hours, minutes, seconds = (int(part or 0) for part in ran.groups())
@@ -207,7 +207,7 @@ def keep(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     if len(words) < 4 or not all(re.fullmatch(r"[1-9]\d{0,2}", number) for number in words[1:3]):
         refuse("keep takes RUN PART PARTS DATA...")
     run, part, parts, *data = words
-    folder = base_folder(settings) / named(run)
+    folder = base_folder(settings) / checked_name(run)
     folder.mkdir(parents=True, exist_ok=True)
     partial, report = folder / ".report.partial", folder / "report.json"
     with partial.open("w" if part == "1" else "a") as stream:
@@ -215,7 +215,7 @@ def keep(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     if part == parts:
         try:
             packed = base64.urlsafe_b64decode(partial.read_text())
-            text = zlib.decompressobj().decompress(packed, MOST_OF_A_REPORT).decode()
+            text = zlib.decompressobj().decompress(packed, MOST_REPORT).decode()
             json.loads(text)
         except (ValueError, zlib.error) as problem:
             refuse(f"the report of '{run}' is not one: {problem}")
@@ -240,7 +240,7 @@ def history(settings: dict[str, Any], _words: Sequence[str]) -> dict[str, Any]:
     return {"runs": runs}
 
 
-def taken(partition: str, feature: str) -> int:
+def count_taken(partition: str, feature: str) -> int:
     """The number of nodes with jobs in a partition, or in its compute resource if the job has a feature."""
     states = "--states=allocated,mixed,completing"
     nodes = slurm("sinfo", "--Node", "--noheader", f"--partition={partition}", states, "--format=%N,%b").split()
@@ -250,7 +250,7 @@ def taken(partition: str, feature: str) -> int:
 def cancel(_settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """End a job of the validation, and no other job."""
     job = words[0] if words else ""
-    found = described(job)
+    found = show_job(job)
     if found and not found.get("JobName", "").startswith(PREFIX):
         refuse(f"job {job} is {found.get('JobName')}, which is not a job of a validation: not cancelled")
     if found and found.get("JobState") not in ENDED:
@@ -262,7 +262,7 @@ def drain(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """The reason for each node that a job found bad and that is in service. No other node can be named."""
     if len(words) != 1:
         refuse("drain takes FOLDER")
-    folder = of_validation(settings, words[0])
+    folder = validation_folder(settings, words[0])
     try:
         output = (folder / "output.txt").read_text(errors="replace")
         bad, nodes = results.bad(folder.name, folder / "results", output)
@@ -272,7 +272,7 @@ def drain(settings: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
         refuse(f"{len(bad)} of {nodes} nodes are bad: more than a quarter is not drained, look at them")
     out = set(slurm("sinfo", "--Node", "--noheader", "--states=drain,down,fail", "--format=%N").split())
     reasons = {
-        name: re.sub(r"[^A-Za-z0-9 .:/-]", " ", f"trainyard: {folder.name} {why}")[:MOST_OF_A_REASON]
+        name: re.sub(r"[^A-Za-z0-9 .:/-]", " ", f"trainyard: {folder.name} {why}")[:MOST_REASON]
         for name, why in bad.items()
         if name not in out
     }

@@ -14,16 +14,16 @@ from typing import Any
 MOST_LINES = 12
 MOST_CHARACTERS = 300
 MOST_FAULTS, MOST_NAMES = 60, 8
-"""Of slow nodes, pairs and groups, and of the nodes of a group."""
+"""Faults in a result, and node names in a fault."""
 MOST_SLOWEST = 100
-"""Nodes with their slowest GPU or direction to S3, or best pair where the figures of all pairs do not fit."""
-MOST_OF_ALL = 15000
+"""Nodes in `slowest`, those with the lowest figures."""
+MOST_JSON = 15000
 """Characters of JSON for all nodes of a job."""
 # Tried until all fits: lines per node, whether warnings stay, characters per text.
 _CUTS = ((MOST_LINES, True, MOST_CHARACTERS), (MOST_LINES, False, MOST_CHARACTERS), (4, False, 100), (1, False, 40))
 _HELLO = re.compile(r"^(\S+): (?:FAILED: )?(\d+) GPUs(?:, and there must be .*)?$", re.MULTILINE)
 _HELLO_BAD = re.compile(r"^(\S+): (?:FAILED: (\d+) GPUs, and there must be (\d+)|nvidia-smi failed)", re.MULTILINE)
-_OF_A_NODE = ("node", "silent", "gpu")
+_NODE_KINDS = ("node", "silent", "gpu")
 """Kinds of faults of tournament.py and gpu_burn.py that are of one node."""
 _FABRIC = re.compile(r"^(\S+): (\S.*?) {2,}(.+?) +wanted (\S+) +(passed|FAILED|-)(?: +(.*))?$", re.MULTILINE)
 
@@ -65,7 +65,7 @@ def bad(check: str, folder: Path, output: str) -> tuple[dict[str, str], int]:
     if check not in ("pair-test", "gpu-burn"):
         return {}, 0
     verdict: dict[str, Any] = json.loads((folder / "verdict.json").read_text())
-    faults = [fault for fault in verdict["faults"] if fault["kind"] in _OF_A_NODE]
+    faults = [fault for fault in verdict["faults"] if fault["kind"] in _NODE_KINDS]
     if check == "pair-test":
         for fault in faults:
             fault["text"] = f"{fault['found']:g} of {fault['peers']:g} GB/s" if fault["found"] else "no answer"
@@ -91,7 +91,7 @@ def fitted(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     for lines, warnings, characters in _CUTS:
         cut = [_cut(node, lines, warnings, characters) for node in nodes]
-        if len(json.dumps(cut, separators=(",", ":"))) <= MOST_OF_ALL:
+        if len(json.dumps(cut, separators=(",", ":"))) <= MOST_JSON:
             return cut
     # Only the verdicts, which name the failed nodes.
     return [_cut(node, 0, False, 0) for node in nodes]
@@ -141,7 +141,7 @@ def _faults(verdict: Mapping[str, Any]) -> dict[str, Any]:
         for fault in verdict["faults"][:MOST_FAULTS]
         for nodes in [fault["nodes"]]
     ]
-    while len(json.dumps(faults, separators=(",", ":"))) > MOST_OF_ALL:
+    while len(json.dumps(faults, separators=(",", ":"))) > MOST_JSON:
         faults.pop()
     kept = {key: value for key, value in verdict.items() if key != "figures"}
     return {**kept, "faults": faults, "left_out": len(verdict["faults"]) - len(faults)}
@@ -150,7 +150,7 @@ def _faults(verdict: Mapping[str, Any]) -> dict[str, Any]:
 def _pairs(verdict: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """The verdict on the pairs of nodes, with the figures of all pairs, or of the slowest nodes, as far as they fit."""
     found = _faults(verdict)
-    room = MOST_OF_ALL - len(json.dumps(found))
+    room = MOST_JSON - len(json.dumps(found))
     figures = [[one, other, _short(rate)] for one, other, rate in verdict["figures"]]
     if len(json.dumps([names, figures], separators=(",", ":"))) <= room:
         return {**found, "names": names, "figures": figures}
@@ -169,7 +169,7 @@ def _compared(verdict: Mapping[str, Any]) -> dict[str, Any]:
     for node, report in verdict.get("figures", {}).items():
         rates = [gpu["tflops"] for gpu in report.get("gpus", ()) if "tflops" in gpu]
         least[node] = min([*rates, *(report[key] for key in ("write", "read") if key in report)], default=0.0)
-    return {**found, "slowest": _slowest(least, MOST_OF_ALL - len(json.dumps(found)))}
+    return {**found, "slowest": _slowest(least, MOST_JSON - len(json.dumps(found)))}
 
 
 def _slowest(figures: Mapping[str, float], room: int) -> list[tuple[str, float]]:

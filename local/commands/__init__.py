@@ -1,1 +1,1 @@
-"""The commands of the local default."""
+"""Commands that run on this machine."""

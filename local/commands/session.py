@@ -169,7 +169,7 @@ class Session(App):
         return emulator
 
     def ensure(self, port: int | None, console: Console) -> Emulator:
-        """The same, for a command that changes nothing else; no other command starts it meanwhile."""
+        """As `start`, for a command without the lock: holds it while the emulator starts."""
         with nullcontext() if self.emulator() else lock.hold(self.state):
             return self.start(port, console)
 
@@ -203,11 +203,11 @@ class Session(App):
                 {
                     "id": queue.capacity.reservation,
                     "instance_type": compute.instance_types[0],
-                    "zone_id": self.environment.network.zone,
+                    "zone_id": network.zone,
                     "count": compute.max,
                     "type": "capacity-block" if queue.capacity.type == "capacity-block" else "on-demand",
                 }
-                for queue in self.environment.cluster.queues
+                for queue in cluster.queues
                 if queue.capacity.reservation
                 for compute in queue.compute[:1]
             ],
@@ -229,7 +229,7 @@ def open_session(name: str, state: Path | None) -> Iterator[Session]:
     """
     forget_users_aws()
     session = Session.open(name, state)
-    with explained_exit(session.state):
+    with explain_exit(session.state):
         yield session
 
 
@@ -289,7 +289,7 @@ def exit_reason(emulator: Emulator) -> str:
 
 
 @contextmanager
-def explained_exit(state: Path) -> Iterator[None]:
+def explain_exit(state: Path) -> Iterator[None]:
     """Turn an unanswered request into a Problem if the emulator exited; otherwise the error is passed on."""
     try:
         yield

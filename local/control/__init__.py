@@ -1,7 +1,7 @@
 """Control of a running emulator from outside: how operations on clusters end, and what goes wrong on the way.
 
     control = Control(emulator)
-    control.create_fails("demo", "Failed to execute OnNodeConfigured script 1", after_s=2)
+    control.fail_create("demo", "Failed to execute OnNodeConfigured script 1", after_s=2)
     control.fault(Fault(then="answer", status=504, forward=True, method="POST"))
 
 Without instructions every operation succeeds. `reset` removes outcomes, faults, limits, numbers of jobs, agents that do

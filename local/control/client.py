@@ -45,7 +45,7 @@ class Control:
         self._post("faults", **dataclasses.asdict(fault))
 
     def limit(self, limit: Limit) -> None:
-        """Let a stack wait for less, or more, than its template says."""
+        """Change how long a stack waits, in place of its template."""
         self._post("limits", **dataclasses.asdict(limit))
 
     def seeds(self, seeds: Mapping[str, object], account: str = "", region: str = "") -> None:
@@ -62,7 +62,7 @@ class Control:
         self._post("nodes", cluster=cluster, tags=tags, count=count, instance_type=instance_type)
 
     def jobs(self, cluster: str, count: int) -> None:
-        """Let the head node of a cluster say that so many jobs are on nodes."""
+        """Set the number of jobs that a cluster's head node reports."""
         self._post("jobs", cluster=cluster, count=count)
 
     def agent(self, cluster: str, *, answers: bool) -> None:
@@ -79,22 +79,22 @@ class Control:
         return [Call(**item) for item in self._request("GET", "calls")]
 
     def unused(self) -> list[Fault]:
-        """Faults that are still to come."""
+        """Faults that are not used up."""
         return [Fault(**item) for item in self._request("GET", "faults")]
 
-    def create_fails(self, cluster: str, reason: str, *, after_s: float = 0) -> None:
+    def fail_create(self, cluster: str, reason: str, *, after_s: float = 0) -> None:
         """The head node of the next cluster of this name signals a failure."""
         self.outcome(Outcome(cluster, "create", "fail", reason, after_s))
 
-    def update_fails(self, cluster: str, reason: str, *, after_s: float = 0) -> None:
+    def fail_update(self, cluster: str, reason: str, *, after_s: float = 0) -> None:
         """The head node signals a failure at the next update, and the cluster rolls back."""
         self.outcome(Outcome(cluster, "update", "fail", reason, after_s))
 
-    def delete_fails(self, cluster: str, reason: str, *, after_s: float = 0) -> None:
+    def fail_delete(self, cluster: str, reason: str, *, after_s: float = 0) -> None:
         """The next deletion of the cluster ends in DELETE_FAILED."""
         self.outcome(Outcome(cluster, "delete", "fail", reason, after_s))
 
-    def takes(self, cluster: str, operation: Operation, seconds: float) -> None:
+    def delay(self, cluster: str, operation: Operation, seconds: float) -> None:
         """The next operation takes that much longer, and ends well."""
         self.outcome(Outcome(cluster, operation, "succeed", "", seconds))
 

@@ -58,14 +58,14 @@ class _Answer:
 def install() -> None:
     """Install the differences."""
     failed: dict[tuple[str, str], dict[str, Any]] = {}
-    _answers_and_cancellations(failed)
-    _rollbacks(failed)
-    _signed_urls()
-    _wait_conditions()
-    _executions()
+    _patch_answers(failed)
+    _patch_rollbacks(failed)
+    _sign_urls()
+    _limit_waits()
+    _backdate()
 
 
-def _answers_and_cancellations(failed: dict[tuple[str, str], dict[str, Any]]) -> None:
+def _patch_answers(failed: dict[tuple[str, str], dict[str, Any]]) -> None:
     register, deliver, invoke = (
         custom_resource.register_token,
         custom_resource.deliver_response,
@@ -118,7 +118,7 @@ def _answers_and_cancellations(failed: dict[tuple[str, str], dict[str, Any]]) ->
     custom_resource.invoke_custom_resource = invoke_one
 
 
-def _rollbacks(failed: dict[tuple[str, str], dict[str, Any]]) -> None:
+def _patch_rollbacks(failed: dict[tuple[str, str], dict[str, Any]]) -> None:
     roll_back = stacks._roll_back_operation
 
     async def roll_back_all(
@@ -143,7 +143,7 @@ def _rollbacks(failed: dict[tuple[str, str], dict[str, Any]]) -> None:
     stacks._roll_back_operation = handlers._roll_back_operation = roll_back_all
 
 
-def _signed_urls() -> None:
+def _sign_urls() -> None:
     plain = custom_resource._response_url
 
     def signed(token: str) -> str:
@@ -159,7 +159,7 @@ def _signed_urls() -> None:
     custom_resource._response_url = signed
 
 
-def _wait_conditions() -> None:
+def _limit_waits() -> None:
     wait_for = wait_conditions.wait_for
 
     def limited(token: str, stack_id: str, stack_name: str, *rest: Any) -> Any:
@@ -170,7 +170,7 @@ def _wait_conditions() -> None:
     wait_conditions.wait_for = limited
 
 
-def _executions() -> None:
+def _backdate() -> None:
     run = stepfunctions._run_execution
 
     def earlier(arn: str) -> None:

@@ -16,7 +16,7 @@ from local.emulator import instructions
 # The usual reason why a cluster's deletion fails: something of the user's still uses its security group.
 _HELD = "AWS::EC2::SecurityGroup"
 _CANCELLED = "Resource creation cancelled"
-_LOOK_S = 0.2
+_POLL_S = 0.2
 DELETING = "_deletion_requested"
 """Mark on the record of a stack whose creation is cancelled for its deletion."""
 
@@ -83,5 +83,5 @@ async def _cancel_creation(stack_name: str) -> None:
             if stack_id == stack["StackId"]:
                 signal = {"Status": "FAILURE", "UniqueId": "cancelled", "Reason": _CANCELLED}
                 wait_conditions.deliver_signal(waiting["token"], signal)
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_POLL_S)
     stack.pop(DELETING)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
-from local.slurm.host import Unavailable, alone
+from local.slurm.host import Unavailable, exclusive
 from local.slurm.plan import Base
 from ops.problem import Problem
 
@@ -93,7 +93,7 @@ def ensure(suite: Base, report: Callable[[str], None] | None = None) -> Path:
     target = folder(suite)
     if target.is_dir():
         return target
-    with alone(cache() / f"{suite}.lock"):
+    with exclusive(cache() / f"{suite}.lock"):
         if target.is_dir():
             return target
         if report:

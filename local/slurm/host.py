@@ -58,8 +58,8 @@ def install() -> None:
 
 
 @contextlib.contextmanager
-def alone(lock: Path) -> Iterator[None]:
-    """While entered, no other process that asks for this lock file works."""
+def exclusive(lock: Path) -> Iterator[None]:
+    """Hold this lock file while entered; waits for its present holder."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -124,7 +124,7 @@ def ensure(state: Path, cluster: str, account: str) -> Laboratory:
     kept = replace(plan, people=plan.people and {"has_users": plan.people["has_users"]})
     wanted = hashlib.sha256(PLAN_FILE.dump_json(kept) + cluster_bundle.build().sha256.encode()).hexdigest()
     mark = folder.with_suffix(".sha256")
-    with host.alone(folder.with_suffix(".lock")):
+    with host.exclusive(folder.with_suffix(".lock")):
         if laboratory.running and mark.is_file() and mark.read_text(encoding="utf-8") == wanted:
             return laboratory
         host.install()

@@ -133,7 +133,7 @@ def _own_key(folder: Path) -> Path:
 
 
 def _on_nodes(environment: Environment, login: str, public: Path) -> bool:
-    """Whether the nodes know the key, so that it needs not be sent."""
+    """Whether the nodes know the key, so that it need not be sent."""
     keys = [key.split()[1] for user in environment.people.content.users if user.name == login for key in user.keys]
     return public.read_text(encoding="utf-8").split()[1:2] in [[key] for key in keys]
 

@@ -1,4 +1,4 @@
-"""`trainyard connect --dashboards`: the way to Grafana and Prometheus of an environment.
+"""`trainyard connect --dashboards`: Grafana and Prometheus of an environment.
 
 On the monitoring host they listen on loopback. Port forwarding of Systems Manager reaches them, so no port is open and
 IAM decides who may: `ssm:StartSession` on the instance with the document AWS-StartPortForwardingSession.

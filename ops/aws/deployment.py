@@ -70,8 +70,8 @@ class Target(cdk.App):
         settings = {"AWS_REGION": region, "AWS_DEFAULT_REGION": region, "CDK_DISABLE_VERSION_CHECK": "1"}
         return cdk.run(*arguments, env={**os.environ, **settings}, log=self.log)
 
-    def watched(self, *arguments: str) -> Run:
-        """The same, with a line for each change of a stack."""
+    def run(self, *arguments: str) -> Run:
+        """As `cdk`, with a line for each change of a stack."""
         return watch(self.console, self.account, self.environment, lambda: self.cdk(*arguments))
 
     def failure(self, what: str, done: Run) -> Problem:
@@ -122,7 +122,7 @@ def up(target: Target, *, yes: bool, destructive: bool, despite_checks: bool) ->
     options = ("--app", str(target.assembly), "--require-approval", "never", "--concurrency", "4")
 
     def run(*parts: str) -> Run:
-        return target.watched("deploy", *parts, *options)
+        return target.run("deploy", *parts, *options)
 
     # CloudFormation can only delete a stack whose first creation failed, which the CDK CLI does before it deploys.
     stacks.allow_deletion(target.account, target.environment, ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED"))
@@ -166,7 +166,7 @@ def deploy(
     run: Callable[..., Run],
     seconds: int = stacks.SETTLE_S,
 ) -> Run:
-    """Deploy all stacks with `run`, those first that use what another one loses (docs/decisions/0004).
+    """Deploy all stacks with `run`; if an export is in use, its users first (docs/decisions/0004).
 
     Prints what the deployment should have removed and did not.
     """
@@ -245,9 +245,9 @@ def require_answer(*, yes: bool) -> None:
 
 def _require_ready(target: Target, *, despite_checks: bool) -> None:
     environment, console = target.environment, target.console
-    unknown = [permissions.require_bootstrap(target.aws, environment, target.assembly)]
+    unknown = permissions.require_bootstrap(target.aws, environment, target.assembly)
     missing, reason = permissions.missing(target.aws, environment, target.assembly, DEPLOYMENT)
-    for line in filter(None, [*unknown, reason]):
+    for line in filter(None, (unknown, reason)):
         console.print(f"[yellow]Not checked:[/yellow] {line}")
     for line in missing:
         console.print(f"[red]Missing permission:[/red] {line}")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from settings import Environment
 
 SILENCE_S = 10.0
-LOOK_S = 2.0
+POLL_S = 2.0
 
 
 class Progress:
@@ -36,7 +36,7 @@ class Progress:
         self.changed = False
 
     def __enter__(self) -> Progress:
-        self._seen = self._look()
+        self._seen = self._statuses()
         with contextlib.suppress(ClientError, BotoCoreError):
             self._before = operations(self._account, self._environment)
         self._thread.start()
@@ -54,14 +54,14 @@ class Progress:
         return failure_reasons(self._account, self._environment, self._before)
 
     def _watch(self) -> None:
-        while not self._stop.wait(LOOK_S):
+        while not self._stop.wait(POLL_S):
             self._report()
             if time.monotonic() - self._last > SILENCE_S:
                 busy = [name for name, (status, _) in self._seen.items() if "_IN_PROGRESS" in status]
                 self._say(f"[dim]still running: {', '.join(busy) or 'the CDK app'}[/dim]")
 
     def _report(self) -> None:
-        before, self._seen = self._seen, self._look()
+        before, self._seen = self._seen, self._statuses()
         self.changed = self.changed or before != self._seen
         for name, (status, _) in self._seen.items():
             if before.get(name) != self._seen[name]:
@@ -78,7 +78,7 @@ class Progress:
             for reason in self.failures():
                 self._say(f"[red]{escape(reason)}[/red]")
 
-    def _look(self) -> dict[str, tuple[Any, ...]]:
+    def _statuses(self) -> dict[str, tuple[Any, ...]]:
         """Status and time of the last change by name; the cluster's own stack with its number of resources."""
         try:
             stacks = stacks_of(self._account, self._environment)

@@ -37,7 +37,7 @@ class Holding:
 
     Attributes:
         kept: whether it outlives its stack.
-        emptied: whether the stack empties it, a bucket, before it deletes it.
+        emptied: whether the stack empties the bucket before it deletes it.
     """
 
     type: str
@@ -126,7 +126,7 @@ def down(target: Target, *, yes: bool, delete_data: bool) -> None:
 
 
 def _destroy(target: Target, *what: str) -> None:
-    done = target.watched("destroy", *what, "--force", *target.removal)
+    done = target.run("destroy", *what, "--force", *target.removal)
     if done.code:
         raise target.failure("The removal failed; what is left can be removed by running it again", done)
 

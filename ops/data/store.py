@@ -96,7 +96,7 @@ class Store:
             Problem: the bucket does not exist, or S3 did not answer.
             ClientError: every other error.
         """
-        return self._repeated(operation, lambda: getattr(self._client, operation)(Bucket=self.bucket, **arguments))
+        return self._retry(operation, lambda: getattr(self._client, operation)(Bucket=self.bucket, **arguments))
 
     def read(self, key: str, start: int = 0, length: int | None = None) -> bytes:
         """An object, or some bytes of it."""
@@ -110,7 +110,7 @@ class Store:
                 raise Truncated(f"{len(data)} of {expected} bytes")
             return data
 
-        return self._repeated("get_object", once)
+        return self._retry("get_object", once)
 
     def items(self, operation: str, answer: str, **arguments: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401
         """The items of all pages.
@@ -135,7 +135,7 @@ class Store:
             raise
         return found["ContentLength"], found.get("ChecksumCRC64NVME", ""), found.get("ChecksumType", "")
 
-    def _repeated(self, operation: str, once: Callable[[], Answer]) -> Answer:
+    def _retry(self, operation: str, once: Callable[[], Answer]) -> Answer:
         reason: object = ""
         for attempt in range(ATTEMPTS):
             if self.stop.is_set():

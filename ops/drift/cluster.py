@@ -57,7 +57,7 @@ class DeployedCluster:
 
 
 class _Api(HttpClusterApi):
-    """The handler's client, which keeps only a part of the response."""
+    """The handler's client, with the whole DescribeCluster response."""
 
     def answer(self, name: str) -> dict[str, Any]:
         return self._call("GET", f"/v3/clusters/{name}")

@@ -52,7 +52,7 @@ def _survey(report: Report, session: boto3.Session, wanted: Stacks) -> None:
     ours = list(stacks.values())
     inner: list[DeployedStack] = []
     for deployed in ours:
-        with _noted(report, f"{deployed.name}: its nested stacks cannot be read"):
+        with _note(report, f"{deployed.name}: its nested stacks cannot be read"):
             inner += nested(client, deployed)
     values = Values(ours, inner)
     inner += _compare_clusters(report, session, ours, values)
@@ -69,7 +69,7 @@ def _survey(report: Report, session: boto3.Session, wanted: Stacks) -> None:
             "S3": assets.check(clients["s3"], deployed, values),
         }
         for service, findings_of in checks.items():
-            with _noted(report, f"{deployed.name}: {service} does not answer"):
+            with _note(report, f"{deployed.name}: {service} does not answer"):
                 report.findings += findings_of
     for deployed in [*ours, *inner]:
         result = detected[deployed.id]
@@ -102,7 +102,7 @@ def _compare_clusters(
         except Problem as reason:
             report.missing.append(f"shares of {found.name}: {reason}")
         if arn:
-            with _noted(report, f"cluster: its stack {arn}, or one nested in it, cannot be read"):
+            with _note(report, f"cluster: its stack {arn}, or one nested in it, cannot be read"):
                 inner.append(read(client, arn))
                 inner += nested(client, inner[-1])
     return inner
@@ -170,7 +170,7 @@ def _read(session: boto3.Session, deployed: Stacks) -> tuple[list[DeployedStack]
 
 
 @contextmanager
-def _noted(report: Report, what: str) -> Iterator[None]:
+def _note(report: Report, what: str) -> Iterator[None]:
     """A failed or denied call becomes a missing check; the other checks still run."""
     try:
         yield

@@ -1,1 +1,1 @@
-"""Whether a cluster does its work, asked on the cluster itself."""
+"""Checks of a running cluster, as jobs on its own nodes."""

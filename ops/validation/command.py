@@ -188,10 +188,10 @@ class Walk:
                 yield job.line(found, f"{self.node_minutes} min for all checks but storage", action=action)
             else:
                 limited = job if job.check == STORAGE else replace(job, most_minutes=int(left))
-                yield from self._submitted(limited, f"{self.run}-{number}")
+                yield from self._submit(limited, f"{self.run}-{number}")
         # A job that asks for all nodes would wait for those that are drained.
         for job, folder in self._bad if self.drain else ():
-            yield self._drained(job, folder)
+            yield self._drain(job, folder)
         yield from left_out
 
     def _head_scan(self, job: Job) -> Iterator[Line]:
@@ -204,7 +204,7 @@ class Walk:
             for line in judge.scan(job, f"head node {answer.get('host', '')}".strip(), answer):
                 yield judge.simulated(job, line) if self.emulated else line
 
-    def _submitted(self, job: Job, run: str) -> list[Line]:
+    def _submit(self, job: Job, run: str) -> list[Line]:
         place, kind = job.place, job.kind
         self.progress(f"{kind.job} on {place.nodes} x {place.name}, {job.time}")
         words = (kind.job, place.queue, place.feature, str(place.nodes), str(job.minutes), run)
@@ -216,7 +216,7 @@ class Walk:
         number = str(sent["job"])
         answer: dict[str, Any] | Line | None = None
         try:
-            answer = self._waited(job, number, str(sent["folder"]))
+            answer = self._wait(job, number, str(sent["folder"]))
             if isinstance(answer, dict) and "seconds" in answer:
                 self._seconds = float(answer["seconds"])
             self._count(job)
@@ -231,8 +231,8 @@ class Walk:
             self._bad.append((job, str(sent["folder"])))
         return lines
 
-    def _drained(self, job: Job, folder: str) -> Line:
-        """Drains the nodes that a job found bad."""
+    def _drain(self, job: Job, folder: str) -> Line:
+        """Drain the nodes that a job found bad."""
         wanted = "bad nodes are drained (--drain)"
         try:
             answer = self.head_node.ask("drain", folder)
@@ -246,7 +246,7 @@ class Walk:
         action = "after the repair: scontrol update nodename=NAME state=resume" if drained else ""
         return job.line(f"drained: {found}", wanted, Outcome.WARNING, action)
 
-    def _waited(self, job: Job, number: str, folder: str) -> dict[str, Any] | Line:
+    def _wait(self, job: Job, number: str, folder: str) -> dict[str, Any] | Line:
         """The answer about the job at its end, or why it must be canceled."""
         begun, pause, self._seconds = self.clock(), _FIRST_PAUSE_S, 0.0
         started: float | None = None
@@ -282,7 +282,7 @@ class Walk:
                 return self._out_of_time(job, f"ended while it was {state}")
 
     def _count(self, job: Job) -> None:
-        """Add the running time of a job that ended."""
+        """Add the running time of a job."""
         place, hours = job.place, job.place.nodes * self._seconds / 3600
         self.node_hours[place] = self.node_hours.get(place, 0) + hours
         if job.check != STORAGE:

@@ -152,8 +152,8 @@ class Report:
         if failed:
             return f"{verdict}: {', '.join(dict.fromkeys(failed))} ({counts})"
         if not self.passed:
-            return f"{verdict}: nothing was asked of the cluster ({counts})"
+            return f"{verdict}: no check ran ({counts})"
         asked = {line.check for line in self.lines if line.outcome is not Outcome.SKIPPED}
         if asked == {HEAD_SCAN} and Outcome.SKIPPED in outcomes:
-            return f"{verdict} on the head node alone, no other node was asked: {counts}"
+            return f"{verdict} on the head node alone, no check ran on another node: {counts}"
         return f"{verdict}: {counts}"

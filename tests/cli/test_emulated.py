@@ -171,12 +171,12 @@ def test_the_cdk_is_stopped_when_the_emulator_exits(
 def test_an_unanswered_request_to_an_emulator_that_exited_is_explained(tmp_path: Path) -> None:
     state = {"account": "111122223333", "region": "us-east-1", "port": 1, "api_port": 2, "pids": [2**22 + 1]}
     (tmp_path / "state.json").write_text(json.dumps(state))
-    with pytest.raises(Problem, match="trainyard up"), session.explained_exit(tmp_path):
+    with pytest.raises(Problem, match="trainyard up"), session.explain_exit(tmp_path):
         raise EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
 
 
 def test_without_an_emulator_the_error_is_passed_on(tmp_path: Path) -> None:
-    with pytest.raises(EndpointConnectionError), session.explained_exit(tmp_path):
+    with pytest.raises(EndpointConnectionError), session.explain_exit(tmp_path):
         raise EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
 
 

@@ -9,7 +9,7 @@ import urllib3
 
 from cluster_resource import response
 from cluster_resource.api import Change, ClusterView
-from cluster_resource.failures import change_line, reported
+from cluster_resource.failures import change_line, report
 from cluster_resource.operation import Kind, Operation, Progress, Verdict
 from cluster_resource.request import Request
 from cluster_resource.response import body_of, send, with_reason
@@ -108,7 +108,7 @@ def operation(kind: Kind, note: str = "") -> Operation:
 def test_a_long_report_fits_the_answer_and_keeps_what_to_do(line: str) -> None:
     request = Request.of(events.create())
     lines = [f"{n}: {line}" for n in range(100)]
-    verdict = reported(
+    verdict = report(
         request, Verdict("FAILED", own_id("local"), ""), "It failed.", lines, "To do: this.", "Logs: there."
     )
     assert LIMIT - 700 < len(body_of(request, verdict)) <= LIMIT
@@ -118,7 +118,7 @@ def test_a_long_report_fits_the_answer_and_keeps_what_to_do(line: str) -> None:
 
 def test_one_line_that_is_longer_than_the_answer_is_cut() -> None:
     request = Request.of(events.create())
-    verdict = reported(request, VERDICT, "x" * 5000, (), "To do: this.")
+    verdict = report(request, VERDICT, "x" * 5000, (), "To do: this.")
     assert len(body_of(request, verdict)) == LIMIT and "xx...\nTo do: this.\nFull report: " in verdict.reason
 
 

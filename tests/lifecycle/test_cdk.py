@@ -27,7 +27,7 @@ def cluster(base: Base) -> Iterator[Cluster]:
 
 def test_failures_and_what_follows(base: Base, cluster: Cluster, tmp_path: Path) -> None:
     app = ("--app", str(base.emulator.state_dir / "cdk.out"))
-    base.control.create_fails(NAME, "Failed to execute OnNodeConfigured script 1, return code: 7", after_s=1)
+    base.control.fail_create(NAME, "Failed to execute OnNodeConfigured script 1, return code: 7", after_s=1)
     code, said = base.cdk("deploy", "cluster", *app, *FLAGS)
     assert code == 1
     assert "return code: 7" in said
@@ -40,7 +40,7 @@ def test_failures_and_what_follows(base: Base, cluster: Cluster, tmp_path: Path)
     changed = tmp_path / "local.yaml"
     changed.write_text(ENVIRONMENT.read_text().replace("max: 2\n", "max: 3\n"))
     assembly = ("--app", ".venv/bin/python app.py", "--context", f"env={changed}", "--output", str(tmp_path / "out"))
-    base.control.update_fails(NAME, "Failed to run chef recipe slurm::update")
+    base.control.fail_update(NAME, "Failed to run chef recipe slurm::update")
     code, said = base.cdk("deploy", "cluster", *assembly, *FLAGS)
     assert code == 1
     assert "slurm::update" in said
@@ -49,7 +49,7 @@ def test_failures_and_what_follows(base: Base, cluster: Cluster, tmp_path: Path)
     assert code == 0, said
     assert cluster.status() == "UPDATE_COMPLETE"
 
-    base.control.delete_fails(NAME, "resource sg-0123 has a dependent object")
+    base.control.fail_delete(NAME, "resource sg-0123 has a dependent object")
     destroy = ("destroy", "cluster", "--exclusively", "--force", "--app", str(tmp_path / "out"))
     code, said = base.cdk(*destroy)
     assert code == 1

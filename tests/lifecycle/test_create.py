@@ -67,7 +67,7 @@ def test_what_the_head_node_boots_from(cluster: Cluster, base: Base) -> None:
 
 
 def test_failure_and_again(life: Life, cluster: Cluster, base: Base) -> None:
-    base.control.create_fails(cluster.name, "Failed to execute OnNodeConfigured script 1, return code: 7", after_s=2)
+    base.control.fail_create(cluster.name, "Failed to execute OnNodeConfigured script 1, return code: 7", after_s=2)
     assert life.create(StackSpec(cluster.name)) == "ROLLBACK_COMPLETE", life.story()
     [reason] = life.failures()
     assert "OnNodeConfiguredExecutionFailure" in reason

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.lifecycle]
 
 
 def test_failure_and_again(life: Life, cluster: Cluster, spec: StackSpec, base: Base) -> None:
-    base.control.delete_fails(spec.cluster, "resource sg-0123 has a dependent object", after_s=1)
+    base.control.fail_delete(spec.cluster, "resource sg-0123 has a dependent object", after_s=1)
     assert life.delete() == "DELETE_FAILED", life.story()
     assert "resource sg-0123 has a dependent object" in life.failures()[-1]
     assert cluster.status() == "DELETE_FAILED"
@@ -31,7 +31,7 @@ def test_deleted_outside(life: Life, cluster: Cluster) -> None:
 
 @pytest.mark.usefixtures("spec")
 def test_being_deleted_outside(life: Life, cluster: Cluster, base: Base) -> None:
-    base.control.takes(cluster.name, "delete", 3)
+    base.control.delay(cluster.name, "delete", 3)
     assert base.api("DELETE", f"/{cluster.name}")[0] == 202
     assert life.delete() == "DELETE_COMPLETE", life.story()
     assert cluster.status() == GONE
@@ -46,7 +46,7 @@ def test_retain(life: Life, cluster: Cluster, base: Base) -> None:
 
 def test_failed_rollback_of_a_creation(life: Life, cluster: Cluster, base: Base) -> None:
     """What the creation made cannot be deleted at first; the stack can be, later."""
-    base.control.delete_fails(cluster.name, "resource sg-0123 has a dependent object")
+    base.control.fail_delete(cluster.name, "resource sg-0123 has a dependent object")
     assert life.create(StackSpec(cluster.name, broken_sibling=True)) == "ROLLBACK_FAILED", life.story()
     assert cluster.status() == "DELETE_FAILED"
     assert life.delete() == "DELETE_COMPLETE", life.story()

@@ -91,7 +91,7 @@ def test_delete_of_what_never_was(base: Base, cluster: Cluster, sender: Sender, 
 def test_delete_while_the_creation_is_at_work(base: Base, cluster: Cluster, sender: Sender) -> None:
     """A sibling failed: CloudFormation cancels the creation and sends Delete, by an id that it made up."""
     spec = StackSpec(cluster.name)
-    base.control.takes(cluster.name, "create", 5)
+    base.control.delay(cluster.name, "create", 5)
     create = sender.event("Create", spec, age_s=2)
     sender.send(create)
     cluster.until("CREATE_IN_PROGRESS")

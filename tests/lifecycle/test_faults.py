@@ -56,7 +56,7 @@ def whole_life(life: Life, cluster: Cluster, base: Base, faults: dict[str, tuple
         base.control.reset()
         if any(fault.then == "kill" for fault in faults[method]):
             # A new function takes seconds to start on a busy machine, and is to find the operation at work.
-            base.control.takes(cluster.name, operation, RESTART_S)
+            base.control.delay(cluster.name, operation, RESTART_S)
         for fault in faults[method]:
             base.control.fault(fault)
         assert operate() == end, life.story()
@@ -127,7 +127,7 @@ def test_version_unlike_ours(life: Life, cluster: Cluster, base: Base) -> None:
 
 def test_api_is_away(life: Life, cluster: Cluster, base: Base) -> None:
     """Nothing answers for a while in the middle of a creation."""
-    base.control.takes(cluster.name, "create", 2)
+    base.control.delay(cluster.name, "create", 2)
     life.create(StackSpec(cluster.name), wait=False)
     cluster.until("CREATE_IN_PROGRESS")
     base.control.fault(Fault(then="answer", status=503, message="Service Unavailable", times=0))

@@ -29,12 +29,12 @@ def spec(base: Base, life: Life, cluster: Cluster) -> StackSpec:
 
 
 def test_creation_and_deletion(base: Base, life: Life, cluster: Cluster, spec: StackSpec) -> None:
-    base.control.takes(cluster.name, "create", LONGER_S)
+    base.control.delay(cluster.name, "create", LONGER_S)
     assert life.create(spec) == "CREATE_COMPLETE", life.story()
     assert cluster.status() == "CREATE_COMPLETE"
     assert life.outputs()["Status"] == "CREATE_COMPLETE"
     assert life.outputs()["HeadNodeInstanceId"].startswith("i-")
-    base.control.takes(cluster.name, "delete", LONGER_S)
+    base.control.delay(cluster.name, "delete", LONGER_S)
     assert life.delete() == "DELETE_COMPLETE", life.story()
     assert cluster.status() == GONE
 
@@ -42,7 +42,7 @@ def test_creation_and_deletion(base: Base, life: Life, cluster: Cluster, spec: S
 def test_update_that_fails_late(base: Base, life: Life, cluster: Cluster, spec: StackSpec) -> None:
     """The verdict comes after the cluster's resource was answered for; the stack goes back, and on."""
     assert life.create(spec) == "CREATE_COMPLETE", life.story()
-    base.control.update_fails(cluster.name, "Failed to run chef recipe slurm::update", after_s=LONGER_S)
+    base.control.fail_update(cluster.name, "Failed to run chef recipe slurm::update", after_s=LONGER_S)
     assert life.update(spec.but(max_count=3)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
     assert "slurm::update" in "".join(life.failures())
     assert cluster.max_count() == 2
@@ -51,7 +51,7 @@ def test_update_that_fails_late(base: Base, life: Life, cluster: Cluster, spec: 
 
 
 def test_creation_that_fails_late(base: Base, life: Life, cluster: Cluster, spec: StackSpec) -> None:
-    base.control.create_fails(cluster.name, "Failed to execute OnNodeConfigured script 1", after_s=LONGER_S)
+    base.control.fail_create(cluster.name, "Failed to execute OnNodeConfigured script 1", after_s=LONGER_S)
     assert life.create(spec) == "ROLLBACK_COMPLETE", life.story()
     assert "OnNodeConfigured script 1" in "".join(life.failures())
     assert cluster.status() == GONE

@@ -28,7 +28,7 @@ def test_the_fleet_is_stopped_where_it_may_be(life: Life, cluster: Cluster, base
     assert life.create(spec) == "CREATE_COMPLETE", life.story()
     assert life.update(spec.but(max_count=4, broken_sibling=True)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
     assert (cluster.max_count(), fleet(cluster)) == (2, "RUNNING")
-    base.control.update_fails(cluster.name, "Failed to run chef recipe")
+    base.control.fail_update(cluster.name, "Failed to run chef recipe")
     assert life.update(spec.but(max_count=1)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
     assert (cluster.max_count(), fleet(cluster)) == (2, "RUNNING")
     base.control.reset()

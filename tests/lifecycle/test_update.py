@@ -66,7 +66,7 @@ def test_create_update_and_delete(life: Life, cluster: Cluster, spec: StackSpec,
     assert life.update(spec.but(max_count=3)) == "UPDATE_COMPLETE", life.story()
     assert life.outputs()["Status"] == "UPDATE_COMPLETE"
     assert cluster.max_count() == 3
-    base.control.update_fails(cluster.name, "Failed to run chef recipe")
+    base.control.fail_update(cluster.name, "Failed to run chef recipe")
     assert life.update(spec.but(max_count=4)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
     assert life.delete() == "DELETE_COMPLETE", life.story()
     assert cluster.status() == GONE
@@ -116,7 +116,7 @@ def test_tags_reach_the_cluster(life: Life, cluster: Cluster, spec: StackSpec, b
 
 
 def test_cluster_rolls_back(life: Life, cluster: Cluster, spec: StackSpec, base: Base) -> None:
-    base.control.update_fails(cluster.name, "Failed to run chef recipe slurm::update, see /var/log/chef-client.log")
+    base.control.fail_update(cluster.name, "Failed to run chef recipe slurm::update, see /var/log/chef-client.log")
     assert life.update(spec.but(max_count=spec.max_count + 1)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
     assert "slurm::update" in life.failures()[-1]
     assert cluster.status() == "UPDATE_FAILED"
@@ -133,7 +133,7 @@ def test_sibling_fails_after_a_raise(life: Life, cluster: Cluster, spec: StackSp
 
 def test_cancelled(life: Life, cluster: Cluster, spec: StackSpec, base: Base) -> None:
     """CloudFormation sends the rollback's Update while the first one is still at work."""
-    base.control.takes(cluster.name, "update", 4)
+    base.control.delay(cluster.name, "update", 4)
     life.update(spec.but(max_count=spec.max_count + 1), wait=False)
     cluster.until("UPDATE_IN_PROGRESS")
     life.stacks.cancel_update_stack(StackName=life.name)
@@ -145,7 +145,7 @@ def test_cancelled(life: Life, cluster: Cluster, spec: StackSpec, base: Base) ->
 
 def test_rename_fails(life: Life, cluster: Cluster, spec: StackSpec, base: Base) -> None:
     new = Cluster(base, f"{cluster.name}-b")
-    base.control.create_fails(new.name, "Failed to execute OnNodeConfigured script 1")
+    base.control.fail_create(new.name, "Failed to execute OnNodeConfigured script 1")
     assert life.update(spec.but(cluster=new.name)) == "UPDATE_ROLLBACK_COMPLETE", life.story()
     new.until(GONE)
     assert cluster.status() == "UPDATE_COMPLETE"
@@ -182,7 +182,7 @@ def test_deleted_outside(life: Life, cluster: Cluster, spec: StackSpec) -> None:
 def test_renamed(life: Life, cluster: Cluster, spec: StackSpec, base: Base) -> None:
     """The new cluster first, then the old one goes."""
     new = Cluster(base, f"{cluster.name}-e")
-    base.control.takes(new.name, "create", 2)
+    base.control.delay(new.name, "create", 2)
     life.update(spec.but(cluster=new.name), wait=False)
     new.until("CREATE_IN_PROGRESS")
     assert cluster.status() == "UPDATE_COMPLETE"

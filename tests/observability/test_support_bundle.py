@@ -14,7 +14,7 @@ import pytest
 from cli import main
 from ops import support_bundle
 from ops.problem import Problem
-from ops.redaction import redacted
+from ops.redaction import redact
 from tests.cluster_config.builder import environment
 
 PEM = [f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC{n:02d}" + "Ab3/" * 8 for n in range(8)] + ["c2hvcnQgZW5k"]
@@ -106,10 +106,10 @@ def test_planted_secrets_are_in_no_part(tmp_path: Path) -> None:
 
 def test_a_key_that_was_cut_off() -> None:
     for text in (KEY.rpartition("\n")[0], "\n".join(PEM[:-1])):
-        left = redacted(f"before\n{text}", Counter())
+        left = redact(f"before\n{text}", Counter())
         assert left.startswith("before\n")
         assert [line for line in PEM if line in left and len(line) >= 60] == []
-    assert redacted(KEY.rpartition("\n")[0], Counter()) == "[private key left out]"
+    assert redact(KEY.rpartition("\n")[0], Counter()) == "[private key left out]"
 
 
 @pytest.mark.parametrize("text", ["-", "a", "secret", "eyJ", "A/", "://a:", '"', "x@y.", "--token "])
@@ -118,7 +118,7 @@ def test_a_long_line_is_read_in_linear_time(text: str) -> None:
 
     def cost(length: int) -> float:
         started = time.process_time()
-        assert redacted(text * (length // len(text)), Counter())
+        assert redact(text * (length // len(text)), Counter())
         return time.process_time() - started
 
     assert cost(200_000) < 30 * max(cost(25_000), 0.01)

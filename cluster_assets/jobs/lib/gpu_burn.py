@@ -40,7 +40,7 @@ from typing import Any
 MARGIN = 0.10
 """A GPU or node is slow if it is more than this share below its peers."""
 _START_S, _GRACE_S, _SMI_S = 120, 60, 30  # until all processes have loaded torch; after the measurement; of nvidia-smi
-_OF_WARM_UP, _OF_COPIES = 1 / 10, 1 / 6  # shares of the seconds; the first one is not measured
+_WARM_PART, _COPY_PART = 1 / 10, 1 / 6  # shares of the seconds; the first one is not measured
 _ORDER = 8192  # of the matrices
 _COPIED = 4 << 30  # bytes, more than any cache
 _FIELDS = {
@@ -218,14 +218,14 @@ def work(seconds: float) -> dict[str, Any]:
     def product() -> None:
         torch.mm(one, other, out=result)
 
-    for _ in per_second(product, seconds * _OF_WARM_UP, wait):
+    for _ in per_second(product, seconds * _WARM_PART, wait):
         pass
     products, wrong = [], 0
-    for rate in per_second(product, seconds * (1 - _OF_WARM_UP - _OF_COPIES), wait):
+    for rate in per_second(product, seconds * (1 - _WARM_PART - _COPY_PART), wait):
         products.append(rate * 2 * _ORDER**3 / 1e12)
         # The same GPU computes the same bits (cuBLAS's documentation, "Results Reproducibility").
         wrong += not torch.equal(result, wanted)
-    copies = [rate * 2 * size / 1e9 for rate in per_second(lambda: target.copy_(source), seconds * _OF_COPIES, wait)]
+    copies = [rate * 2 * size / 1e9 for rate in per_second(lambda: target.copy_(source), seconds * _COPY_PART, wait)]
     return {
         "tflops": round(mean(products), 1),
         "lowest_tflops": round(min(products), 1),
@@ -237,7 +237,7 @@ def work(seconds: float) -> dict[str, Any]:
     }
 
 
-def _attend(uuid: str, seconds: float, barrier: threading.Barrier, found: dict[str, Any]) -> None:
+def _run_worker(uuid: str, seconds: float, barrier: threading.Barrier, found: dict[str, Any]) -> None:
     """Start the process of a GPU and wait for its answer."""
     environment = dict(os.environ)
     environment["CUDA_VISIBLE_DEVICES"] = uuid  # nccl-lint: allow CUDA_VISIBLE_DEVICES -- a process per GPU
@@ -274,7 +274,7 @@ def measure(seconds: float) -> dict[str, Any]:
     found: dict[str, Any] = {}
     barrier = threading.Barrier(len(before) + 1)
     # Threads and processes that hang are left behind: a process that waits for a broken GPU cannot be killed.
-    threads = [threading.Thread(target=_attend, args=(one, seconds, barrier, found), daemon=True) for one in before]
+    threads = [threading.Thread(target=_run_worker, args=(one, seconds, barrier, found), daemon=True) for one in before]
     for thread in threads:
         thread.start()
     with suppress(threading.BrokenBarrierError):

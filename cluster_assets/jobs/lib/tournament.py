@@ -35,7 +35,7 @@ MARGIN = 0.10
 """A node is slow if it is more than this share below its peers."""
 NOISE_FACTOR = 4
 """The margin is at least this many standard deviations of the measured figures."""
-_OF_A_GROUP, _OF_A_NODE, _OF_A_PAIR = 3, 2, 2  # slow figures that an accusation needs
+_GROUP_NEEDS, _NODE_NEEDS, _PAIR_NEEDS = 3, 2, 2  # slow figures that an accusation needs
 _ENOUGH = 20  # figures, for percentiles
 _NEAR = 2  # nodes this near in Slurm's order may share a leaf switch
 _SOCKETS = re.compile(r"^pair-test: \S+ received ([\d.]+) GB/s", re.MULTILINE)
@@ -161,7 +161,7 @@ class Tournament:
         return {
             one
             for one, trail in quiet.items()
-            if sum(quiet.get(other, {one}) == {one} for other in trail) >= _OF_A_NODE
+            if sum(quiet.get(other, {one}) == {one} for other in trail) >= _NODE_NEEDS
         }
 
     def _scale(self) -> tuple[float, float]:
@@ -238,7 +238,7 @@ class Tournament:
         rest = [other for other in self._by_node if other not in analysis.main and other not in analysis.silent]
         near = [other for other in self._untried(one, rest) if 0 < abs(other - one) <= _NEAR]
         self._ask(analysis, one, near)
-        known = len(figures) >= _OF_A_NODE
+        known = len(figures) >= _NODE_NEEDS
         if not known:
             self._ask(analysis, one, self._untried(one, analysis.main))
         for others in analysis.groups[1:4]:
@@ -253,10 +253,10 @@ class Tournament:
         figures = self._to_main(group, analysis)
         for other in analysis.groups[analysis.groups.index(group) + 1 :]:
             met = sum(paired(one, another) in analysis.best for one in group for another in other)
-            if len(other) > 1 and met < _OF_A_PAIR:
+            if len(other) > 1 and met < _PAIR_NEEDS:
                 for one in group:
                     self._ask(analysis, one, self._untried(one, other))
-        known = len(figures) >= _OF_A_GROUP
+        known = len(figures) >= _GROUP_NEEDS
         for one in [] if known else group:
             self._ask(analysis, one, self._untried(one, analysis.main))
         if figures:
@@ -270,7 +270,7 @@ class Tournament:
             for pair, figure in analysis.best.items()
             if figure < analysis.threshold and number_of[pair[0]] == number_of[pair[1]]
         ]
-        often = {one for one, count in Counter(one for pair in slow for one in pair).items() if count >= _OF_A_NODE}
+        often = {one for one, count in Counter(one for pair in slow for one in pair).items() if count >= _NODE_NEEDS}
         bad = set()
         for one in sorted(often & analysis.main):
             figures = self._to_main([one], analysis)
@@ -280,7 +280,7 @@ class Tournament:
         for pair in slow:
             if bad.isdisjoint(pair):
                 figures = self._of_pair[pair]
-                known = len(figures) >= _OF_A_PAIR
+                known = len(figures) >= _PAIR_NEEDS
                 self._accuse(analysis, "link" if known else "undecided", pair, figures)
                 analysis.wanted += [] if known else [pair]
 
@@ -371,8 +371,8 @@ def write_pairs(folder: Path, pairs: Iterable[Sequence[str]]) -> None:
     (folder / "pairs").write_text("".join(f"{one} {other}\n" for one, other in pairs))
 
 
-def ask_gpus(results: Path, gpus: int) -> Iterator[tuple[int, Path]]:
-    """Folders in which each slow node meets a good one, GPU by GPU."""
+def write_gpu_pairs(results: Path, gpus: int) -> Iterator[tuple[int, Path]]:
+    """Write a folder per GPU: each slow node with a good one."""
     tournament = load(results)
     pairs = tournament.partners()
     for number in range(gpus if pairs else 0):
@@ -445,7 +445,7 @@ def main(arguments: list[str]) -> int:
         if options.step == "verdict":
             return 0 if write_verdict(options.results) else 1
         if options.step == "gpus":
-            for number, folder in ask_gpus(options.results, options.gpus):
+            for number, folder in write_gpu_pairs(options.results, options.gpus):
                 print(number, folder)
             return 0
         tournament = load(options.results)

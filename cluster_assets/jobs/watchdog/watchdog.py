@@ -148,7 +148,7 @@ class Watch:
         with self.heartbeats(pause):
             while alive(self.options.pid):
                 begun = time.monotonic()
-                # Here too: where writing blocks, the nodes cannot show life either, and the clocks start again below.
+                # Here too: where writing blocks, the nodes' heartbeats stop too, and the clocks start again below.
                 self.heartbeat()
                 found = self.fault()
                 if time.monotonic() - begun > self.options.silence / 2:

@@ -59,7 +59,7 @@ OLDER_MANIFESTS = """find . -name '*.assets.json' -exec sed -i 's/^  "version": 
 
 
 def asset_publishing() -> pipelines.CodeBuildOptions:
-    """What the publication of assets needs besides: manifests that its program reads.
+    """Options that convert asset manifests to the schema that cdk-assets reads.
 
     A test fails when the pinned versions can read each other: remove this then.
     """

@@ -35,7 +35,7 @@ def call(turn: Turn, decision: Create | Update | Delete) -> Operation:
     except ApiUnknownError as error:
         return outcomes.unknown(turn, error, None if isinstance(decision, Delete) else decision)
     except ApiError as error:
-        return refusal(turn, error, decision)
+        return handle_error(turn, error, decision)
 
 
 def _overtaken(turn: Turn) -> bool:
@@ -49,7 +49,7 @@ def _overtaken(turn: Turn) -> bool:
     return True
 
 
-def refusal(turn: Turn, error: ApiError, decision: Decision) -> Operation:
+def handle_error(turn: Turn, error: ApiError, decision: Decision) -> Operation:
     message = error.message.lower()
     if error.http_status in (409, 429) or (isinstance(decision, Create) and "already exists" in message):
         # Something is in progress, or the name was taken since the last look: the next look shows which.
@@ -121,14 +121,14 @@ def update(turn: Turn) -> Operation:
     answer = _dry_run(turn.api.update, turn.name, turn.text)
     if answer.http_status == 412:
         return _send(turn, answer.changes)
-    return _refused(turn, answer) if answer.refused else refusal(turn, answer, Update())
+    return _handle_refusal(turn, answer) if answer.refused else handle_error(turn, answer, Update())
 
 
 def verify(turn: Turn) -> Operation:
     """The cluster exists already: does it have the wanted configuration?"""
     answer = _dry_run(turn.api.update, turn.name, turn.text)
     if answer.http_status != 412 and not answer.refused:
-        return refusal(turn, answer, Verify())
+        return handle_error(turn, answer, Verify())
     if turn.operation.request.type == "Update":
         # The rollback of a rename, to a cluster that had another configuration.
         return update(turn)
@@ -147,7 +147,7 @@ def replace_cluster(turn: Turn, why: str, details: tuple[str, ...] = ()) -> Oper
     """
     answer = _dry_run(turn.api.create, f"{turn.name[:30]}-checked", turn.text)
     if answer.http_status != 412:
-        return refusal(turn, answer, Verify())
+        return handle_error(turn, answer, Verify())
     protected = _protect_jobs(turn, f"{why} The cluster has to be replaced", details)
     if protected:
         return protected
@@ -161,7 +161,7 @@ def replace_cluster(turn: Turn, why: str, details: tuple[str, ...] = ()) -> Oper
         turn.progress(clearing=_arn(turn), asked="nothing")
         raise
     except ApiError as error:
-        return refusal(turn, error, Replace(why))
+        return handle_error(turn, error, Replace(why))
     return turn.progress(clearing=_arn(turn), asked="nothing", note="the cluster is being replaced")
 
 
@@ -177,7 +177,7 @@ def _send(turn: Turn, wanted: Sequence[Change]) -> Operation:
     return protected or call(turn, Update())
 
 
-def _refused(turn: Turn, error: ApiError) -> Operation:
+def _handle_refusal(turn: Turn, error: ApiError) -> Operation:
     details = (*failures.refusal_lines(error), *_changed_outside(turn))
     policy = turn.policy
     stopping_helps = policies.stopping_helps(error.refused) and turn.operation.progress.fleet != "stopped"
@@ -282,7 +282,7 @@ def stabilize(turn: Turn, succeed: Succeed) -> Operation:
     if decide.update_may_begin(progress):
         return outcomes.wait(turn, "the update that is rolled back may still begin")
     if turn.operation.kind == "update" and progress.asked == "accepted" and not progress.creating:
-        unsettled = _verified(turn)
+        unsettled = _verify_update(turn)
         if unsettled:
             return unsettled
     try:
@@ -291,7 +291,7 @@ def stabilize(turn: Turn, succeed: Succeed) -> Operation:
         return outcomes.retry(turn, error)
 
 
-def _verified(turn: Turn) -> Operation | None:
+def _verify_update(turn: Turn) -> Operation | None:
     """Dry run: with changes, update again; on 409 or 429, wait; else None."""
     answer = _dry_run(turn.api.update, turn.name, turn.text)
     if answer.http_status == 412:

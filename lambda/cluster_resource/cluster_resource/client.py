@@ -71,7 +71,7 @@ class RoleSigner:
             ApiAccessError: the role cannot be assumed.
         """
         if self._credentials is None or self._clock() > self._expires - _REFRESH_BEFORE_SECONDS:
-            self._credentials = self._assumed()
+            self._credentials = self._assume_role()
         headers = {"Content-Type": "application/json"} if body is not None else {}
         request = AWSRequest(method=method, url=url, data=body, headers=headers)
         SigV4Auth(self._credentials, "execute-api", self._region).add_auth(request)
@@ -81,7 +81,7 @@ class RoleSigner:
         """Drop the current credentials: the API refused them."""
         self._credentials = None
 
-    def _assumed(self) -> Credentials:
+    def _assume_role(self) -> Credentials:
         try:
             given = new_client("sts").assume_role(
                 RoleArn=self._role_arn, RoleSessionName=self._session_name, DurationSeconds=_SESSION_SECONDS

@@ -21,7 +21,7 @@ _NESTED_LEVELS = 2
 _STACK = "AWS::CloudFormation::Stack"
 
 
-def reported(request: Request, verdict: Verdict, what: str, details: Sequence[str], *advice: str) -> Verdict:
+def report(request: Request, verdict: Verdict, what: str, details: Sequence[str], *advice: str) -> Verdict:
     """The verdict with a report as its reason: as many details as the answer has room for, and all advice.
 
     The whole report is logged; it contains keys and messages, never the configuration.
@@ -115,7 +115,7 @@ def without_outcome(request: Request, what: str, todo: str, *, asked: bool) -> V
     if identifier is None and name and asked:
         identifier = request.own_id(name)
     verdict = Verdict("FAILED", identifier or not_created_id(name or "unnamed"), "")
-    return reported(request, verdict, what, (), f"To do: {todo}")
+    return report(request, verdict, what, (), f"To do: {todo}")
 
 
 def not_created_id(cluster_name: str) -> str:

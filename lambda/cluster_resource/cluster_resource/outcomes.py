@@ -142,7 +142,7 @@ def _failure(turn: Turn, fail: Fail, details: tuple[str, ...]) -> Verdict:
         details += failures.stack_failures(turn.api, turn.aws, turn.name)
         advice.append(failures.cluster_logs(turn.api, turn.name))
     verdict = Verdict("FAILED", _failed_id(turn, fail), "")
-    return failures.reported(turn.operation.request, verdict, fail.what, details, *advice)
+    return failures.report(turn.operation.request, verdict, fail.what, details, *advice)
 
 
 def _failed_id(turn: Turn, fail: Fail) -> str:

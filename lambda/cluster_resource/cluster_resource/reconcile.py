@@ -88,7 +88,7 @@ def step(operation: Operation, now: float, clients: Clients) -> Operation:
 def reconcile(turn: Turn, decide_kind: _Decide) -> Operation:
     progress = turn.operation.progress
     turn.progress(looks=progress.looks + 1)
-    if progress.leftover and not _leftover_dropped(turn, progress.leftover):
+    if progress.leftover and not _drop_leftover(turn, progress.leftover):
         return outcomes.wait(turn, turn.operation.progress.note)
     turn.view = turn.api.describe(turn.name)
     turn.seen = str(turn.view or "no such cluster")
@@ -98,13 +98,13 @@ def reconcile(turn: Turn, decide_kind: _Decide) -> Operation:
     if isinstance(decision, Create | Update | Replace) and (wrong := _wrong_api_version(turn)):
         return outcomes.finish(turn, wrong)
     try:
-        return _carried_out(turn, decision)
+        return _carry_out(turn, decision)
     except ApiUnknownError as error:
         # Of a read or a dry run: api_calls handles the calls that it does not repeat.
         return outcomes.unknown(turn, error)
 
 
-def _carried_out(turn: Turn, decision: Decision) -> Operation:  # noqa: PLR0911 - one return a decision
+def _carry_out(turn: Turn, decision: Decision) -> Operation:  # noqa: PLR0911 - one return a decision
     match decision:
         case Succeed() if turn.operation.kind != "delete":
             return api_calls.stabilize(turn, decision)
@@ -171,7 +171,7 @@ def _kind(request: Request) -> tuple[Kind, str]:
     return ("update" if (request.cluster_of_id or request.old_name) == name else "create"), name
 
 
-def _leftover_dropped(turn: Turn, name: str) -> bool:
+def _drop_leftover(turn: Turn, name: str) -> bool:
     """Request the delete of a leftover that this resource owns, and do not wait for its end. False: try again later."""
     view = turn.api.describe(name)
     progress = turn.operation.progress

@@ -1,8 +1,8 @@
-"""The resources that wait where CloudFormation no longer waits for the cluster's, and clusters that stay unchanged.
+"""The two waiting resources, for operations of more than an hour, and clusters that stay unchanged.
 
 `Custom::ParallelClusterWait` comes after the cluster and watches the execution that works on it;
-`Custom::ParallelClusterGone` comes before it and is deleted after it. docs/decisions has the reasons (operations of
-more than an hour).
+`Custom::ParallelClusterGone` comes before it and is deleted after it. The reasons are in
+docs/decisions/0005-longer-than-an-hour.md.
 """
 
 from collections.abc import Callable

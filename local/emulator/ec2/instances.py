@@ -168,10 +168,10 @@ def install(image_of: Callable[[str], dict[str, Any] | None]) -> None:
         return answer
 
     ec2._ACTION_MAP["TerminateInstances"] = terminate_with_interfaces
-    _purchase_in_xml()
+    _add_purchase()
 
 
-def _purchase_in_xml() -> None:
+def _add_purchase() -> None:
     """Adds to DescribeInstances what ministack leaves out (services/ec2.py:4194): lifecycle and reservation."""
     original = ec2._instance_xml
 

@@ -25,7 +25,7 @@ class Removed(Target):
     exist: list[str]
     left: list[str]
 
-    def watched(self, *arguments: str) -> Run:
+    def run(self, *arguments: str) -> Run:
         self.asked.append(arguments)
         self.exist[:] = self.left
         return Run(changed=True, code=0, failures=[])

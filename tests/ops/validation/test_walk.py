@@ -329,7 +329,7 @@ def test_cluster_whose_nodes_all_have_jobs_is_not_judged(reason: str) -> None:
     lines, _, seconds = walk(node, *plan.CHECKS, start_minutes=2)
     assert outcomes(lines) == [PASSED, *[SKIPPED] * 6]
     assert lines[1].found == "nodes are taken by other jobs, 2 min long"
-    headline = "PASSED on the head node alone, no other node was asked: 1 passed, 6 skipped"
+    headline = "PASSED on the head node alone, no check ran on another node: 1 passed, 6 skipped"
     assert report(*lines).passed and report(*lines).headline == headline
     # One wait: the next job would wait for the same nodes.
     assert len(node.submitted) == 1
