@@ -128,7 +128,7 @@ _REPORT = (
     _path("--output", "FILE", "write the report there instead of printing it"),
 )
 SEVEN_DAYS: dict[str, Any] = {"type": _moment, "default": _moment("7d")}
-_ONLY = f"only these of {','.join(CHECKS)}; each must be able to run"
+_ONLY = f"only these of {','.join(CHECKS)}; one that cannot run is a failure"
 
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | list[Option], ...]]] = {
     "up": (
@@ -139,7 +139,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
             _flag("--no-hello", "local: skip the first Slurm job, hello-gpu"),
             _YES,
             _flag("--destructive", "aws: with --yes, also where the verdict is DESTRUCTIVE"),
-            _flag("--despite-checks", "aws: also where permissions or the preflight are not ready"),
+            _flag("--despite-checks", "aws: continue although permission checks or the preflight did not pass"),
         ),
     ),
     "down": (
@@ -174,9 +174,9 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], tuple[Option | li
         account.connect,
         (
             _ENV,
-            _value("--user", "NAME", "log in as this one of the people (default: the cluster's user)"),
+            _value("--user", "NAME", "log in as this user of the environment (default: the cluster's user)"),
             _path("--key", "FILE", "a private key of yours (default: a new one in the folder)"),
-            _path("--folder", "FOLDER", f"where it is written (default {_SSH})", default=_SSH),
+            _path("--folder", "FOLDER", f"folder for the SSH configuration (default {_SSH})", default=_SSH),
             _flag("--dashboards", "open Grafana, Prometheus and Alertmanager on this machine's ports until Ctrl-C"),
         ),
     ),

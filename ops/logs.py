@@ -245,8 +245,8 @@ def read(sources: Sequence[Source], wanted: Wanted, most: int = 0) -> list[Line]
     found = _lines(places, wanted)
     if wanted.job and not found:
         raise Problem(
-            f"No output of job {wanted.job}, and no word of slurmctld about it, in this time. Known are outputs in the "
-            "environment's folders for logs, named NAME-JOB.out, where `observability` is not off.\n"
+            f"No output of job {wanted.job}, and no line of slurmctld about it, in this time. Searched are outputs in "
+            "the environment's folders for logs, named NAME-JOB.out, if `observability` is not off.\n"
             f"On the cluster: sacct -j {wanted.job}, scontrol show job {wanted.job} (StdOut). Or a longer --since."
         )
     return found[-most:]

@@ -193,7 +193,7 @@ def publish(account: boto3.Session, environment: Environment) -> None:
     from botocore.exceptions import ClientError
 
     if (content := cluster_people(environment)) is None:
-        raise Problem(f"{environment.name} has no people, teams, qualities of service or reservations to apply.")
+        raise Problem(f"{environment.name} has no people, teams, QOS or reservations to apply.")
     ssm: Any = account.client("ssm")
     try:
         ssm.get_parameter(Name=f"/trainyard/{environment.name}/people/document")

@@ -155,7 +155,7 @@ def _shown(value: object, text: str) -> str:
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):
-        return "a list" if value else "an empty list"
+        return f"a list of length {len(value)}" if value else "an empty list"
     if value is None:
         return "nothing (null)"
     shown = text if len(text) <= 80 else text[:77] + "..."
@@ -199,6 +199,6 @@ _KINDS = {
     "less_than_equal": "{le} or less",
     "string_too_short": "at least {min_length} characters",
     "string_too_long": "at most {max_length} characters",
-    "too_short": "at least {min_length}",
-    "too_long": "at most {max_length}",
+    "too_short": "at least {min_length} items",
+    "too_long": "at most {max_length} items",
 }

@@ -17,7 +17,7 @@ from botocore.stub import Stubber
 
 
 def fake_command(path: Path, body: str) -> Path:
-    """A program of bash, or of what its first line says."""
+    """Write a script: bash, unless it begins with #!."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(body if body.startswith("#!") else f"#!/bin/bash\n{body}\n")
     path.chmod(0o755)

@@ -99,7 +99,7 @@ ${before}"
   if [[ -z "${TRAINYARD_ROOT}" ]] && ! PATH="${PATH}:/usr/sbin" sshd -t; then
     rm -f "${DROP_IN}"
     files::write "${SSHD}" "$(stat -c %a "${SSHD}")" <<<"${before}"
-    log::warn "sshd refuses ${KEYS_LINE}: keys of the people file do not open this node"
+    log::warn "sshd refuses ${KEYS_LINE}: users cannot log in to this node with the keys of the people file"
     return 0
   fi
   systemctl try-restart sshd.service 2>/dev/null 8>&- || systemctl try-restart ssh.service 8>&- || log::warn "sshd was not restarted"

@@ -173,7 +173,7 @@ def _of_file_system(was: Json, now: Json) -> Iterator[str]:
 def _of_log_group(was: Json, now: Json) -> Iterator[str]:
     old, new = was.get("RetentionInDays"), now.get("RetentionInDays")
     if is_shorter(old, new):
-        yield f"logs are kept for {new} days instead of {'ever' if old is None else old}"
+        yield f"logs are kept for {new} days instead of {'forever' if old is None else old}"
 
 
 def _of_snapshots(was: Json, now: Json) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from ops.review.stacks import Stacks
 from settings.shares import METADATA
 
-_KINDS = {"teams": "team", "qos": "quality of service", "reservations": "reservation", "models": "model"}
+_KINDS = {"teams": "team", "qos": "QOS", "reservations": "reservation", "models": "model"}
 _LOSES = {
     "teams": "its users can submit no jobs to it; running jobs end as usual, and its history stays",
     "qos": "jobs can no longer ask for it; its history stays",

@@ -55,10 +55,10 @@ def selection_of(
     """The options of the command line; the environment file supplies what they leave out."""
     checks = only or tuple(check for check in CHECKS if check not in skip)
     if not checks:
-        raise Problem("--skip leaves no check; leave one of them out")
+        raise Problem("--skip names every check: remove at least one from the list")
     required = only or tuple(check for check in file.required if check in checks)
     if drain and not set(checks) & set(OF_NODES):
-        raise Problem(f"--drain drains what these checks find: {', '.join(OF_NODES)}; ask at least one of them")
+        raise Problem(f"--drain drains what these checks find: {', '.join(OF_NODES)}; run at least one of them")
     return Selection(checks, required, nodes, image or file.image or "", storage_percent, drain)
 
 

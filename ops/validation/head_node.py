@@ -69,7 +69,10 @@ def find(ec2: EC2Client, cluster: str) -> str:
     found = instances(ec2, cluster, "HeadNode")
     running = [name for name, state in found.items() if state == "running"]
     if len(running) > 1:
-        raise Problem(f"The cluster {cluster} has several running head nodes: {', '.join(running)}. Which one is it?")
+        raise Problem(
+            f"The cluster {cluster} has several running head nodes: {', '.join(running)}.\n"
+            f"Find the right one in the CloudFormation stack {cluster}, and stop the others."
+        )
     if not running:
         seen = ", ".join(f"{name} is {state}" for name, state in found.items()) or "no instance has its tags"
         raise Problem(

@@ -58,7 +58,7 @@ def offered(environment: Environment, key: KeyPath, use: TypeUse) -> Iterator[Fi
     advice = f"{family} is offered in {', '.join(regions)}" if regions else f"no known region offers {family}"
     similar = _similar(use.name, families) if use.role != "compute" else []
     if similar:
-        advice = f"of the same size there: {', '.join(similar)}"
+        advice = f"use a type of the same size: {', '.join(similar)}"
     yield Finding(key, use.name, f"a type that {environment.region} offers", f"{advice}; {SOURCE_OF_TYPES}")
 
 
@@ -196,12 +196,13 @@ def reservation(_: Environment, key: KeyPath, queue: Queue) -> Iterator[Finding]
         if not one:
             yield Finding(at, "capacity-block without reservation", "the id of the capacity block as reservation")
         if group:
-            yield Finding((*at, "reservation_group"), group, "reservation alone: a capacity block has an id, no group")
+            yield Finding((*at, "reservation_group"), group, "no value: for a capacity block, set reservation only")
     if capacity.type in {"on-demand", "spot"}:
         for name, value in (("reservation", one), ("reservation_group", group)):
             if value:
                 given = f"{value}, with type {capacity.type}"
-                advice = "set type: odcr or capacity-block, or remove the reservation"
+                kinds = "odcr" if name == "reservation_group" else "odcr or capacity-block"
+                advice = f"set type: {kinds}, or remove {name}"
                 yield Finding((*at, name), given, "no reservation with this type", advice)
     names = {name for compute in queue.compute for name in compute.instance_types}
     if one and len(names) > 1:

@@ -37,7 +37,7 @@ def shares(environment: Environment) -> Iterator[Finding]:
                 (*mine[-1][0], "nodes"),
                 f"{added}{total} nodes for the queue {item.name}",
                 f"nodes that add up to the queue's maximum, {fleet} ({key_text(key)})",
-                f"{spare}: change the projects' nodes, or max of the queue's compute resources",
+                f"{spare}: change the models' nodes, or max of the queue's compute resources",
             )
 
 
@@ -69,7 +69,7 @@ def own_folders(environment: Environment) -> Iterator[Finding]:
     own = _folders(environment, "checkpoints", "outputs", "logs", "tensorboard")
     for key, folder, before, taken in clashes(own, clash):
         given = f"{folder}, which overlaps with {taken} of {key_text(before)}"
-        yield Finding(key, given, "a folder that no other project and no other purpose uses")
+        yield Finding(key, given, "a folder that no other model and no other key uses")
 
 
 def kept(environment: Environment) -> Iterator[Finding]:

@@ -35,7 +35,8 @@ def cluster(environment: Environment) -> Iterator[Finding]:
     if name in {stack_name(environment, part) for part in STACKS}:
         yield Finding(key, name, "a name that none of the environment's own stacks has", "choose another name")
     if environment.cluster.predecessor == name:
-        yield Finding(("cluster", "predecessor"), name, "another name than the cluster's own", "name the new cluster")
+        advice = "set cluster.name to the new cluster's name"
+        yield Finding(("cluster", "predecessor"), name, "another name than the cluster's own", advice)
 
 
 def _named_for_parallelcluster(environment: Environment) -> Items[Named]:
@@ -93,7 +94,7 @@ def image_build(environment: Environment) -> Iterator[Finding]:
         yield Finding(key, build.repository, f"one of the repositories: {', '.join(by_name) or 'there are none'}")
     elif by_name[build.repository].immutable:
         given = f"{build.repository}, whose tags are immutable"
-        advice = f"every build moves the tag {build.tag}, which ECR would refuse from the second build on"
+        advice = f"remove immutable: true, or use another repository: each build moves the tag {build.tag}"
         yield Finding(key, given, "a repository without immutable: true", advice)
 
 

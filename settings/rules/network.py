@@ -32,7 +32,7 @@ def _parsed(cidr: str, *, strict: bool = True) -> IPv4Network | None:
 def _address(key: KeyPath, cidr: str) -> Iterator[Finding]:
     if _parsed(cidr) is None:
         network = _parsed(cidr, strict=False)
-        allowed = "an IPv4 network, its address without host bits, for example 10.0.0.0/16"
+        allowed = "an IPv4 CIDR block without host bits, for example 10.0.0.0/16"
         yield Finding(key, cidr, allowed, f"use {network}" if network else "")
 
 
@@ -137,7 +137,7 @@ def public(environment: Environment, key: KeyPath, nodes: HeadNode | LoginNodes)
         yield Finding(at, "public, with network.egress endpoints-only", allowed, advice)
     if not network.clients:
         advice = "add your network to network.clients, or use private and connect through SSM"
-        yield Finding(at, "public, without network.clients", "private while nobody may connect", advice)
+        yield Finding(at, "public, without network.clients", "private, because network.clients is empty", advice)
     facts = instance_types().get(nodes.instance_type)
     if facts and facts.network_cards > 1:
         given = f"{nodes.instance_type} with {facts.network_cards} network cards in a public subnet"

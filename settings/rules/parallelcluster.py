@@ -35,7 +35,7 @@ OWN_KEYS = {
     f"{QUEUES}.ComputeResources.M??Count": "min and max of the compute resource",
     f"{QUEUES}.ComputeResources.Efa": "efa of the compute resource",
     f"{QUEUES}.*EphemeralVolume": "scratch of the queue",
-    "*.CustomActions": "an image of your own (ami): the bootstrap needs the custom actions",
+    "*.CustomActions": "cluster.hooks, or your own image (ami): the bootstrap needs the custom actions",
     "*.CustomAmi": "ami of the nodes",
     "*.Networking.SubnetId*": "network",
     "*.SecurityGroups": "security_groups of the nodes",
@@ -64,7 +64,7 @@ def _shape(given: object, wanted: Any, key: KeyPath) -> Iterator[Finding]:  # no
     path = ".".join(str(part) for part in key[1:] if isinstance(part, str))
     own = next((instead for pattern, instead in OWN_KEYS.items() if fnmatchcase(path, pattern)), None)
     if own:
-        yield Finding(key, "a key that Trainyard sets", "keys that the environment file does not have", f"use {own}")
+        yield Finding(key, "a key that Trainyard sets", "keys that Trainyard does not set", f"use {own}")
     elif isinstance(wanted, dict) and isinstance(given, Mapping):
         for name, value in given.items():
             if name in wanted:

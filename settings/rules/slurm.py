@@ -69,7 +69,7 @@ def accounting(environment: Environment) -> Iterator[Finding]:
         return
     key = ("cluster", "slurm", "accounting")
     for name in sorted(given.model_fields_set & OF_OWN_DATABASE):
-        allowed = "no value together with uri: it is of a database that the environment makes"
+        allowed = f"no value together with uri: {name} is for a database that Trainyard creates"
         yield Finding((*key, name), str(getattr(given, name)), allowed, "remove the key, or uri")
     for name in ("user", "password_secret_arn"):
         if getattr(given, name) is None:
@@ -95,7 +95,7 @@ def own_database(environment: Environment) -> Iterator[Finding]:
         return
     key: KeyPath = ("cluster", "slurm", "accounting")
     for name in sorted(given.model_fields_set & {"user", "password_secret_arn", "database"}):
-        allowed = "no value without uri: it is of an existing database"
+        allowed = f"no value without uri: {name} is for an existing database"
         yield Finding((*key, name), str(getattr(given, name)), allowed, "remove the key, or add uri")
     if network.existing and given.zone:
         advice = "remove the key, and name a subnet in that zone with subnet_id"
@@ -110,7 +110,8 @@ def own_database(environment: Environment) -> Iterator[Finding]:
         network.existing.private_subnet_id,
         network.existing.public_subnet_id,
     ):
-        yield Finding((*key, "subnet_id"), str(given.subnet_id), "a third subnet, private and in another zone")
+        allowed = "a private subnet in another zone, not one of network.existing"
+        yield Finding((*key, "subnet_id"), str(given.subnet_id), allowed)
     elif given.subnet_id and not network.existing:
         advice = "remove the key; zone chooses the zone of the subnet that is made"
         yield Finding((*key, "subnet_id"), given.subnet_id, "no value without network.existing", advice)

@@ -56,7 +56,7 @@ def names(environment: Environment) -> Iterator[Finding]:
     """Names are unique, and accounts of Slurm and ParallelCluster are not teams."""
     namespaces: list[tuple[str, Items[Named]]] = [
         ("team", teams(environment)),
-        ("quality of service", every_qos(environment)),
+        ("QOS", every_qos(environment)),
         ("reservation", reservations(environment)),
     ]
     for what, items in namespaces:
@@ -84,9 +84,9 @@ def qos_of_team(environment: Environment, key: KeyPath, team: Team) -> Iterator[
     """The qualities of service of a team exist, each once."""
     for at, name in listed((*key, "qos"), team.qos):
         if name not in _known_qos(environment):
-            yield _unknown(at, name, "the qualities of service", _known_qos(environment))
+            yield _unknown(at, name, "the QOS", _known_qos(environment))
         if team.qos.index(name) != at[-1]:
-            yield Finding(at, f"{name}, a second time", "each quality of service once")
+            yield Finding(at, f"{name}, a second time", "each QOS once")
 
 
 def preemption(environment: Environment) -> Iterator[Finding]:
@@ -98,9 +98,9 @@ def preemption(environment: Environment) -> Iterator[Finding]:
     for key, qos in every_qos(environment):
         for at, name in listed((*key, "preempts"), qos.preempts):
             if name == qos.name:
-                yield Finding(at, f"{name}, itself", "other qualities of service")
+                yield Finding(at, f"{name}, itself", "other QOS")
             elif name not in _known_qos(environment):
-                yield _unknown(at, name, "the qualities of service", _known_qos(environment))
+                yield _unknown(at, name, "the QOS", _known_qos(environment))
             elif qos.name in (reached := _reached(name, makes_room)):
                 way = " preempts ".join([qos.name, *reached[: reached.index(qos.name) + 1]])
                 yield Finding(at, way, "an order: no QOS preempts one that preempts it", f"remove {name} here")
@@ -153,7 +153,8 @@ def reservation(environment: Environment, key: KeyPath, given: SlurmReservation)
     others = [other for other in environment.reservations if other.queue == given.queue and _holds(other, start)]
     nodes = given.nodes + sum(other.nodes for other in others if other is not given)
     if nodes > sizes[given.queue]:
-        together = f", with {', '.join(one.name for one in others if one is not given)}" if len(others) > 1 else ""
+        shared = ", ".join(one.name for one in others if one is not given)
+        together = f" in all, together with reservation {shared}" if shared else ""
         advice = "lower nodes, or move the start"
         allowed = f"at most the {sizes[given.queue]} nodes of the queue {given.queue}"
         yield Finding((*key, "nodes"), f"{nodes}{together}", allowed, advice)

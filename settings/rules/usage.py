@@ -31,7 +31,8 @@ def idle(environment: Environment) -> Iterator[Finding]:
         if qos.idle_gpu_minutes and not shared:
             given = f"{qos.idle_gpu_minutes}, without a shared file system"
             allowed = "a file system in storage, other than /home"
-            yield Finding(("qos", index, "idle_gpu_minutes"), given, allowed, "nodes report their GPUs there")
+            advice = "add one, where nodes report their GPU use, or remove the key"
+            yield Finding(("qos", index, "idle_gpu_minutes"), given, allowed, advice)
 
 
 RULES = (budgets, idle)

@@ -138,7 +138,7 @@ class Node:
         return sha256
 
     def snapshot(self) -> dict[str, tuple[int, bytes, int]]:
-        """Every file but logs: mode, content, time of change."""
+        """Files but logs and settings.json: mode, bytes, mtime."""
         return {
             str(path.relative_to(self.root)): (path.stat().st_mode, path.read_bytes(), path.stat().st_mtime_ns)
             for path in sorted(self.root.rglob("*"))

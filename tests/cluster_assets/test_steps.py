@@ -154,7 +154,7 @@ def test_timer_of_the_schedule(node: Node, settings: Settings) -> None:
 
 
 def test_timer_of_the_database_password(node: Node, settings: Settings) -> None:
-    """There with ParallelCluster's script, which is there with an accounting database, and gone with it."""
+    """Installed while ParallelCluster's script exists (with an accounting database), then removed."""
     script = node.path("/opt/parallelcluster/scripts/slurm/update_slurm_database_password.sh")
     timer = node.path("/etc/systemd/system/trainyard-database-password.timer")
     node.bootstrap(settings, role="head-configured")

@@ -13,12 +13,12 @@ from cluster_resource.request import restore
 from trainyard.cluster_config import types_of
 
 
-def as_cloudformation_hands_it_over(value: Any) -> Any:  # noqa: ANN401 - JSON
+def as_cloudformation_sends(value: Any) -> Any:  # noqa: ANN401 - JSON
     """The structure with every scalar as a string."""
     if isinstance(value, dict):
-        return {key: as_cloudformation_hands_it_over(item) for key, item in value.items()}
+        return {key: as_cloudformation_sends(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [as_cloudformation_hands_it_over(item) for item in value]
+        return [as_cloudformation_sends(item) for item in value]
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -49,7 +49,7 @@ def test_any_structure_comes_back_whole(structure: dict[str, Any]) -> None:
         # Two types at one path are refused.
         assume("in one item and" not in str(error))
         raise
-    restored = restore(as_cloudformation_hands_it_over(structure), types)
+    restored = restore(as_cloudformation_sends(structure), types)
     assert json.dumps(restored) == json.dumps(structure)
 
 

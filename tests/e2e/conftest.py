@@ -92,7 +92,7 @@ class Unfinished:
 
 @dataclass
 class Local:
-    """`make up` and its sisters, as a user runs them. `prefix`: words before the lines of `run` and `until`."""
+    """`trainyard up` etc., as a user runs them. `prefix`: words before the lines of `run` and `until`."""
 
     file: Path
     state: Path

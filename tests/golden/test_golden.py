@@ -68,3 +68,4 @@ def test_many_differences_stay_a_page() -> None:
 
 def test_a_file_too_many_or_missing_is_named() -> None:
     assert "b.yaml: none -> a file" in files.complaint("local", {}, {"b.yaml": "a: 1"})
+    assert "b.yaml: a file -> none" in files.complaint("local", {"b.yaml": "a: 1"}, {})

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from local.slurm import Laboratory
-from tests.images.conftest import ASSETS, Importer
+from tests.images.conftest import ASSETS, IMAGES, Importer
 from tests.slurm import registry
 from tests.slurm.registry import Image
 
@@ -46,4 +46,4 @@ def test_nothing_there_and_the_clusters_own_folder_is_the_default(lab: Laborator
     assert result.stdout == ""
     assert "import one with import-container.sh" in result.stderr
     assert json.loads(lab.output([*LIST, "--directory", "/tmp/empty", "--json"])) == []
-    lab.run([*LIST, "--json"])
+    assert lab.output([*LIST, "--json"]) == lab.output([*LIST, "--json", "--directory", IMAGES])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,7 +24,6 @@ INSTALL_TORCH = ROOT / "scripts" / "install-test-torch.sh"
 TORCH = ROOT / ".trainyard" / "torch-3.11"
 # Where PyTorch is on the nodes.
 NODE_TORCH = "/opt/torch"
-NOT_TO_BE_HAD = 69
 __all__ = ["lab_machine"]
 # Jobs that take a part of one node.
 SHARING = ("data-prepare.sbatch", "notebook.sbatch", "tensorboard.sbatch", "train-small.sbatch")
@@ -43,7 +43,7 @@ def load_module(path: Path) -> ModuleType:
 def torch_folder() -> Path:
     """PyTorch for the nodes' Python; the tests fail, with the reason, where no package index has it."""
     done = subprocess.run([str(INSTALL_TORCH), str(TORCH)], capture_output=True, text=True, check=False)
-    if done.returncode == NOT_TO_BE_HAD:
+    if done.returncode == os.EX_UNAVAILABLE:
         pytest.fail(f"no PyTorch here: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
     return TORCH

@@ -17,7 +17,7 @@ BUCKET = "/run/lab/s3/jakarta-checkpoints"
 
 
 def submit(lab: Laboratory, line: str, env: Mapping[str, str] = ENV) -> str:
-    """Submit a line of shell's job. Returns its id."""
+    """Submit a job by a shell line; returns its id."""
     return lab.run(line, env=env).stdout.split()[-1]
 
 
@@ -80,7 +80,7 @@ def test_a_second_job_of_a_model_is_refused_whatever_its_name(lab: Laboratory, j
 
 
 def test_a_program_that_does_not_listen_is_ended_in_time_and_comes_back(lab: Laboratory, jobs: str) -> None:
-    """As before, with the signal sent by hand; and twice from the same step is once too often here."""
+    """SIGUSR1 sent by hand; --attempts 1 fails the job, which wrote no checkpoint."""
     lab.run("rm -rf /fsx2/model5/checkpoints/step-*")
     lab.write("/fsx1/results/deaf.py", "import time\nprint('started', flush=True)\ntime.sleep(600)\n")
     job = submit(

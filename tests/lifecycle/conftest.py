@@ -73,7 +73,7 @@ def cluster(base: Base, name: str) -> Iterator[Cluster]:
 
 @pytest.fixture
 def spec(life: Life, cluster: Cluster) -> StackSpec:
-    """What a stack that exists has."""
+    """The spec of a created stack."""
     made = StackSpec(cluster.name, max_count=2)
     assert life.create(made) == "CREATE_COMPLETE", life.story()
     return made

@@ -8,6 +8,7 @@ import time
 import uuid
 from typing import Any
 
+from tests.cluster_config.test_types import as_cloudformation_sends
 from tests.stubs import Server
 
 from .deployment import ACCOUNT, REGION, Base
@@ -74,15 +75,5 @@ class Sender:
     def _properties(self, spec: StackSpec) -> dict[str, Any]:
         resources = template(self.base, spec)["Resources"].values()
         [found] = [item["Properties"] for item in resources if item["Type"] == "Custom::ParallelCluster"]
-        made: dict[str, Any] = _as_cloudformation_sends(found)
+        made: dict[str, Any] = as_cloudformation_sends(found)
         return made
-
-
-def _as_cloudformation_sends(value: Any) -> Any:  # noqa: ANN401 - JSON
-    if isinstance(value, dict):
-        return {key: _as_cloudformation_sends(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_as_cloudformation_sends(item) for item in value]
-    if isinstance(value, bool):
-        return str(value).lower()
-    return value if isinstance(value, str) else str(value)

@@ -28,18 +28,18 @@ class Life:
         self.stack_id = ""
 
     def create(self, spec: StackSpec, *, wait: bool = True, **options: Any) -> str:  # noqa: ANN401 - of create_stack
-        """Create the stack; the status in which that ends."""
+        """Create the stack; returns its status."""
         body = json.dumps(template(self.base, spec))
         self.stack_id = self.stacks.create_stack(StackName=self.name, TemplateBody=body, **options)["StackId"]
         return self.settled() if wait else "CREATE_IN_PROGRESS"
 
     def update(self, spec: StackSpec, *, wait: bool = True) -> str:
-        """Update the stack; the status in which that ends."""
+        """Update the stack; returns its status."""
         self.stacks.update_stack(StackName=self.name, TemplateBody=json.dumps(template(self.base, spec)))
         return self.settled() if wait else "UPDATE_IN_PROGRESS"
 
     def delete(self, *, wait: bool = True) -> str:
-        """Delete the stack; the status in which that ends."""
+        """Delete the stack; returns its status."""
         self.stacks.delete_stack(StackName=self.name)
         return self.settled() if wait else "DELETE_IN_PROGRESS"
 

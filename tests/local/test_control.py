@@ -56,7 +56,7 @@ def test_what_the_gate_looks_at() -> None:
 )
 def test_the_gate_answers(fault: Fault | None, answered: tuple[int, bytes], inside: int) -> None:
     reached: list[str] = []
-    told: list[dict[str, Any]] = []
+    sent: list[dict[str, Any]] = []
 
     async def inner(scope: dict[str, Any], _receive: Receive, send: Send) -> None:
         reached.append(scope["path"])
@@ -67,7 +67,7 @@ def test_the_gate_answers(fault: Fault | None, answered: tuple[int, bytes], insi
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(message: dict[str, Any]) -> None:
-        told.append(message)
+        sent.append(message)
 
     faults: Queue[Fault] = Queue()
     if fault:
@@ -75,6 +75,6 @@ def test_the_gate_answers(fault: Fault | None, answered: tuple[int, bytes], insi
     gate = Gate(inner, faults, lambda _part: None)
     scope = {"type": "http", "path": "/_aws/execute-api/a/prod/v3/clusters", "method": "POST", "query_string": b""}
     asyncio.run(gate(scope, receive, send))
-    assert (told[0]["status"], told[1]["body"]) == answered
+    assert (sent[0]["status"], sent[1]["body"]) == answered
     assert len(reached) == inside
     assert [(call.status, call.fault) for call in gate.calls] == [(answered[0], fault is not None)]

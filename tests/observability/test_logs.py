@@ -166,7 +166,7 @@ def test_only_the_last_lines() -> None:
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
-        (Wanted(job="99"), "No output of job 99, and no word of slurmctld"),
+        (Wanted(job="99"), "No output of job 99, and no line of slurmctld"),
         (
             Wanted(node="gpu-dy-p5-7"),
             "No log of the node 'gpu-dy-p5-7' in this time. Nodes with logs: gpu-dy-p5-1, head",

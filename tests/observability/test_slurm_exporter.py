@@ -128,7 +128,7 @@ def test_targets_are_the_nodes_that_are_up() -> None:
 
 
 def test_without_gpus_in_tres_the_nodes_count(newest: Path) -> None:
-    """ParallelCluster does not set AccountingStorageTRES. Of two jobs on one node nobody knows."""
+    """ParallelCluster does not set AccountingStorageTRES. Two jobs on one node: unknown."""
     squeue = (newest / "squeue.out").read_bytes().replace(b",gres/gpu=16", b" " * 12).replace(b",gres/gpu=8", b" " * 11)
     (newest / "squeue.out").write_bytes(squeue)
     assert samples(exporter.Slurm().read())["slurm_job_gpus"] == {("1",): 16, ("2",): 8}

@@ -28,13 +28,13 @@ def synthesized(tmp_path: Path) -> Path:
 
 
 def test_one_version() -> None:
-    """What is walked locally is what the pipeline installs."""
+    """Local runs and the pipeline use the same version."""
     pinned = json.loads((ROOT / "local" / "package.json").read_text())["dependencies"]["cdk-assets"]
     assert pinned == steps.CDK_ASSETS
 
 
 def test_manifests_need_the_older_schema(tmp_path: Path) -> None:
-    """Where this fails, the pinned versions read each other: steps.asset_publishing can go."""
+    """If this fails, the pinned versions are compatible: remove steps.asset_publishing."""
     manifest = synthesized(tmp_path)
     assert "schema version mismatch" in listed(manifest).stderr
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import zip_longest
-from typing import Any
 
 import pytest
 
@@ -13,10 +11,9 @@ import settings
 from settings.loader import typed
 from settings.rules import RULES
 from settings.source import read
+from tests.settings.conftest import Edit, FaultsOf
 from tests.settings.examples import BAD, GOOD
 from tests.settings.wording import RECORD, fault_texts
-
-FaultsOf = Callable[[Mapping[str, object]], tuple[settings.Fault, ...]]
 
 
 def test_faults_are_worded_as_recorded() -> None:
@@ -39,7 +36,7 @@ def test_bad_input_is_refused_at_its_key(faults_of: FaultsOf, edits: dict[str, o
     assert all(fault.line > 1 and fault.given and fault.allowed for fault in faults)
 
 
-def test_every_rule_finds_something_in_the_bad_examples(edit: Callable[[Mapping[str, object]], Any]) -> None:
+def test_every_rule_finds_something_in_the_bad_examples(edit: Edit) -> None:
     """A rule that no bad example sets off is not tested."""
     environments = []
     for edits, _, _ in BAD:

@@ -4,6 +4,7 @@ with the reason.
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,8 +19,8 @@ from settings import load
 ROOT = Path(__file__).resolve().parents[2]
 INSTALL = ROOT / "scripts" / "install-lab-packages.sh"
 ENVIRONMENT = ROOT / "environments" / "local.yaml"
-# The script's "it cannot be done here": no Debian, no package archive; and "root is needed".
-CANNOT = (69, 77)
+# Exit codes of INSTALL: not possible here, needs root.
+CANNOT = (os.EX_UNAVAILABLE, os.EX_NOPERM)
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +53,7 @@ def start(laboratory: Laboratory, plan: Plan, prepare: Callable[[], None] | None
 
 @contextmanager
 def running(folder: Path, plan: Plan, prepare: Callable[[Laboratory], None] = bootstrap.pyxis) -> Iterator[Laboratory]:
-    """A laboratory in a folder, by default with Pyxis enabled; ended in the end."""
+    """A laboratory in a folder, by default with Pyxis enabled; ended afterwards."""
     laboratory = Laboratory(folder)
     try:
         start(laboratory, plan, lambda: prepare(laboratory))
@@ -71,7 +72,7 @@ def lab(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def own_lab(lab_machine: None, tmp_path: Path) -> Iterator[Laboratory]:  # noqa: ARG001 -- a fixture that asks for another
-    """A laboratory that the test starts and ends itself; ended for it where it does not."""
+    """A laboratory that the test starts; stopped after the test."""
     laboratory = Laboratory(tmp_path / "own")
     yield laboratory
     laboratory.down()

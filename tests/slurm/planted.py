@@ -27,7 +27,7 @@ def interfaces(lab: Laboratory, slow: str = "") -> Iterator[None]:
 
 @contextmanager
 def hanging(lab: Laboratory, node: str) -> Iterator[None]:
-    """A node whose process of a pair hangs."""
+    """A node whose pair_tcp.py hangs."""
     program = "$(readlink -f /shared/scripts/current/jobs/lib/pair_tcp.py)"
     replace = f"echo 'import time; time.sleep(600)' >/run/hang.py && mount --bind /run/hang.py {program}"
     lab.run(replace, node=node, user="root")

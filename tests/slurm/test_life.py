@@ -1,4 +1,4 @@
-"""Up, down, after a crash, twice, side by side: what is left of a laboratory is nothing."""
+"""A laboratory leaves nothing behind: after down, a crash, a restart, or two at once."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def shared_lab(lab_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:  # noqa: ARG001 -- a fixture that asks for another
-    """Tests take back what they change."""
+    """Tests revert their changes."""
     plan = make(
         load(ENVIRONMENT),
         counts={"gpu/p5": 1, "cpu/c7i": 1},

@@ -12,7 +12,7 @@ from local.slurm import Laboratory
 from local.slurm.slurm import DATABASE
 
 SINCE, UNTIL = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
-# Slurm's numbers of job states (slurm.h, enum job_states), and flags of a requeued job.
+# Slurm's numbers of job states (slurm.h, enum job_states).
 RUNNING, COMPLETED, CANCELLED, FAILED, TIMEOUT, NODE_FAIL, PREEMPTED = 1, 3, 4, 5, 6, 7, 8
 PENDING = 0
 UBUNTU, ADA, GRACE = 1000, 1001, 1002

@@ -44,7 +44,7 @@ megatron::prepare() {
 # publish PATH: rename a complete result to FOLDER.
 megatron::publish() {
   mv -T --no-clobber -- "$1" "${FOLDER}"
-  [[ ! -e "$1" ]] || log::fail "${FOLDER} exists meanwhile, and was kept"
+  [[ ! -e "$1" ]] || log::fail "${FOLDER} was created meanwhile and not overwritten: give another --name, or remove it"
 }
 
 # run PROGRAM [ARGUMENT...]: a Python program in the image, on one node with all its CPUs.

@@ -136,7 +136,7 @@ def decide_create(  # noqa: PLR0911 - one return a case
 def _create_where_none_is(progress: Progress, wanted: Wanted) -> Decision:
     if progress.asked == "accepted":
         return Fail(
-            f"The cluster {wanted.name} disappeared while this was waiting for it: something else deleted it.",
+            f"The cluster {wanted.name} disappeared during this operation: something else deleted it.",
             "Find out who deletes clusters in this account, then deploy again.",
         )
     return Create()
@@ -214,8 +214,8 @@ def decide_update(  # noqa: PLR0911 - one return a case
 def _before_the_update(view: ClusterView, wanted: Wanted) -> Decision:
     if view.version != wanted.version:
         what = (
-            f"The cluster {view.name} is of ParallelCluster {view.version}, the API of {wanted.version}; no version"
-            " updates another's clusters."
+            f"The cluster {view.name} has ParallelCluster {view.version}, and the API has {wanted.version}; an API"
+            " updates only clusters of its own version."
         )
         if wanted.may_replace:
             return Replace(what)
@@ -274,7 +274,7 @@ def decide_delete(  # noqa: PLR0911 - one return a case
     if view.status == "DELETE_FAILED" and progress.asked == "accepted":
         return Fail(
             f"The cluster {view.name} could not be deleted: it is {view}.",
-            "Remove what holds it (see the events above), then delete the stack again.",
+            "Remove what blocks the deletion (see the events above), then delete the stack again.",
             events=True,
         )
     if view.status == "UPDATE_IN_PROGRESS" or view.stack_status == "ROLLBACK_IN_PROGRESS":

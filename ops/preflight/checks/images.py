@@ -62,7 +62,7 @@ def _own(
     found = f"{image.get('State')}, {image.get('Architecture')}, "
     found += f"version {version}" if version else f"no tag {known.tag}"
     if image.get("State") != "available" or image.get("Architecture") != architecture:
-        return judged(subject, _CALL, found, wanted, ok=False, todo="use an image that is")
+        return judged(subject, _CALL, found, wanted, ok=False, todo=f"use an available image for {architecture}")
     if version is None:
         todo = f"make sure that it is for ParallelCluster {known.version}; tags of other accounts are not visible"
         return CheckResult(subject, _CALL, found, wanted, Verdict.WARNING, todo)

@@ -48,4 +48,5 @@ def _result(subject: str, call: str, owner: str | None, own: str) -> CheckResult
     if owner == own:
         return CheckResult(subject, call, "left behind by a deleted stack", wanted, Verdict.WARNING, _ADOPT)
     todo = "set another images.prefix, or another name"
-    return CheckResult(subject, call, f"exists, of {owner or 'no'} environment", wanted, Verdict.FAULT, todo)
+    found = f"exists, of the environment {owner}" if owner else f"exists, without the tag {ENVIRONMENT_TAG}"
+    return CheckResult(subject, call, found, wanted, Verdict.FAULT, todo)

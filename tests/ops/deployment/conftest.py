@@ -1,4 +1,4 @@
-"""One deployment of `local` for all tests of this folder: each takes back what it did, except those of drift."""
+"""One deployment of `local` for all tests of this folder: each reverts its changes, except those of drift."""
 
 from collections.abc import Iterator
 

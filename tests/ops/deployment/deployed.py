@@ -22,7 +22,7 @@ DEPLOYED = slurm("accounting: true")
 
 @dataclass
 class Deployed:
-    """The deployment. Tests that share it take back what they did."""
+    """The deployment. Tests that share it revert their changes."""
 
     local: Local
     emulator: launch.Emulator

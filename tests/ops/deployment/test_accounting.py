@@ -1,4 +1,4 @@
-"""The deployed accounting database: its rotation with the function's own role, and who may read the password."""
+"""The deployed accounting database: its rotation with the function's own role, and its line in status."""
 
 from __future__ import annotations
 

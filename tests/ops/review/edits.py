@@ -1,4 +1,4 @@
-"""Edits of the shipped environment files, as people make them, with what each must come to."""
+"""Typical edits of the shipped environment files, with the verdict expected for each."""
 
 import re
 from dataclasses import dataclass, field

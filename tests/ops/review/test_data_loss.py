@@ -108,7 +108,7 @@ CASES = {
     "backups of OpenZFS": Case(FILE_SYSTEM, backups(None, "OpenZFS"), backups(7, "OpenZFS"), "7 days instead of 30"),
     "backups of a database": Case(DATABASE, {"BackupRetentionPeriod": 14}, {}, "kept for 1 days"),
     "logs": Case(LOGS, {"RetentionInDays": 90}, {"RetentionInDays": 7}, "logs are kept for 7 days instead of 90"),
-    "logs that were kept": Case(LOGS, {}, {"RetentionInDays": 365}, "365 days instead of ever"),
+    "logs that were kept": Case(LOGS, {}, {"RetentionInDays": 365}, "365 days instead of forever"),
     "snapshots": Case(SCHEDULE, snapshots(7), snapshots(3), "3 snapshots are kept instead of 7"),
 }
 

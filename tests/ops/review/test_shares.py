@@ -57,7 +57,7 @@ def test_a_qos_that_preempts_another_one_is_disruptive() -> None:
     assert [(reason.level.name, reason.text) for reason in verdict.reasons] == [
         (
             "DISRUPTIVE",
-            "quality of service urgent preempts: none -> normal: running jobs of normal can be requeued for it",
+            "QOS urgent preempts: none -> normal: running jobs of normal can be requeued for it",
         ),
         ("SAFE", "1 change of shares, without an update of the cluster"),
     ]
