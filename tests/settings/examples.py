@@ -424,7 +424,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
             ("Scheduling.Scheduler", "awsbatch", "slurm"),
             ("Scheduling.SlurmSettings.CustomSlurmSettings", [], "cluster.slurm.settings"),
             ("HeadNode.InstanceType", "m7i.large", "head_node.instance_type"),
-            ("HeadNode.CustomActions", {}, "image of your own"),
+            ("HeadNode.CustomActions", {}, "your own image"),
             ("HeadNode.Networking.SubnetId", "subnet-1", "use network"),
             ("HeadNode.Networking.SecurityGroups", [], "security_groups"),
             ("HeadNode.Iam.S3Access", [], "policies"),

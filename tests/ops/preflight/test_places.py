@@ -200,8 +200,8 @@ def test_newest_official_image(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"Tags": [{"Key": "its:version", "Value": VERSION}]}, Verdict.OK, ""),
         ({"Tags": [{"Key": "its:version", "Value": "3.15.0"}]}, Verdict.FAULT, "build it again"),
         ({}, Verdict.WARNING, "make sure"),
-        ({"State": "pending"}, Verdict.FAULT, "use an image"),
-        ({"Architecture": "arm64"}, Verdict.FAULT, "use an image"),
+        ({"State": "pending"}, Verdict.FAULT, "use an available image"),
+        ({"Architecture": "arm64"}, Verdict.FAULT, "use an available image"),
         (None, Verdict.FAULT, "correct the id"),
     ],
 )
@@ -303,7 +303,7 @@ REPOSITORY, LOG_GROUP = "small/pytorch-training-custom", "/aws/fsx/small-storage
     [
         ({"log_groups": [f"{LOG_GROUP}-of-another"]}, "ok ok", "free"),
         ({"repositories": {REPOSITORY: "small"}}, "warning ok", "--import-existing-resources"),
-        ({"repositories": {REPOSITORY: "other"}}, "fault ok", "of other environment"),
+        ({"repositories": {REPOSITORY: "other"}}, "fault ok", "of the environment other"),
         ({"repositories": {REPOSITORY: ""}}, "fault ok", "images.prefix"),
         ({"log_groups": [LOG_GROUP]}, "ok warning", "--import-existing-resources"),
         (
