@@ -270,7 +270,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (
         {f"{Q}.capacity": BLOCK | {"reservation_group": GROUP}, f"{P}.min": 4},
         f"{Q0}.capacity.reservation_group",
-        "alone",
+        "reservation only",
     ),
     ({f"{Q}.capacity": BLOCK, f"{P}.min": 4, f"{Q}.placement_group": True}, f"{Q0}.placement_group", "own placement"),
     (
