@@ -17,11 +17,12 @@ from botocore.stub import Stubber
 
 
 def fake_command(path: Path, body: str) -> Path:
-    """Write a script: bash, unless it begins with #!."""
+    """Write a script: bash, unless it begins with #!. Replaced at once: an empty script would succeed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(body if body.startswith("#!") else f"#!/bin/bash\n{body}\n")
-    path.chmod(0o755)
-    return path
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(body if body.startswith("#!") else f"#!/bin/bash\n{body}\n")
+    new.chmod(0o755)
+    return new.replace(path)
 
 
 def activated(service: str, region: str = "us-east-1") -> tuple[Any, Stubber]:
