@@ -48,20 +48,16 @@ class Queue(Generic[_Instruction]):
 
     def pending(self) -> list[_Instruction]:
         """Instructions that are not used up."""
-        return [
-            instruction
-            for instruction, seen in self._instructions
-            if not instruction.times or seen[0] < instruction.after + instruction.times
-        ]
+        return [one for one, seen in self._instructions if not one.times or seen[0] < one.after + one.times]
 
     def take(self, matches: Callable[[_Instruction], bool]) -> _Instruction | None:
         """The first instruction that matches, counted as used. One that lets a request pass (`after`) counts it."""
         with self._lock:
-            for instruction, seen in self._instructions:
-                if (not instruction.times or seen[0] < instruction.after + instruction.times) and matches(instruction):
+            for one, seen in self._instructions:
+                if (not one.times or seen[0] < one.after + one.times) and matches(one):
                     seen[0] += 1
-                    if seen[0] > instruction.after:
-                        return instruction
+                    if seen[0] > one.after:
+                        return one
         return None
 
 

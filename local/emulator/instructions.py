@@ -33,7 +33,7 @@ without_agent: set[str] = set()
 
 def outcome(cluster: str, operation: Operation) -> Outcome | None:
     """How this operation on a cluster is to end, counted as used; None where nobody asked for anything."""
-    return _outcomes.take(lambda instruction: (instruction.cluster, instruction.operation) == (cluster, operation))
+    return _outcomes.take(lambda one: (one.cluster, one.operation) == (cluster, operation))
 
 
 def limit(stack: str) -> Limit:
